@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Coroutine[Any, Any, None]]:
-    """The test, which fails with TimeoutError where it would take a minute."""
+    """Return the test, which fails with TimeoutError where it would take a minute."""
 
     @functools.wraps(test)
     async def bounded(*args: Any, **kwargs: Any) -> None:
@@ -77,7 +77,7 @@ def pytest_runtest_setup() -> None:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real chain data beside the checkout; without it the test is skipped with the reason."""
+    """Return the folder of real chain data beside the checkout; without it the test is skipped with the reason."""
     places = [Path(os.environ["ROLLUP_NODE_SHARED_DATA"])] if "ROLLUP_NODE_SHARED_DATA" in os.environ else []
     places += [ROOT.parent / "shared" / "data"]
     for place in places:
@@ -88,21 +88,21 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def leftovers() -> Iterator[Leftovers]:
-    """A folder for the processes of a test, which fails when they leave a process, socket, shared memory or temporary
+    """Yield a folder for the processes of a test, which fails when they leave a process, socket, shared memory or temporary
     file."""
-    with watched_folder() as found:
-        yield found
+    with watched_folder() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def module_leftovers() -> Iterator[Leftovers]:
-    """The same for processes that the tests of a module share."""
-    with watched_folder() as found:
-        yield found
+    """Yield the same for processes that the tests of a module share."""
+    with watched_folder() as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
-    """A process that forks programs, which has imported their modules."""
+    """Yield a process that forks programs, which has imported their modules."""
     with spawned_fork_server() as server:
         yield server

@@ -86,7 +86,7 @@ def _ours(names: Collection[str]) -> set[str]:
 
 
 def _wrong_imports(path: Path) -> set[str]:
-    """What a file may not import by the order of the packages, or imports by a second name."""
+    """Return what a file may not import by the order of the packages, or imports by a second name."""
     names = _all_imports(path)
     is_command_line = path == Path("node/cli.py")
     wrong = _ours(names) - MAY_IMPORT[path.parts[0]] - ({"tools"} if is_command_line else set())
@@ -133,7 +133,7 @@ def test_only_shells_touch_the_world() -> None:
 
 
 def _foreign_imports(path: Path) -> set[str]:
-    """What a file of a stage imports from other stages; `compute` may import their tasks."""
+    """Return what a file of a stage imports from other stages; `compute` may import their tasks."""
     inner = [name.split(".") for name in _all_imports(path) if name.startswith(f"{NAMESPACE}.stages.")]
     foreign = [parts for parts in inner if parts[2] in STAGES - {path.parts[1]}]
     if path.parts[1] == "compute":
@@ -231,7 +231,7 @@ def test_test_files_are_named_after_source_files() -> None:
 
 @functools.cache
 def _rules() -> frozenset[str]:
-    """The ids that docs/rules defines."""
+    """Return the ids that docs/rules defines."""
     result: list[str] = []
     for path in sorted((ROOT / "docs" / "rules").glob("*.md")):
         for anchor, rule in RULE.findall(path.read_text()):
@@ -242,7 +242,7 @@ def _rules() -> frozenset[str]:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The strings and comments of a file."""
+    """Yield the strings and comments of a file."""
     for token in tokenize.generate_tokens(io.StringIO(_text(path)).readline):
         if token.type == tokenize.COMMENT or "STRING" in tokenize.tok_name[token.type]:
             yield token.string

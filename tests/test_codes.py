@@ -31,7 +31,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _bare(tree: ast.Module) -> Iterator[int]:
-    """The lines that write warnings or errors without `code=`, also where a function is chosen first."""
+    """Yield the lines that write warnings or errors without `code=`, also where a function is chosen first."""
     written = {
         _name(target)
         for node in ast.walk(tree)

@@ -1,5 +1,7 @@
-"""The commands in the documents run, with values in place of their placeholders. What they would ask of a network, a
-node or an engine is replaced at the point where it begins: no document's command sends a packet from here."""
+"""The commands in the documents run, with values in place of their placeholders.
+
+What they would ask of a network, a node or an engine is replaced at the point where it begins: no document's command
+sends a packet from here."""
 
 import re
 import shlex
@@ -41,7 +43,7 @@ NODE = [f"--l2={URL}", f"--l1.beacon={URL}", "--network=op-sepolia"]
 
 
 def lines_of(document: Path) -> list[str]:
-    """The command lines of a document, in blocks and indented, each as one line without its comment."""
+    """Return the command lines of a document, in blocks and indented, each as one line without its comment."""
     result, in_block = [], False
     for line in document.read_text().replace("\\\n", " ").splitlines():
         if line.startswith("```"):
@@ -56,7 +58,7 @@ OURS = [line for name, line in LINES if line.startswith("rollup-node ")]
 
 
 def filled_in(line: str) -> list[str]:
-    """The words of a command, with values for its placeholders, the first of alternatives, and what is optional."""
+    """Return the words of a command, with values for its placeholders, the first of alternatives, and what is optional."""
     words = [word.strip("[]") for word in shlex.split(line)[1:]]
     words = [re.sub(r"(=?)\b(URL)$", rf"\g<1>{URL}", word.split("|")[0]) for word in words]
     return [word for text in words for word in (["data.bin"] if text == "FILE..." else [VALUES.get(text, text)])]
@@ -64,7 +66,7 @@ def filled_in(line: str) -> list[str]:
 
 @pytest.fixture
 def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A working directory with the files that the documents name, and commands that stop where their work begins."""
+    """Return a working directory with the files that the documents name, and commands that stop where their work begins."""
     monkeypatch.chdir(tmp_path)
     for name, text in re.findall(r"^# (\S+\.toml)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE):
         (tmp_path / name).write_text(text)

@@ -37,7 +37,7 @@ def test_links_lead_to_files_and_sections(document: Path) -> None:
 
 
 def sections(document: Path) -> set[str]:
-    """The anchors of a document, explicit ones and those of its headings."""
+    """Return the anchors of a document, explicit ones and those of its headings."""
     text = document.read_text()
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -129,7 +129,7 @@ def test_the_fuzz_targets_that_the_threat_model_names_exist() -> None:
 
 @functools.cache
 def _flags_of(command: str) -> frozenset[str]:
-    """The flags in the help of a command, or of one of its parts."""
+    """Return the flags in the help of a command, or of one of its parts."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown):
         assert cli.main([*command.split(), "--help"]) == 0, command

@@ -18,7 +18,7 @@ NAMES = re.findall(r"^      - (?:alert|record): (\S+)$", ALERTS, re.MULTILINE)
 
 
 def promtool(*words: str) -> str:
-    """The output of promtool. Skips the test without it."""
+    """Return the output of promtool. Skips the test without it."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("promtool is not installed")

@@ -25,8 +25,9 @@ def _function(path: Path, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef |
 
 
 def _given_names(node: ast.AST) -> Iterator[str]:
-    """What source text gives values to: keyword arguments, dictionary keys, and flags in strings; arguments of tests
-    that are parametrized count as well."""
+    """Yield what source text gives values to: keyword arguments, dictionary keys, and flags in strings.
+
+    Arguments of tests that are parametrized count as well."""
     for part in ast.walk(node):
         if isinstance(part, ast.keyword):
             yield part.arg or ""
@@ -37,20 +38,20 @@ def _given_names(node: ast.AST) -> Iterator[str]:
 
 
 def _helpers(path: Path) -> list[ast.stmt]:
-    """The statements of a test file that are no tests."""
+    """Return the statements of a test file that are no tests."""
     return [node for node in tree_of(path).body if not getattr(node, "name", "").startswith("test_")]
 
 
 @functools.cache
 def _readers() -> dict[Path, str]:
-    """The product's files but for the option table and the definitions of configurations."""
+    """Return the product's files but for the option table and the definitions of configurations."""
     files = [path for top in ("stages", "node") for path in (ROOT / top).rglob("*.py")]
     return {path: path.read_text() for path in files if path.name != "config.py" and path.parent.name != "options"}
 
 
 @functools.cache
 def _attributes(path: Path) -> frozenset[str]:
-    """The attributes that a file reads."""
+    """Return the attributes that a file reads."""
     return frozenset(node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute))
 
 
@@ -65,7 +66,7 @@ def test_every_option_has_a_test() -> None:
 
 
 def _givers(name: str, mark: Mark) -> set[str]:
-    """What gives an option: what its test says, else its names and its field."""
+    """Return what gives an option: what its test says, else its names and its field."""
     option = OPTIONS[name]
     field = option.config_field
     return {mark.options["by"]} if "by" in mark.options else {*option.names, *(field[1:] if field else ())}
@@ -86,7 +87,7 @@ def test_the_test_of_an_option_gives_it(name: str, mark: Mark) -> None:
 
 
 def _arguments(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """The decorators of a test but for what marks options."""
+    """Return the decorators of a test but for what marks options."""
     return [item for item in test.decorator_list if not ast.unparse(item).startswith("pytest.mark.option(")]
 
 

@@ -40,7 +40,7 @@ def _link(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist of this checkout and the wheel that was built from that sdist."""
+    """Return a folder with the sdist of this checkout and the wheel that was built from that sdist."""
     tree, out = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("dist")
     for path in _tracked():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _packaged() -> set[str]:
-    """The files that the wheel has: those of TOPS without what needs a checkout."""
+    """Return the files that the wheel has: those of TOPS without what needs a checkout."""
     paths = [path for path in _tracked() if path.parts[0] in TOPS and path.suffix in PACKAGED]
     names = {path.as_posix() for path in paths if not path.as_posix().startswith(NEED_A_CHECKOUT)}
     return {f"rollup_node/{name}" for name in names}

@@ -177,7 +177,7 @@ CASES = [(row, text, name) for row, numbers in NUMBERS.items() for text, name in
 
 
 def constant(name: str) -> float:
-    """The value of a constant, of its attribute, or of the default of a structure's field."""
+    """Return the value of a constant, of its attribute, or of the default of a structure's field."""
     parts = name.split(".")
     modules = next(end for end in range(len(parts), 0, -1) if _is_module("rollup_node." + ".".join(parts[:end])))
     module: Any = import_module("rollup_node." + ".".join(parts[:modules]))

@@ -20,9 +20,9 @@ async def check_chain(
     Raises EndpointError and RpcFailure."""
     code = Code.L1_CHAIN if layer == "L1" else Code.ENGINE_CHAIN
     try:
-        found = from_quantity(await client.call("eth_chainId"), bits=256)
-        if found != chain_id:
-            return [error(check, code, f"incorrect {layer} RPC chain id {found}, expected {chain_id} ({client.name})")]
+        result = from_quantity(await client.call("eth_chainId"), bits=256)
+        if result != chain_id:
+            return [error(check, code, f"incorrect {layer} RPC chain id {result}, expected {chain_id} ({client.name})")]
         if genesis is None:
             return [ok(check, f"chain {chain_id}")]
         block = await _block(client, genesis.number)

@@ -114,13 +114,13 @@ def check_port(listener: ListenAddress) -> Finding:
 def check_ports(listeners: Sequence[ListenAddress]) -> list[Finding]:
     """Check every listener of the node, also against each other."""
     taken: dict[tuple[int, bool], str] = {}
-    found = []
+    result = []
     for listener in listeners:
         key, option = (listener.port, listener.is_udp), listener.port_option
         if listener.port and key in taken:
             text = f"--{taken[key]} and --{option} are both {listener.port}"
-            found.append(error(f"--{option}", Code.PORT_TAKEN, text, "give one another port"))
+            result.append(error(f"--{option}", Code.PORT_TAKEN, text, "give one another port"))
         else:
-            found.append(check_port(listener))
+            result.append(check_port(listener))
         taken[key] = option
-    return found
+    return result

@@ -50,4 +50,4 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 def did_you_mean(name: str, known: Iterable[str], count: int = 1, prefix: str = "") -> str:
     """Return the end of an error line: `; did you mean x?`, or nothing. Each suggestion gets the prefix."""
     names = nearest(name, known, count)
-    return f"; did you mean {' or '.join(prefix + found for found in names)}?" if names else ""
+    return f"; did you mean {' or '.join(prefix + name for name in names)}?" if names else ""

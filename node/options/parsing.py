@@ -207,14 +207,14 @@ def _given(
                 by_variable[action.dest] = environment.set_by[key]
             elif source.startswith("config_file|"):
                 by_file[action.dest] = f"{key} in file {source.partition('|')[2]}"
-    given = {}
+    value = {}
     for name, option in OPTIONS.items():
-        found = texts.get(name)
-        if found is None:
+        text = texts.get(name)
+        if text is None:
             continue
-        items = tuple(found) if isinstance(found, list) else (found,)
+        items = tuple(text) if isinstance(text, list) else (text,)
         if name in by_variable:
-            given[name] = GivenTexts(items, f"variable {by_variable[name]} (--{name})", True)
+            value[name] = GivenTexts(items, f"variable {by_variable[name]} (--{name})", True)
         else:
-            given[name] = GivenTexts(items, by_file.get(name, f"flag --{name}"), option.value_type.split_flags)
-    return given
+            value[name] = GivenTexts(items, by_file.get(name, f"flag --{name}"), option.value_type.split_flags)
+    return value

@@ -190,7 +190,7 @@ class StageProcess:
             profiles = ProcessProfiles(self._shared.profiling, self._shared.profiles, self._identity.name)
             profiles.begin()
             work = (bus.run(), problems.repeat(), file.repeat(), profiles.serve())
-            services = [group.create_task(each) for each in work]
+            services = [group.create_task(item) for item in work]
             await asyncio.sleep(0)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
             self._shared.liveness.set_ready(self._slot)

@@ -26,7 +26,7 @@ def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBun
     """Return the bundles of forks that the operator gives, or that `auto` has chosen before.
 
     Raises OptionError for a file that is unreadable or wrong, and for a fork that the chain does not schedule."""
-    found = {}
+    result = {}
     for fork in SELECTABLE:
         option = option_of(fork)
         path = values[option]
@@ -39,11 +39,11 @@ def chosen_bundles(config: RollupConfig, values: Values) -> dict[str, UpgradeBun
             )
         if path == AUTO:
             if (chosen := _chosen_before(fork, values)) is not None:
-                found[fork] = chosen
+                result[fork] = chosen
         else:
             file = read_bundle(fork, path, f"{option}: ")
-            found[fork] = encode_bundle(fork, file, f"file {path}", BY_OPERATOR)
-    return found
+            result[fork] = encode_bundle(fork, file, f"file {path}", BY_OPERATOR)
+    return result
 
 
 def _chosen_before(fork: str, values: Values) -> UpgradeBundle | None:
@@ -86,7 +86,7 @@ def _checked(fork: str, content: bytes, error_prefix: str, remedy: str) -> Bundl
     except BundleError as error:
         raise OptionError(f"{error_prefix}: {error}; {remedy}") from None
     for other, bundles in BUNDLE_FORKS.items():
-        if other != fork and any(file.sha256 == each.sha256 for each in bundles.carried):
+        if other != fork and any(file.sha256 == item.sha256 for item in bundles.carried):
             shown = f"rollup-node bundle-check --fork={other} shows it"
             raise OptionError(f"{error_prefix}: it is the bundle of {other}, not of {fork} ({shown})")
     return file

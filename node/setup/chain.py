@@ -169,12 +169,12 @@ def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
     Raises OptionError for a file that cannot be read, and a set that does not fit the chain."""
     error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
     try:
-        found = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)
+        result = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)
     except DECODE_ERRORS as error:
         raise OptionError(f"{error_prefix}: {error}") from None
-    if not found.dependencies or not all(map(_CHAIN_ID.fullmatch, found.dependencies)):
+    if not result.dependencies or not all(map(_CHAIN_ID.fullmatch, result.dependencies)):
         raise OptionError(f"{error_prefix}: its keys must be decimal chain ids")
-    chains, window = tuple(map(int, found.dependencies)), found.overrideMessageExpiryWindow
+    chains, window = tuple(map(int, result.dependencies)), result.overrideMessageExpiryWindow
     if l2_chain_id not in chains:
         raise OptionError(f"{error_prefix}: it must have chain {l2_chain_id} itself, and has {_listed(chains)}")
     if len(set(chains)) < len(chains):

@@ -132,19 +132,19 @@ class EngineCheck:
         """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port.
 
         Who it is, and the forks to come that it does not know."""
-        found = await self._find_chain()
-        if any(each.is_error for each in found):
-            return found
+        chain = await self._find_chain()
+        if any(item.is_error for item in chain):
+            return chain
         more, self.offered = await offered_methods(self.client, self.name)
-        found += more
-        if any(each.is_error for each in found):
-            return found
+        chain += more
+        if any(item.is_error for item in chain):
+            return chain
         endpoints = self._endpoints
         more, identity = await check_identity(self.client, self.name, endpoints.engine_kind)
         coming = await check_coming_forks(
             self.client, self.name, endpoints.rollup, identity, endpoints.network, time.time()
         )
-        return [*found, *more, *coming]
+        return [*chain, *more, *coming]
 
     async def _find_chain(self) -> list[Finding]:
         """Whether the engine accepts our JWT and has the L2 chain."""
@@ -255,9 +255,9 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
 
     async def one_round() -> list[Finding]:
         results = await asyncio.gather(*(check.find() for check in checks), return_exceptions=True)
-        findings = [each for result in results if isinstance(result, list) for each in result]
+        findings = [item for result in results if isinstance(result, list) for item in result]
         failures = [result for result in results if isinstance(result, BaseException)]
-        unknown = next((each for each in failures if not isinstance(each, EndpointError | RpcFailure)), None)
+        unknown = next((failure for failure in failures if not isinstance(failure, EndpointError | RpcFailure)), None)
         if unknown is not None or len(failures) == len(results):
             raise unknown or failures[0]
         for failure in failures:
@@ -301,9 +301,9 @@ async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
-    found = await _retry(check.find, check.unusable, "the L1 beacon node", code, policy)
+    result = await _retry(check.find, check.unusable, "the L1 beacon node", code, policy)
     try:
-        require(found, log)
+        require(result, log)
     except SetupError as failure:
         if not endpoints.beacon_may_fail:
             raise SetupError(f"failed to check L1 Beacon API version: {failure}") from None
@@ -312,9 +312,9 @@ async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
 
 async def check_signer(config: SignerConfig) -> None:
     """Check that the remote signer answers. Raises SetupError if it does not."""
-    found = await find_signer(config)
-    require(found, log)
-    log.info(found[0].text, endpoint=found[0].check)
+    signer = await find_signer(config)
+    require(signer, log)
+    log.info(signer[0].text, endpoint=signer[0].check)
 
 
 async def _retry(

@@ -203,7 +203,7 @@ def _departed(config: RollupConfig, left: Departure) -> RollupConfig:
 
 
 def _config(name: str, entry: NetworkEntry) -> RollupConfig:
-    shared = (found for end, found in PROTOCOL_VERSIONS.items() if name.endswith(end))
+    shared = (result for end, result in PROTOCOL_VERSIONS.items() if name.endswith(end))
     versions = entry.protocol_versions or next(shared, None)
     block_time, window, drift = entry.timing
     batcher, overhead, scalar, gas_limit = entry.system_config

@@ -76,9 +76,9 @@ def _end(chain: ChosenChain) -> Iterator[Notice]:
     if fork is not None:
         fields = {"fork": fork.name, "since": utc_time(fork.time), "last_block": chain.config.last_block}
         needed = {
-            f"engine_needs_{each.name}_since": utc_time(chain.config.fork_times[each.name])
-            for each in ENGINE_FORKS
-            if each.name in chain.config.fork_times
+            f"engine_needs_{engine_fork.name}_since": utc_time(chain.config.fork_times[engine_fork.name])
+            for engine_fork in ENGINE_FORKS
+            if engine_fork.name in chain.config.fork_times
         }
         text = "the network left the OP Stack's rules: it is derived up to the last block before"
         yield Notice(Level.WARN, text, {"code": Code.NETWORK_LEFT.text, **fields, **needed})
@@ -110,9 +110,9 @@ def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]
         if fork in chain.config.bundles or chain.config.fork_times.get(fork, 0) > now:
             fields = {"fork": fork, "sha256": bundle.sha256, "found": bundle.found, "confirmed_by": bundle.confirmed_by}
             yield Notice(Level.INFO, "upgrade bundle", fields | {"transactions": len(bundle.transactions)})
-    for each in bundles_in_doubt(values, chain):
-        fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(each.fork)}
-        yield Notice(Level.WARN, bundle_warning(each, now), fields)
+    for item in bundles_in_doubt(values, chain):
+        fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(item.fork)}
+        yield Notice(Level.WARN, bundle_warning(item, now), fields)
 
 
 def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
@@ -127,7 +127,7 @@ def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
 
 def _chain(chain: ChosenChain, now: float) -> dict[str, object]:
     coming = next_fork(chain.config, now)
-    found: dict[str, object] = {
+    result: dict[str, object] = {
         "network": chain.name,
         "l1_chain": chain.config.l1_chain_id,
         "l2_chain": chain.config.l2_chain_id,
@@ -135,8 +135,8 @@ def _chain(chain: ChosenChain, now: float) -> dict[str, object]:
         "next_fork": "none is scheduled",
     }
     if coming is not None:
-        found["next_fork"] = f"{coming.name} in {duration(coming.timestamp - now)}, at {utc_time(coming.timestamp)}"
-    return found
+        result["next_fork"] = f"{coming.name} in {duration(coming.timestamp - now)}, at {utc_time(coming.timestamp)}"
+    return result
 
 
 def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
@@ -163,14 +163,14 @@ def _shown(values: Values, name: str) -> str:
 def _list(value: object) -> list[str]:
     if value is None:
         return []
-    return [str(each) for each in value] if isinstance(value, tuple | list) else [str(value)]
+    return [str(item) for item in value] if isinstance(value, tuple | list) else [str(value)]
 
 
 def schedule_notices(chain: ChosenChain, now: float) -> list[Notice]:
     """Return a warning for each fork, flag or dependency set that is not the network's; `now` in Unix seconds."""
     known = network_of_config(chain.config)
-    found = [] if known is None else [*_forks(chain, known, now), *_dependencies(chain, known)]
-    return [*found, *_members(chain)]
+    result = [] if known is None else [*_forks(chain, known, now), *_dependencies(chain, known)]
+    return [*result, *_members(chain)]
 
 
 def _warning(text: str, option: str) -> Notice:

@@ -98,8 +98,8 @@ def plan_node(values: Values) -> NodePlan:
     if p2p is not None and values["sequencer.enabled"] and not p2p.has_signer:
         text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
         notices.append(Notice(Level.WARN, text))
-    given = values["runtime.dir"]
-    runtime_dir = Path(given).absolute() if given else _unused_private_path()
+    value = values["runtime.dir"]
+    runtime_dir = Path(value).absolute() if value else _unused_private_path()
     return NodePlan(values, chain, p2p, runtime_dir, tuple(notices))
 
 
@@ -224,8 +224,8 @@ def derivation_config(
 
 def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
     """Return the configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
-    given, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
-    bootnodes = choose_bootnodes(given, network=network, rollup_config=rollup_config)
+    value, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
+    bootnodes = choose_bootnodes(value, network=network, rollup_config=rollup_config)
     return build_config(
         P2pConfig,
         values,
@@ -304,18 +304,18 @@ def _connections(configs: NodeConfigs) -> int:
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:
     """Return the sockets on which the node listens."""
     rpc, p2p = configs.rpc, configs.p2p
-    found = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
+    result = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:
-        found.append(ListenAddress("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
+        result.append(ListenAddress("metrics.addr", "metrics.port", rpc.metrics_addr, rpc.metrics_port))
     if rpc.interop_addr:
-        found.append(ListenAddress("interop.rpc.addr", "interop.rpc.port", rpc.interop_addr, rpc.interop_port))
+        result.append(ListenAddress("interop.rpc.addr", "interop.rpc.port", rpc.interop_addr, rpc.interop_port))
     if rpc.pprof_enabled:
-        found.append(ListenAddress("pprof.addr", "pprof.port", rpc.pprof_addr, rpc.pprof_port))
+        result.append(ListenAddress("pprof.addr", "pprof.port", rpc.pprof_addr, rpc.pprof_port))
     if rpc.status_enabled:
-        found.append(ListenAddress("status.addr", "status.port", rpc.status_addr, rpc.status_port))
+        result.append(ListenAddress("status.addr", "status.port", rpc.status_addr, rpc.status_port))
     if p2p is not None:
-        found.append(ListenAddress("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
+        result.append(ListenAddress("p2p.listen.ip", "p2p.listen.tcp", p2p.listen_ip, p2p.listen_tcp))
         if not p2p.no_discovery:
             port = p2p.listen_udp or p2p.listen_tcp
-            found.append(ListenAddress("p2p.listen.ip", "p2p.listen.udp", p2p.listen_ip, port, is_udp=True))
-    return found
+            result.append(ListenAddress("p2p.listen.ip", "p2p.listen.udp", p2p.listen_ip, port, is_udp=True))
+    return result

@@ -27,8 +27,8 @@ def read_memory(meminfo: Path = MEMINFO, cgroups: Path = CGROUPS, own: Path = OW
 
     None where the system does not say it. A group's limit counts with those of the groups that it is in; what it
     keeps of files can be freed."""
-    found = [each for each in (_machine(meminfo), *_groups(cgroups, own)) if each is not None]
-    return min(found, key=lambda memory: memory.available, default=None)
+    result = [item for item in (_machine(meminfo), *_groups(cgroups, own)) if item is not None]
+    return min(result, key=lambda memory: memory.available, default=None)
 
 
 def _read(path: Path) -> str:
@@ -40,14 +40,14 @@ def _read(path: Path) -> str:
 def _numbers(text: str) -> dict[str, int]:
     """Return the lines of a name, a number and perhaps a unit."""
     words = (line.replace(":", " ").split() for line in text.splitlines())
-    return {each[0]: int(each[1]) for each in words if len(each) >= 2 and each[1].isdigit()}
+    return {word[0]: int(word[1]) for word in words if len(word) >= 2 and word[1].isdigit()}
 
 
 def _machine(path: Path) -> Memory | None:
-    found = _numbers(_read(path))
-    if "MemTotal" not in found or "MemAvailable" not in found:
+    result = _numbers(_read(path))
+    if "MemTotal" not in result or "MemAvailable" not in result:
         return None
-    return Memory(found["MemTotal"] << 10, found["MemAvailable"] << 10)
+    return Memory(result["MemTotal"] << 10, result["MemAvailable"] << 10)
 
 
 def _groups(root: Path, own: Path) -> list[Memory | None]:
@@ -56,7 +56,7 @@ def _groups(root: Path, own: Path) -> list[Memory | None]:
     if ".." in name:
         return []
     path = root / name.lstrip("/")
-    return [_group(each) for each in (path, *path.parents) if each == root or root in each.parents]
+    return [_group(parent) for parent in (path, *path.parents) if parent == root or root in parent.parents]
 
 
 def _group(path: Path) -> Memory | None:

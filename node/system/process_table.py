@@ -80,5 +80,5 @@ def command_processes(configs: Mapping[str, object], workers: int) -> tuple[Proc
 def load(path: str) -> Callable[..., object]:
     """Return the function with the import path `module:function`."""
     module, _, name = path.partition(":")
-    found: Callable[..., object] = getattr(importlib.import_module(module), name)
-    return found
+    result: Callable[..., object] = getattr(importlib.import_module(module), name)
+    return result

@@ -53,8 +53,8 @@ def read_proportional_memory(pid: int) -> int | None:
     """Return the memory of a process in bytes, with its share of what it shares with others (PSS).
 
     None when there is no such process, or it may not be read."""
-    found = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
-    return int(found[1]) * 1024 if found else None
+    result = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
+    return int(result[1]) * 1024 if result else None
 
 
 def read_waiting(pid: int) -> Waiting:

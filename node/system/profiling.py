@@ -39,8 +39,8 @@ def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable
         return
     files = ProfileFiles(folder)
     read = {name: files.read_last(name) for name in processes}
-    found = {name: profile for name, profile in read.items() if profile is not None}
-    merged = merge(found, tuple(name for name in read if name not in found))
+    result = {name: profile for name, profile in read.items() if profile is not None}
+    merged = merge(result, tuple(name for name in read if name not in result))
     if merged is None:
         log.warn("no process wrote its profile", code=Code.FILE.text, type=settings.kind)
         return
@@ -49,4 +49,4 @@ def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable
     except OSError as error:
         log.error("cannot write the profile", code=Code.FILE.text, path=settings.path, error=error)
         return
-    log.info("wrote the profile", type=settings.kind, path=settings.path, processes=len(found))
+    log.info("wrote the profile", type=settings.kind, path=settings.path, processes=len(result))

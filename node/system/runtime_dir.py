@@ -264,8 +264,8 @@ def _kill(entry: ProcessEntry) -> None:
     with contextlib.suppress(OSError):
         pidfd = os.pidfd_open(entry.pid)
         try:
-            found = read_stat(entry.pid)
-            same = found is not None and found.start_ticks == entry.start_ticks
+            stat = read_stat(entry.pid)
+            same = stat is not None and stat.start_ticks == entry.start_ticks
             if same and user_of(entry.pid) == os.geteuid():
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         finally:

@@ -103,9 +103,9 @@ def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
     """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs.
 
     From Gloas on they are those of its bid [BCN19]."""
-    found = _data(body, _Block).message.body
-    bid = found.signed_execution_payload_bid
-    commitments = found.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
+    result = _data(body, _Block).message.body
+    bid = result.signed_execution_payload_bid
+    commitments = result.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
     if commitments is None:
         raise BeaconResponseError("the beacon block has no blob_kzg_commitments and no signed_execution_payload_bid")
     return tuple(_hex(item, POINT_SIZE, "commitment") for item in _bounded(commitments, "blob_kzg_commitments"))
@@ -120,14 +120,14 @@ def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, 
     """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash.
 
     Without a proof where that is null or absent [BCN11]."""
-    found = []
+    result = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
         if versioned_hash(commitment) in wanted:
             blob = _hex(sidecar.blob, BLOB_SIZE, "blob")
             proof = None if sidecar.kzg_proof == _NULL else _hex(sidecar.kzg_proof, POINT_SIZE, "proof")
-            found.append(OfferedBlob(blob, commitment, proof))
-    return tuple(found)
+            result.append(OfferedBlob(blob, commitment, proof))
+    return tuple(result)
 
 
 def parse_ssz_blobs(body: bytes) -> tuple[bytes, ...]:
@@ -137,14 +137,14 @@ def parse_ssz_blobs(body: bytes) -> tuple[bytes, ...]:
 
 def parse_ssz_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
     """Parse sidecars in SSZ: index, blob, commitment, proof, signed header, inclusion proof (Deneb, `BlobSidecar`)."""
-    found = []
+    result = []
     for sidecar in _ssz_items(body, SIDECAR_SIZE, "blob sidecars"):
         blob_end, commitment_end = 8 + BLOB_SIZE, 8 + BLOB_SIZE + POINT_SIZE
         commitment = sidecar[blob_end:commitment_end]
         if versioned_hash(commitment) in wanted:
             proof = sidecar[commitment_end : commitment_end + POINT_SIZE]
-            found.append(OfferedBlob(sidecar[8:blob_end], commitment, proof))
-    return tuple(found)
+            result.append(OfferedBlob(sidecar[8:blob_end], commitment, proof))
+    return tuple(result)
 
 
 def _ssz_items(body: bytes, size: int, name: str) -> Iterator[bytes]:
@@ -287,7 +287,7 @@ def classify(failures: Sequence[SourceFailure], age: float) -> Code:
     """Return the code for the failures of all sources, of which the most telling one decides.
 
     `age` is that of the L1 block in seconds."""
-    codes = [_code(each, age) for each in failures]
+    codes = [_code(failure, age) for failure in failures]
     return min(codes, key=_PRIORITY.index)
 
 
@@ -305,12 +305,12 @@ _PRIORITY = (
 
 def _code(failure: SourceFailure, age: float) -> Code:
     words = failure.text.lower()
-    if failure.failed is not Failed.WRONG_BLOBS and any(each in words for each in _CUSTODY):
+    if failure.failed is not Failed.WRONG_BLOBS and any(item in words for item in _CUSTODY):
         return Code.BLOB_CUSTODY
     if failure.failed is Failed.HAS_NONE:
         if age > RETENTION_SECONDS:
             return Code.BLOB_EXPIRED
-        return Code.BLOB_SLOT if any(each in words for each in _NO_BLOCK) else Code.BLOB_NOT_FOUND
+        return Code.BLOB_SLOT if any(item in words for item in _NO_BLOCK) else Code.BLOB_NOT_FOUND
     return _CODES[failure.failed]
 
 

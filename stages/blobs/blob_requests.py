@@ -107,12 +107,12 @@ class PendingRequests:
 
     def due(self, now: float) -> list[PendingRequest]:
         """Return the requests to fetch for now: urgent ones first, then by block number."""
-        due = [each for each in self._unanswered() if each.retry_at <= now]
+        due = [item for item in self._unanswered() if item.retry_at <= now]
         return sorted(due, key=lambda each: (not each.urgent, each.block.number))
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed request is due again; None if there is none."""
-        waits = [each.retry_at - now for each in self._unanswered()]
+        waits = [item.retry_at - now for item in self._unanswered()]
         return min((wait for wait in waits if wait > 0), default=None)
 
     def remove(self, pending: PendingRequest) -> None:
@@ -123,17 +123,17 @@ class PendingRequests:
         """Remove requests not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
 
         Urgency ends after URGENT_SECONDS."""
-        for each in self:
-            each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
-        stale = [each for each in self if not each.is_fetching and now - each.requested_at > EXPIRY_SECONDS]
-        idle = [each for each in self if not each.is_fetching]
+        for item in self:
+            item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
+        stale = [item for item in self if not item.is_fetching and now - item.requested_at > EXPIRY_SECONDS]
+        idle = [item for item in self if not item.is_fetching]
         spare = sorted(idle, key=lambda each: (each.urgent, each.requested_at))
-        for each in (*stale, *spare[: max(0, len(self) - MAX_PENDING)]):
-            self.remove(each)
+        for item in (*stale, *spare[: max(0, len(self) - MAX_PENDING)]):
+            self.remove(item)
 
     def _unanswered(self) -> Iterator[PendingRequest]:
         """Request with missing blobs that are not being fetched."""
-        return (each for each in self if each.missing and not each.is_fetching)
+        return (item for item in self if item.missing and not item.is_fetching)
 
 
 def content_size(content: BlobContent) -> int:

@@ -93,12 +93,12 @@ class PendingInputs:
 
     def due(self, now: float) -> list[PendingInput]:
         """Return the inputs to fetch now: urgent ones first, then in the order of their requests."""
-        due = [each for each in self if not each.is_fetching and each.retry_at <= now]
+        due = [item for item in self if not item.is_fetching and item.retry_at <= now]
         return sorted(due, key=lambda each: not each.urgent)
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed one is due again; None if there is none."""
-        waits = (each.retry_at - now for each in self if not each.is_fetching and each.retry_at > now)
+        waits = (item.retry_at - now for item in self if not item.is_fetching and item.retry_at > now)
         return min(waits, default=None)
 
     def remove(self, pending: PendingInput) -> None:
@@ -109,12 +109,12 @@ class PendingInputs:
         """Remove those that were not requested for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
 
         Urgency ends after URGENT_SECONDS."""
-        for each in self:
-            each.urgent = each.urgent and now - each.requested_at <= URGENT_SECONDS
+        for item in self:
+            item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
         idle = sorted((e for e in self if not e.is_fetching), key=lambda each: (each.urgent, each.requested_at))
-        stale = [each for each in idle if now - each.requested_at > EXPIRY_SECONDS]
-        for each in (*stale, *idle[: max(0, len(self) - MAX_PENDING)]):
-            self.remove(each)
+        stale = [item for item in idle if now - item.requested_at > EXPIRY_SECONDS]
+        for item in (*stale, *idle[: max(0, len(self) - MAX_PENDING)]):
+            self.remove(item)
 
 
 def _size(answer: Found) -> int:

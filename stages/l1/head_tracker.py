@@ -170,5 +170,5 @@ class NewestBlock(Generic[E]):
         It is returned once: after an error the block is fetched."""
         if self._body is None or self._body.number != number:
             return None
-        found, self._body = self._body, None
-        return found
+        result, self._body = self._body, None
+        return result

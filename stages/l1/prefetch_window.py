@@ -113,7 +113,7 @@ class PrefetchWindow:
     def _waits_for_another(self, number: int, ranges: Sequence[BlockRange]) -> bool:
         """Whether in each range that wants a failed block there is one before it that failed, too."""
         wanting = [wanted for wanted in ranges if wanted.first <= number <= wanted.last]
-        return all(any(each in self._failures for each in range(wanted.first, number)) for wanted in wanting)
+        return all(any(item in self._failures for item in range(wanted.first, number)) for wanted in wanting)
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed fetch is due again; None if none waits for that."""

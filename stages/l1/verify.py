@@ -134,13 +134,13 @@ def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -
     # With `trust` an endpoint may leave the bloom empty.
     if bloom != _NO_LOGS and bloom_excludes_challenges(bloom, l1_filter):
         return ()
-    found: list[tuple[int, bytes]] = []
+    result: list[tuple[int, bytes]] = []
     for index, raw in enumerate(encoded):
         try:
-            found.append((index, resolve_data(calldata(raw))))
+            result.append((index, resolve_data(calldata(raw))))
         except (ChallengeError, TransactionError, DepositError):
             continue
-    return tuple(found)
+    return tuple(result)
 
 
 def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
@@ -206,11 +206,11 @@ def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) ->
 
     Zero where account or slot are proven absent. Raises InvalidDataError if the proof does not hold."""
     try:
-        found = _object(answer)
-        account = verify_account(state_root, address, _nodes(found.get("accountProof")))
+        result = _object(answer)
+        account = verify_account(state_root, address, _nodes(result.get("accountProof")))
         if account is None:
             return bytes(32)
-        entries = found.get("storageProof")
+        entries = result.get("storageProof")
         if not isinstance(entries, list) or len(entries) != 1:
             raise InvalidDataError("the proof is not of one slot")
         value = verify_storage(account.storage_root, slot, _nodes(_object(entries[0]).get("proof")))

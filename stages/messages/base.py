@@ -11,8 +11,10 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class QueueLength(Message, frozen=True, tag="QueueLength"):
-    """What waits in the publishing process: for l1 the L1 blocks that it fetches, for blobs requests, for derivation L1
-    blocks that it has not read, for engine unsafe blocks. `tasks` are those that compute has not completed for it."""
+    """What waits in the publishing process; `tasks` are those that compute has not completed for it.
+
+    For l1 the L1 blocks that it fetches, for blobs requests, for derivation L1 blocks to read, for engine unsafe
+    blocks."""
 
     items: int
     tasks: int
@@ -49,11 +51,13 @@ MAX_ERROR = 200
 
 
 class EndpointCounts(msgspec.Struct, frozen=True, array_like=True):
-    """One endpoint since its process began; `kind` is the metric label `rpc`. `in_use` is that which is called first.
-    `requests` counts each JSON-RPC call of a batch, `throttled` those that were refused for their number. `latency_ms`
-    is the mean of the latest answers, None before the first. `error` is the text of the last failure; it and the last
-    throttled request were at `error_at` and `throttled_at`, in Unix seconds, 0 for never. `failing` when the last
-    request failed. `verdict` says why it is set aside [LHD26], empty while it is not."""
+    """One endpoint since its process began; `kind` is the metric label `rpc`.
+
+    `in_use` is that which is called first. `requests` counts each JSON-RPC call of a batch, `throttled` those that
+    were refused for their number. `latency_ms` is the mean of the latest answers, None before the first. `error` is
+    the text of the last failure; it and the last throttled request were at `error_at` and `throttled_at`, in Unix
+    seconds, 0 for never. `failing` when the last request failed. `verdict` says why it is set aside [LHD26], empty
+    while it is not."""
 
     kind: str
     name: str

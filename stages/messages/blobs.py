@@ -8,8 +8,10 @@ from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
 
 class BlobsRequest(Message, frozen=True, tag="BlobsRequest"):
-    """Asks for the blobs of some inbox transactions of one L1 block, in the order given; `urgent` when derivation waits
-    for them, `may_wait` while it needs them so much later that they are better verified together with others."""
+    """Asks for the blobs of some inbox transactions of one L1 block, in the order given.
+
+    `urgent` when derivation waits for them, `may_wait` while it needs them so much later that they are better
+    verified together with others."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
@@ -41,9 +43,10 @@ class BlobsUnavailable(Message, frozen=True, tag="BlobsUnavailable"):
 
 
 class InputRequest(Message, frozen=True, tag="InputRequest"):
-    """Asks for the input of an Alt-DA commitment; one that is not `urgent` is fetched ahead of need, and only a
-    request that is gets an answer. `start` is the number of derivation's start, `number` that of the request among
-    those of the client's life."""
+    """Asks for the input of an Alt-DA commitment.
+
+    One that is not `urgent` is fetched ahead of need, and only a request that is gets an answer. `start` is the
+    number of derivation's start, `number` that of the request among those of the client's life."""
 
     commitment: Commitment
     urgent: bool
@@ -66,8 +69,10 @@ class InputTooLarge(Message, frozen=True, tag="InputTooLarge"):
 
 
 class InputUnavailable(Message, frozen=True, tag="InputUnavailable"):
-    """A fetch of the input has just failed; derivation repeats its request. `not_found` when the DA server answered
-    so [ADA1]. `number` is that of the client's last request before the fetch began, 0 if there was none."""
+    """A fetch of the input has just failed; derivation repeats its request.
+
+    `not_found` when the DA server answered so [ADA1]. `number` is that of the client's last request before the fetch
+    began, 0 if there was none."""
 
     commitment: Commitment
     not_found: bool

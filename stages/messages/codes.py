@@ -1,5 +1,6 @@
-"""Codes of warnings and errors: the word that log lines, health, `/readyz` and `rollup-node check` name them by, what
-it means and what to do [LOG15, LIF24]. `rollup-node explain CODE` prints an entry, docs/codes.md lists all."""
+"""Codes of warnings and errors, by which logs, health, `/readyz` and `rollup-node check` name them [LOG15, LIF24].
+
+`rollup-node explain CODE` prints an entry with its meaning and remedy, docs/codes.md lists all."""
 
 from rollup_node.stages.messages import codes_of_engine
 from rollup_node.stages.messages.codes_of_engine import EVENT, FINDING, CodeEntry

@@ -6,9 +6,10 @@ FINDING, EVENT = "finding", "event"
 
 
 class CodeEntry(Enum):
-    """A member is written as its meaning and its remedy, each one line, and FINDING for what the checks before a start
-    alone find, or EVENT for what happens at one moment; all others name conditions that last. The value is its place in
-    the table, so that messages carry members."""
+    """A member is written as its meaning and its remedy, each one line; its value is its place in the table.
+
+    FINDING marks what the checks before a start alone find, EVENT what happens at one moment; all others name
+    conditions that last. Messages carry members."""
 
     def __new__(cls, meaning: str, remedy: str, kind: str = "") -> "CodeEntry":
         """Make the next member."""

@@ -46,8 +46,9 @@ class SetSdmOptInRequest(Message, frozen=True, tag="SetSdmOptInRequest"):
 
 
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
-    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp, which has no output of a block above the local
-    safe head [RPC43]."""
+    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp [RPC43].
+
+    That has no output of a block above the local safe head."""
 
     id: int
     number: int
@@ -84,8 +85,9 @@ class ControlResponse(Message, frozen=True, tag="ControlResponse"):
 
 
 class OutputResponse(Message, frozen=True, tag="OutputResponse"):
-    """The parts of an output root with the heads at that moment, or an `error`. With a `status` and no `block` there is
-    no such block, or none that is safe."""
+    """The parts of an output root with the heads at that moment, or an `error`.
+
+    With a `status` and no `block` there is no such block, or none that is safe."""
 
     id: int
     error: str | None
@@ -114,7 +116,8 @@ class OpenBlockRequest(Message, frozen=True, tag="OpenBlockRequest"):
 
 
 class SealBlockRequest(Message, frozen=True, tag="SealBlockRequest"):
-    """opstack_sealBlockV1, or opstack_cancelBlockV1 with `cancel`: fetch the block that was started with `payload_id`;
+    """opstack_sealBlockV1, or opstack_cancelBlockV1 with `cancel`: fetch the block that was started with `payload_id`.
+
     `timestamp` is the block's."""
 
     id: int

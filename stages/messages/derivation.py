@@ -10,8 +10,9 @@ from rollup_node.stages.protocol.types import L1BlockRef
 
 
 class DerivationWaits(msgspec.Struct, frozen=True, array_like=True):
-    """Whole seconds that derivation waited for each of its neighbours, and that it worked itself, since its process
-    began; without those in which it had read all of L1 [LOG17]."""
+    """Whole seconds that derivation waited for each neighbour, and that it worked, since its process began [LOG17].
+
+    Without those in which it had read all of L1."""
 
     l1: int = 0
     blobs: int = 0
@@ -21,9 +22,10 @@ class DerivationWaits(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
-    """How far the pipeline has read: `current_l1` is its L1 origin; `idle` when that block is exhausted and the engine
-    has every L2 block derived from it. With Alt-DA, `settled_l1` is the L1 block up to which no challenge can take out
-    what was derived [ADA11]; None while that is not known."""
+    """How far the pipeline has read: `current_l1` is its L1 origin.
+
+    `idle` when that block is exhausted and the engine has every L2 block derived from it. With Alt-DA, `settled_l1`
+    is the L1 block up to which no challenge can take out what was derived [ADA11]; None while that is not known."""
 
     reset: int
     current_l1: L1BlockRef | None
@@ -51,9 +53,10 @@ class DropEffect(StrEnum):
 
 
 class Drop(msgspec.Struct, frozen=True, array_like=True):
-    """Input that derivation dropped: the rule's id, a text, and the L1 block that was being read. `needs_parent_hash`
-    when a batch did not match the hash of its parent block. The text is made of `effect`, `reason` (the name of the
-    reason) and `values` (the reason's fields, bytes among them as hex text)."""
+    """Input that derivation dropped: the rule's id, a text, and the L1 block that was being read.
+
+    `needs_parent_hash` when a batch did not match the hash of its parent block. The text is made of `effect`,
+    `reason` (the name of the reason) and `values` (the reason's fields, bytes among them as hex text)."""
 
     rule: str
     text: str
@@ -64,7 +67,7 @@ class Drop(msgspec.Struct, frozen=True, array_like=True):
     values: dict[str, int | str]
 
     def shown(self) -> dict[str, Any]:
-        """The drop as a JSON object."""
+        """Return the drop as a JSON object."""
         origin = self.origin
         return {
             "l1_block": None if origin is None else {"hash": f"0x{origin.hash.hex()}", "number": origin.number},
@@ -84,8 +87,9 @@ class Drops(Message, frozen=True, tag="Drops"):
 
 
 class DropCount(msgspec.Struct, frozen=True, array_like=True):
-    """The drops of one reason with one effect since the process began. `text` is that of the last one, and `l1_block`
-    the number of the L1 block that was being read."""
+    """The drops of one reason with one effect since the process began.
+
+    `text` is that of the last one, and `l1_block` the number of the L1 block that was being read."""
 
     rule: str
     reason: str
@@ -102,16 +106,18 @@ class DropCounts(Message, frozen=True, tag="DropCounts"):
 
 
 class DropsRequest(Message, frozen=True, tag="DropsRequest"):
-    """Asks for the drops from number `first` on; those before it have arrived. `id` is unique within the requesting
-    incarnation."""
+    """Asks for the drops from number `first` on; those before it have arrived.
+
+    `id` is unique within the requesting incarnation."""
 
     id: int
     first: int
 
 
 class DropsResponse(Message, frozen=True, tag="DropsResponse"):
-    """Drops from number `first` on, which is higher than requested where older ones are gone and lower where there are
-    fewer; `total` counts the drops of this incarnation at the time of request `id`."""
+    """Drops from number `first` on; `total` counts those of this incarnation at the time of request `id`.
+
+    `first` is higher than requested where older ones are gone, and lower where there are fewer."""
 
     id: int
     first: int

@@ -13,16 +13,19 @@ EL_SYNC = "EL sync"
 
 
 class StartRequest(Message, frozen=True, tag="StartRequest"):
-    """Derivation is empty and requests its start. With a `reason` the engine process searches for a new start first;
-    `reset` is the number of the start that derivation abandons (0: none)."""
+    """Derivation is empty and requests its start.
+
+    With a `reason` the engine process searches for a new start first; `reset` is the number of the start that
+    derivation abandons (0: none)."""
 
     reset: int
     reason: str | None
 
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
-    """The start of derivation: the base L1 block and its system config [RS1], and the safe head with the system config
-    that its own block carries [SYS27]. `reset` numbers the starts and rises with each."""
+    """The start of derivation: base L1 block and safe head, each with its system config [RS1, SYS27].
+
+    `reset` numbers the starts and rises with each."""
 
     reset: int
     safe_head: L2BlockRef
@@ -39,9 +42,10 @@ class BatchParent(NamedTuple):
 
 
 class AttributesReady(Message, frozen=True, tag="AttributesReady"):
-    """Payload attributes for the block after `parent`, derived from L1 block `derived_from`; `concluding` when no
-    further block of the same batch follows [AQ6]. The deriver leaves `reset` and `sequence` at 0; sent, `sequence`
-    counts within a reset. Repeated until `AttributesResult`.
+    """Payload attributes for the block after `parent`, derived from L1 block `derived_from`.
+
+    `concluding` when no further block of the same batch follows [AQ6]. The deriver leaves `reset` and `sequence` at 0;
+    sent, `sequence` counts within a reset. Repeated until `AttributesResult`.
 
     Attributes that were derived ahead have a `parent_config`: their parent is the block that will be built of the
     attributes before, carries this system config, and has hashes of zero. They count only if that block is accepted as
@@ -80,10 +84,11 @@ class AttributesOutcome(StrEnum):
 
 
 class AttributesResult(Message, frozen=True, tag="AttributesResult"):
-    """The outcome of `AttributesReady` number `sequence`, which were derived from L1 block `derived_from`. `safe_head`
-    is the (pending) safe head that results, after REFUSED the unchanged parent or the safe head before the span;
-    `safe_config` is the system config in that block. `accepted` are the hashes of the blocks of the attributes right
-    before, which were accepted; `held` counts the attributes that wait in the engine process.
+    """The outcome of `AttributesReady` number `sequence`, which were derived from L1 block `derived_from`.
+
+    `safe_head` is the (pending) safe head that results, after REFUSED the unchanged parent or the safe head before the
+    span; `safe_config` is the system config in that block. `accepted` are the hashes of the blocks of the attributes
+    right before, which were accepted; `held` counts the attributes that wait in the engine process.
 
     For the engine process alone, and never sent: `reason` says why the block is not as derived; `built` is the payload
     if one was built."""
@@ -137,10 +142,11 @@ class ForkDoubts(Message, frozen=True, tag="ForkDoubts"):
 
 
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
-    """The L2 heads; None while the engine process searches for a start. `reset` numbers the current start. With a
-    supervisor `cross_unsafe` is verified across chains, and `provided_l1` the L1 block that derivation may read next;
-    without one the first is None and stands for `unsafe`. `current_l1` is that of the follow source, if one is
-    followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set."""
+    """The L2 heads; None while the engine process searches for a start.
+
+    `reset` numbers the current start. With a supervisor `cross_unsafe` is verified across chains, and `provided_l1`
+    the L1 block that derivation may read next; without one the first is None and stands for `unsafe`. `current_l1`
+    is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set."""
 
     reset: int
     unsafe: L2BlockRef | None

@@ -49,8 +49,9 @@ class InteropEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InteropEventsRequest(Message, frozen=True, tag="InteropEventsRequest"):
-    """Asks for the events after number `after`, now and as they come. Numbers rise over the lives of the engine
-    process; the next request recovers what was lost."""
+    """Asks for the events after number `after`, now and as they come.
+
+    Numbers rise over the lives of the engine process; the next request recovers what was lost."""
 
     after: int
 
@@ -62,8 +63,9 @@ class InteropEvents(Message, frozen=True, tag="InteropEvents"):
 
 
 class InteropRequest(Message, frozen=True, tag="InteropRequest"):
-    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp. A repeated id of
-    a decision gets the first response; a read is done again."""
+    """A method `interop_<method>` with its parameters: blocks, an L1 block, or a number or timestamp.
+
+    A repeated id of a decision gets the first response; a read is done again."""
 
     id: int
     method: str

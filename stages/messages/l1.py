@@ -13,8 +13,9 @@ class L1Heads(Message, frozen=True, tag="L1Heads"):
 
 
 class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
-    """The runtime config as L1's contracts hold it now [RTC4]; the zero address if no unsafe block signer is set, and
-    zero for versions that are not set or not read [PRV2]."""
+    """The runtime config as L1's contracts hold it now [RTC4].
+
+    The zero address if no unsafe block signer is set, and zero for versions that are not set or not read [PRV2]."""
 
     unsafe_block_signer: Address
     required_version: Hash = ZERO_HASH
@@ -22,8 +23,9 @@ class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
 
 
 class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):
-    """Asks for the canonical L1 blocks `first` to `first + count - 1`; l1 sends each as soon as it has it. A later
-    request with a higher `first` acknowledges all blocks before it."""
+    """Asks for the canonical L1 blocks `first` to `first + count - 1`; l1 sends each as soon as it has it.
+
+    A later request with a higher `first` acknowledges all blocks before it."""
 
     first: int
     count: int
@@ -44,16 +46,19 @@ class L1BlockUnavailable(Message, frozen=True, tag="L1BlockUnavailable"):
 
 
 class L1RefsRequest(Message, frozen=True, tag="L1RefsRequest"):
-    """Asks for the canonical L1 block `last` and up to `count` - 1 blocks below it, as references only. References are
-    cheap for an endpoint and never cached."""
+    """Asks for the canonical L1 block `last` and up to `count` - 1 blocks below it, as references only.
+
+    References are cheap for an endpoint and never cached."""
 
     last: int
     count: int
 
 
 class L1RefsResponse(Message, frozen=True, tag="L1RefsResponse"):
-    """References linked by parent hash, in ascending order and ending at `last`; fewer than requested where fetching
-    takes too long or they do not link. Empty where L1 has no such block, or with an `error`."""
+    """References linked by parent hash, in ascending order and ending at `last`.
+
+    Fewer than requested where fetching takes too long or they do not link. Empty where L1 has no such block, or with
+    an `error`."""
 
     last: int
     refs: tuple[L1BlockRef, ...]

@@ -1,5 +1,4 @@
-"""Blocks between engine and p2p (`p2p.blocks`, `engine.payloads`), peer counts (`status.p2p`), and what rpc asks of p2p
-(`p2p.control`)."""
+"""Blocks between engine and p2p (`p2p.blocks`, `engine.payloads`), peer counts, and rpc's requests (`p2p.control`)."""
 
 import msgspec
 
@@ -17,17 +16,18 @@ class GapEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UnsafeBlocksRequest(Message, frozen=True, tag="UnsafeBlocksRequest"):
-    """Asks for unsafe blocks as they arrive by gossip, and for those above number `head` and below `gap_end` from
-    peers. The next gap recovers a block that was lost. A restarted engine process gets the latest blocks of peers
-    again."""
+    """Asks for unsafe blocks by gossip, and for those between `head` and `gap_end` from peers.
+
+    The next gap recovers a block that was lost. A restarted engine process gets the latest blocks of peers again."""
 
     head: int
     gap_end: GapEnd | None
 
 
 class LatestBlocksRequest(Message, frozen=True, tag="LatestBlocksRequest"):
-    """Asks for the latest blocks above the unsafe head, sequenced by this node or gossiped, which the execution engine
-    may have lost [SEQ39]. Repeated until `LatestBlocksResponse`."""
+    """Asks for the latest blocks above the unsafe head, which the execution engine may have lost [SEQ39].
+
+    They were sequenced by this node or gossiped. Repeated until `LatestBlocksResponse`."""
 
     head: BlockId
 
@@ -46,9 +46,10 @@ class UnsafeBlock(Message, frozen=True, tag="UnsafeBlock"):
 
 
 class PublishRequest(Message, frozen=True, tag="PublishRequest"):
-    """A block that this node sequenced, to be signed and gossiped, with its parent. At its making, the chain up to
-    number `derived` followed from L1. Repeated until `PublishResponse`; `id` is unique within the requesting
-    incarnation."""
+    """A block that this node sequenced, to be signed and gossiped, with its parent.
+
+    At its making, the chain up to number `derived` followed from L1. Repeated until `PublishResponse`; `id` is
+    unique within the requesting incarnation."""
 
     id: int
     payload: ExecutionPayload
@@ -94,8 +95,9 @@ class PeerRequest(Message, frozen=True, tag="PeerRequest"):
 
 
 class PublishSignedRequest(Message, frozen=True, tag="PublishSignedRequest"):
-    """opstack_publishBlockV1: gossip a block with a signature of 65 bytes that somebody else made; answered by a
-    PeerResponse."""
+    """opstack_publishBlockV1: gossip a block with a signature of 65 bytes that somebody else made.
+
+    Answered by a PeerResponse."""
 
     id: int
     payload: ExecutionPayload

@@ -32,7 +32,7 @@ class UndecodableDepositsError(CriticalError):
     """Some of the portal's logs do not decode [DEP15]."""
 
     def __init__(self, failures: tuple[DepositFailure, ...]) -> None:
-        described = "; ".join(f"log {each.log_index}: {each.text[:200]}" for each in failures[:3])
+        described = "; ".join(f"log {failure.log_index}: {failure.text[:200]}" for failure in failures[:3])
         super().__init__(f"failed to derive some deposits: {described}")
         self.failures = failures
 

@@ -92,7 +92,7 @@ def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayl
     if block.get("withdrawals"):
         raise BlockError(f"block {header.number}: an L2 block has no withdrawals")
     try:
-        transactions = tuple([transaction_from_json(each) for each in _transactions(block)])
+        transactions = tuple([transaction_from_json(item) for item in _transactions(block)])
     except TransactionError as error:
         raise BlockError(f"block {header.number}: {error}") from None
     payload = payload_of_header(header, block_hash, transactions)

@@ -36,7 +36,7 @@ class _Table:
     def __init__(self, value: Any, path: str) -> None:
         if not isinstance(value, dict):
             raise ConfigError(f"{path or 'the file'} must be a JSON object, got {_shown(value)}")
-        self._values: dict[str, Any] = {key: found for key, found in value.items() if found is not None}
+        self._values: dict[str, Any] = {key: result for key, result in value.items() if result is not None}
         self._path = path
         self._read: set[str] = set()
         self._tables: list[_Table] = []
@@ -107,12 +107,12 @@ def _shown(value: Any) -> str:
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # json.loads would silently keep the last of two equal keys.
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    unique_keys = dict(pairs)
+    if len(unique_keys) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ConfigError(f"key {short_repr(twice)} is given twice")
-    return found
+    return unique_keys
 
 
 def parse_rollup_config(data: bytes) -> ParsedRollupConfig:

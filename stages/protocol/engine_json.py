@@ -39,24 +39,24 @@ def encode_attributes(attributes: PayloadAttributes) -> bytes:
 
 
 def _attributes_object(attributes: PayloadAttributes, transactions: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "timestamp": hex(attributes.timestamp),
         "prevRandao": to_hex(attributes.prev_randao),
         "suggestedFeeRecipient": to_hex(attributes.fee_recipient),
     }
     if attributes.withdrawals:
-        found["withdrawals"] = []
+        result["withdrawals"] = []
     if attributes.parent_beacon_root is not None:
-        found["parentBeaconBlockRoot"] = to_hex(attributes.parent_beacon_root)
-    found["transactions"] = transactions
+        result["parentBeaconBlockRoot"] = to_hex(attributes.parent_beacon_root)
+    result["transactions"] = transactions
     if attributes.no_tx_pool:
-        found["noTxPool"] = True
-    found["gasLimit"] = hex(attributes.gas_limit)
+        result["noTxPool"] = True
+    result["gasLimit"] = hex(attributes.gas_limit)
     if attributes.eip1559_params is not None:
-        found["eip1559Params"] = to_hex(attributes.eip1559_params)
+        result["eip1559Params"] = to_hex(attributes.eip1559_params)
     if attributes.min_base_fee is not None:
-        found["minBaseFee"] = attributes.min_base_fee
-    return found
+        result["minBaseFee"] = attributes.min_base_fee
+    return result
 
 
 def _hex_list(transactions: Sequence[bytes]) -> list[str]:
@@ -100,7 +100,7 @@ def encode_payload(payload: ExecutionPayload) -> bytes:
 
 
 def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "parentHash": to_hex(payload.parent_hash),
         "feeRecipient": to_hex(payload.fee_recipient),
         "stateRoot": to_hex(payload.state_root),
@@ -117,14 +117,14 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
         "transactions": transactions,
     }
     if payload.withdrawals:
-        found["withdrawals"] = []
+        result["withdrawals"] = []
     if payload.blob_gas_used is not None:
-        found["blobGasUsed"] = hex(payload.blob_gas_used)
+        result["blobGasUsed"] = hex(payload.blob_gas_used)
     if payload.excess_blob_gas is not None:
-        found["excessBlobGas"] = hex(payload.excess_blob_gas)
+        result["excessBlobGas"] = hex(payload.excess_blob_gas)
     if payload.withdrawals_root is not None:
-        found["withdrawalsRoot"] = to_hex(payload.withdrawals_root)
-    return found
+        result["withdrawalsRoot"] = to_hex(payload.withdrawals_root)
+    return result
 
 
 def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
@@ -153,10 +153,10 @@ def envelope_from_json(found: Any) -> ExecutionPayload:
 
 def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
     """Return the envelope that holds a payload and, if present, its parent beacon block root."""
-    found: dict[str, Any] = {"executionPayload": payload_to_json(payload)}
+    result: dict[str, Any] = {"executionPayload": payload_to_json(payload)}
     if payload.parent_beacon_root is not None:
-        found["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root)
-    return found
+        result["parentBeaconBlockRoot"] = to_hex(payload.parent_beacon_root)
+    return result
 
 
 def _object(found: Any, what: str) -> Mapping[str, Any]:

@@ -171,7 +171,7 @@ def l1_header(header: Header, block_hash: Hash) -> L1Header:
 
 def withdrawals_root(withdrawals: Sequence[Mapping[str, Any]]) -> Hash:
     """Return the withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
-    return ordered_root([_encode_withdrawal(each) for each in withdrawals])
+    return ordered_root([_encode_withdrawal(withdrawal) for withdrawal in withdrawals])
 
 
 def _encode_withdrawal(withdrawal: Mapping[str, Any]) -> bytes:

@@ -19,7 +19,7 @@ def inbox_transactions(
     transactions: Sequence[bytes], batch_inbox: Address, l1_chain_id: int, with_hashes: bool = False
 ) -> tuple[InboxTransaction, ...]:
     """Return the inbox transactions among a block's encoded ones, in order; blobs are numbered over the whole block."""
-    found: list[InboxTransaction] = []
+    result: list[InboxTransaction] = []
     first_blob = 0
     for raw in transactions:
         blobs = _blob_count(raw)
@@ -28,9 +28,9 @@ def inbox_transactions(
             if transaction is not None:
                 if with_hashes:
                     transaction = replace(transaction, hash=keccak256(raw))
-                found.append(transaction)
+                result.append(transaction)
         first_blob += blobs
-    return tuple(found)
+    return tuple(result)
 
 
 def inbox_transaction(
@@ -51,7 +51,7 @@ def inbox_transaction(
     sender = recover_sender(transaction, l1_chain_id)
     if sender is None:
         return None
-    blobs = tuple(BlobRef(first_blob + index, each) for index, each in enumerate(transaction.blob_hashes))
+    blobs = tuple(BlobRef(first_blob + index, item) for index, item in enumerate(transaction.blob_hashes))
     return InboxTransaction(transaction.kind, sender, transaction.data, blobs)
 
 

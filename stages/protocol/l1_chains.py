@@ -161,13 +161,13 @@ def old_members(content: bytes) -> tuple[str, ...]:
 def _spec(content: bytes) -> tuple[dict[str, Any], bool]:
     """Return the config object of a file, and whether a genesis is around it. Raises L1ChainError."""
     try:
-        found = msgspec.json.decode(content)
+        result = msgspec.json.decode(content)
     except DECODE_ERRORS as error:
         raise L1ChainError(f"failed to read chain spec: not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise L1ChainError("failed to read chain spec: not a JSON object")
-    embedded = found.get("config")
-    return (embedded, True) if isinstance(embedded, dict) else (found, False)
+    embedded = result.get("config")
+    return (embedded, True) if isinstance(embedded, dict) else (result, False)
 
 
 def _blob_fork(name: str, spec: dict[str, Any], schedule: dict[str, Any]) -> BlobFork | None:

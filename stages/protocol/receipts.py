@@ -102,7 +102,7 @@ def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address
     # Most blocks have none, and a search is much cheaper than decoding.
     if not any(address in raw for raw in receipts for address in addresses):
         return ()
-    found: list[Log] = []
+    result: list[Log] = []
     index = 0
     for raw in receipts:
         if not any(address in raw for address in addresses):
@@ -114,9 +114,9 @@ def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address
             continue
         for address, topics, data in receipt.logs:
             if receipt.succeeded and topics and (address, topics[0]) in wanted:
-                found.append(Log(address, topics, data, index))
+                result.append(Log(address, topics, data, index))
             index += 1
-    return tuple(found)
+    return tuple(result)
 
 
 def _decoded_or_none(raw: bytes) -> Receipt | None:

@@ -31,9 +31,9 @@ def sealed_mismatch(
     None if it is that block. Raises CriticalError as `consolidation.mismatches`."""
     if block.block_number != parent.number + 1:
         return SealedMismatch(f"the engine sealed block {block.block_number} instead of {parent.number + 1}")
-    for found in mismatches(config, attributes, parent.hash, block):
-        if found.field not in _TRANSACTIONS:
-            return SealedMismatch(f"the engine sealed another block {block.block_number}: {found.text}")
+    for mismatch in mismatches(config, attributes, parent.hash, block):
+        if mismatch.field not in _TRANSACTIONS:
+            return SealedMismatch(f"the engine sealed another block {block.block_number}: {mismatch.text}")
     if block.transactions == attributes.transactions:
         return None
     if attributes.no_tx_pool:
@@ -54,9 +54,9 @@ def _pool_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> Seal
     """Return the error unless the attributes' transactions come first, and no other is a deposit or empty [ATT43]."""
     if sealed[: len(wanted)] != wanted:
         return _contradiction(wanted, sealed[: len(wanted)])
-    for index, each in enumerate(sealed[len(wanted) :], len(wanted)):
-        if not each or is_deposit(each):
-            text = f"is a deposit that was not asked for ({_shown(sealed, index)})" if each else "is empty"
+    for index, item in enumerate(sealed[len(wanted) :], len(wanted)):
+        if not item or is_deposit(item):
+            text = f"is a deposit that was not asked for ({_shown(sealed, index)})" if item else "is empty"
             return SealedMismatch(f"transaction {index} of the block that the engine sealed {text}")
     return None
 
@@ -64,8 +64,8 @@ def _pool_mismatch(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> Seal
 def _left_out(wanted: tuple[bytes, ...], sealed: tuple[bytes, ...]) -> list[int] | None:
     """Return the indices of what `sealed` lacks of `wanted`; None unless it has the others, in their order."""
     missing, kept = [], 0
-    for index, each in enumerate(wanted):
-        if kept < len(sealed) and sealed[kept] == each:
+    for index, item in enumerate(wanted):
+        if kept < len(sealed) and sealed[kept] == item:
             kept += 1
         else:
             missing.append(index)

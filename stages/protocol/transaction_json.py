@@ -110,7 +110,9 @@ def _access_list(found: Object) -> bytes:
     entries = found.get("accessList")
     if not entries:
         return rlp.EMPTY_LIST
-    return rlp.encode_list([rlp.wrap_list(_data(each["address"]) + _hashes(each["storageKeys"])) for each in entries])
+    return rlp.encode_list(
+        [rlp.wrap_list(_data(entry["address"]) + _hashes(entry["storageKeys"])) for entry in entries]
+    )
 
 
 def _authorizations(found: Object) -> bytes:
@@ -118,8 +120,8 @@ def _authorizations(found: Object) -> bytes:
     convert = (_number, _data, _number, _number, _number, _number)
     return rlp.encode_list(
         [
-            rlp.encode_list([encode(each[name]) for name, encode in zip(names, convert, strict=True)])
-            for each in found["authorizationList"]
+            rlp.encode_list([encode(item[name]) for name, encode in zip(names, convert, strict=True)])
+            for item in found["authorizationList"]
         ]
     )
 

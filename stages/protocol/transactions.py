@@ -192,7 +192,7 @@ def _decode_typed(kind: int, items: list[Any]) -> Transaction:
         s=rlp.decode_int(items[-1]),
         access_list=tuple(map(_access, _list(access))),
         max_blob_fee=rlp.decode_int(items[9]) if kind == BLOB else 0,
-        blob_hashes=tuple(rlp.decode_sized(each, 32) for each in _list(items[10])) if kind == BLOB else (),
+        blob_hashes=tuple(rlp.decode_sized(item, 32) for item in _list(items[10])) if kind == BLOB else (),
         authorizations=tuple(map(_authorization, _list(items[9]))) if kind == SET_CODE else (),
     )
 

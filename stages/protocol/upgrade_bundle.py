@@ -163,8 +163,8 @@ def write_bundle(entries: tuple[BundleEntry, ...], extra_gas: int | None = None)
         for entry in entries
     ]
     # The generator sorts its keys: extraGas comes before version.
-    found = {"metadata": dict(sorted(msgspec.to_builtins(metadata).items())), "transactions": rows}
-    return msgspec.json.format(msgspec.json.encode(found), indent=2)
+    result = {"metadata": dict(sorted(msgspec.to_builtins(metadata).items())), "transactions": rows}
+    return msgspec.json.format(msgspec.json.encode(result), indent=2)
 
 
 def checksum_address(address: Address) -> str:
@@ -206,15 +206,15 @@ def check_bundle(file: BundleFile) -> None:
 
     A slip in any contract's code breaks one; gas limits, order and intents are proven by the hash of the file alone
     [UPG21]."""
-    found = dict(deployments(file))
+    result = dict(deployments(file))
     last, entry = len(file.entries) - 1, file.entries[-1]
-    for index in found:
+    for index in result:
         _check_call(index, file.entries[index], CONDITIONAL_DEPLOYER, "UPG21.1")
     _check_call(last, entry, PROXY_ADMIN, "UPG21.3")
     if len(entry.data) != 36 or not entry.data.startswith(UPGRADE_SELECTOR) or any(entry.data[4:16]):
         raise BundleError(f"transaction {last} ({entry.intent}) does not call upgradePredeploys(address) [UPG21.3]")
     named = entry.data[16:]
-    managers = [(index, each) for index, each in found.items() if each.address == named]
+    managers = [(index, item) for index, item in result.items() if item.address == named]
     if not managers:
         raise BundleError(
             f"transaction {last} ({entry.intent}) names {to_hex(named)}, which no transaction deploys: the init code of"
@@ -222,16 +222,16 @@ def check_bundle(file: BundleFile) -> None:
         )
     manager_index, manager = managers[-1]
     names = manager_names(manager)
-    for index, each in found.items():
+    for index, item in result.items():
         if index == manager_index:
             continue
-        if bytes(12) + each.address not in manager.init_code:
+        if bytes(12) + item.address not in manager.init_code:
             raise BundleError(
-                f"transaction {index} ({file.entries[index].intent}) deploys {to_hex(each.address)}, which the"
+                f"transaction {index} ({file.entries[index].intent}) deploys {to_hex(item.address)}, which the"
                 " arguments of L2ContractsManager do not name: its init code was changed [UPG21.2]"
             )
-        known = names.get(each.address, ())
-        if known and each.name not in known:
+        known = names.get(item.address, ())
+        if known and item.name not in known:
             raise BundleError(
                 f"transaction {index} ({file.entries[index].intent}) deploys what L2ContractsManager calls"
                 f" {' or '.join(known)} [UPG21.2]"
@@ -253,7 +253,7 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
 
     An argument is the offset of the name, the address, and the name. Two contracts of the same code share an address.
     Empty for a manager without names."""
-    found: dict[Address, tuple[str, ...]] = {}
+    result: dict[Address, tuple[str, ...]] = {}
     code = manager.init_code
     at = code.find(_NAME_OFFSET)
     while at >= 0:
@@ -261,9 +261,9 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
         length = int.from_bytes(head[32:], "big")
         name = code[at + 96 : at + 96 + length] if 0 < length <= MAX_NAME else b""
         if len(head) == 64 and not any(head[:12]) and len(name) == length and name.isalnum():
-            found[head[12:32]] = (*found.get(head[12:32], ()), name.decode())
+            result[head[12:32]] = (*result.get(head[12:32], ()), name.decode())
         at = code.find(_NAME_OFFSET, at + 1)
-    return found
+    return result
 
 
 # --- a bundle as a block has it ------------------------------------------------------------------------------------
@@ -276,12 +276,12 @@ def entries_of_deposits(deposits: Iterable[bytes], label: str, intents: Iterable
     source hash; where none does, the entry keeps the source hash [UPG25]. Raises DepositError for another
     transaction."""
     decoded = [decode_deposit(raw) for raw in deposits]
-    plain = tuple(BundleEntry("", each.sender, each.to, each.gas, each.data, each.source_hash) for each in decoded)
+    plain = tuple(BundleEntry("", item.sender, item.to, item.gas, item.data, item.source_hash) for item in decoded)
     before, after = _INTENT
     names: set[str] = set()
     with suppress(BundleError):
-        for _, each in deployments(BundleFile("", plain)):
-            names.update(*manager_names(each).values())
+        for _, item in deployments(BundleFile("", plain)):
+            names.update(*manager_names(item).values())
     known = [*dict.fromkeys(intents), *(f"{before}{name}{after}" for name in sorted(names))]
     return tuple(_with_intent(entry, label, index, known) for index, entry in enumerate(plain))
 
@@ -316,6 +316,6 @@ def _difference(our: DepositTransaction, their: DepositTransaction) -> str:
                 min(len(mine), len(other)),
             )
             return f"its data has {len(other)} bytes instead of {len(mine)}, and differs from byte {at}"
-        shown = [to_hex(each) if isinstance(each, bytes) else str(each) for each in (other, mine)]
+        shown = [to_hex(item) if isinstance(item, bytes) else str(item) for item in (other, mine)]
         return f"its {name.replace('_', ' ')} is {shown[0]} instead of {shown[1]}"
     return "its encoding differs"

@@ -54,26 +54,32 @@ def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]
     """Return the upgrade transactions of an activation block, in fork order.
 
     If the chain's dependency set has other chains, a bundle's wrappers are around it [UPG18]."""
-    found: list[bytes] = []
+    result: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:
             continue
         transactions = bundle_of(config, activation.bundle).transactions
         if config.dependency_set_size > 1 and activation.wrapped_if_linked:
             transactions = (SET_FEATURE, *transactions, FUND)
-        found += transactions
-    return tuple(found)
+        result += transactions
+    return tuple(result)
 
 
 def upgrade_gas(config: RollupConfig, activations: Iterable[Activation]) -> int:
     """Return the gas that is added to an activation block's limit [ATT25]."""
-    return sum(bundle_of(config, each.bundle).gas for each in activations if each.bundle is not None and each.extra_gas)
+    return sum(
+        bundle_of(config, activation.bundle).gas
+        for activation in activations
+        if activation.bundle is not None and activation.extra_gas
+    )
 
 
 def upgrade_gas_to_subtract(config: RollupConfig, activations: Iterable[Activation]) -> int:
     """Return the gas to subtract from an activation block's limit when its config is read back [ATT26 to ATT28]."""
     keep = config.keep_karst_upgrade_gas
-    return upgrade_gas(config, (each for each in activations if not (keep and each.extra_gas_may_be_kept)))
+    return upgrade_gas(
+        config, (activation for activation in activations if not (keep and activation.extra_gas_may_be_kept))
+    )
 
 
 def bundle_of(config: RollupConfig, fork: str) -> UpgradeBundle:
@@ -110,7 +116,11 @@ def selectable_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
 
 def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
     """Those of them that neither a release nor the operator confirms."""
-    return tuple(each for each in selectable_bundles(config) if not each.bundle.confirmed_by)
+    return tuple(
+        selectable_bundle
+        for selectable_bundle in selectable_bundles(config)
+        if not selectable_bundle.bundle.confirmed_by
+    )
 
 
 @cache

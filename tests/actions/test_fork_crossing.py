@@ -73,7 +73,7 @@ KARST_DEPLOYMENTS = {
 
 
 def karst_implementations() -> dict[int, str]:
-    """The addresses of the contracts that Karst's bundle deploys, by EIP-1014."""
+    """Return the addresses of the contracts that Karst's bundle deploys, by EIP-1014."""
     transactions = load_bundle("karst").transactions
     result = {}
     for low, entry in KARST_DEPLOYMENTS.items():
@@ -85,7 +85,7 @@ def karst_implementations() -> dict[int, str]:
 
 
 def implementations(engine: InProcessEngine, number: int) -> dict[int, str]:
-    """The implementations of all proxies after a block; each must have code."""
+    """Return the implementations of all proxies after a block; each must have code."""
     state = State(engine.backend.store, engine.block(number).header.state_root)
     result = {}
     for low in range(0x40):
@@ -97,8 +97,9 @@ def implementations(engine: InProcessEngine, number: int) -> dict[int, str]:
 
 
 def check(rollup: SmallRollup) -> dict[str, int]:
-    """Asserts that both engines have the same blocks, nothing was dropped and no deposit failed; the number of each
-    fork's activation block."""
+    """Assert that both engines have the same blocks, nothing was dropped and no deposit failed.
+
+    The number of each fork's activation block."""
     schedule, engine = rollup.config.schedule(), rollup.verifier
     assert engine.head.hash == rollup.sequencer.head.hash and rollup.dropped == []
     activated: dict[str, int] = {}
@@ -174,7 +175,7 @@ def test_an_upgrade_transaction_that_fails_leaves_the_block_valid() -> None:
 
 
 def unpack(registry: Path, name: str, folder: Path) -> Path:
-    """Writes a genesis file of the registry as JSON; its path."""
+    """Write a genesis file of the registry as JSON; its path."""
     dictionary = zstandard.ZstdCompressionDict((registry / "dictionary").read_bytes())
     packed = (registry / f"{name}.json.zst").read_bytes()
     file = folder / f"{name.replace('/', '-')}.json"

@@ -34,7 +34,7 @@ ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that lets the nodes import nothing but the base installation."""
+    """Return a folder that lets the nodes import nothing but the base installation."""
     folder = tmp_path_factory.mktemp("base")
     block_extras(folder)
     return folder
@@ -42,7 +42,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers, base: Path) -> Iterator[Devnet]:
-    """A network for all tests of the module, which ends with equal output roots."""
+    """Yield a network for all tests of the module, which ends with equal output roots."""
     with Devnet(module_leftovers, PYTHONPATH=str(base)) as running:
         running.wait_for_first_safe()
         yield running
@@ -59,7 +59,7 @@ def ask(net: Devnet, name: str, method: str, *params: Any) -> Any:
 
 
 def refused(net: Devnet, name: str, method: str, *params: Any) -> str:
-    """The error message of a call."""
+    """Return the error message of a call."""
     with pytest.raises(RpcError) as refusal:
         ask(net, name, method, *params)
     return refusal.value.message
@@ -70,12 +70,12 @@ def log_has(net: Devnet, name: str, text: str) -> bool:
 
 
 def wait_active(net: Devnet, active: bool) -> None:
-    """Waits until admin_sequencerActive has this value: it follows the engine's status with a delay."""
+    """Wait until admin_sequencerActive has this value: it follows the engine's status with a delay."""
     net.wait(lambda: ask(net, "sequencer", "admin_sequencerActive") is active, f"sequencer active: {active}")
 
 
 def unsafe(net: Devnet) -> dict[str, Any]:
-    """The sequencer's unsafe head."""
+    """Return the sequencer's unsafe head."""
     result: dict[str, Any] = net.sync_status("sequencer")["unsafe_l2"]
     return result
 
@@ -127,8 +127,9 @@ def test_read_methods(net: Devnet, name: str) -> None:
 
 
 def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:
-    """Each has recorded what it derived: from genesis on, and blocks of the chain. What is recorded for L1 blocks below
-    `current_l1` does not change any more [SDB2, SDB5, SDB8, SDB13]."""
+    """Each has recorded what it derived: from genesis on, and blocks of the chain.
+
+    What is recorded for L1 blocks below `current_l1` does not change any more [SDB2, SDB5, SDB8, SDB13]."""
 
     def recorded() -> list[dict[str, Any]]:
         """Of all L1 blocks that both nodes have derived, once a safe head after genesis is among them."""
@@ -155,7 +156,7 @@ def test_super_roots_as_a_challenger_reads_them(net: Devnet) -> None:
     time, current, read = start["timestamp"] + config["block_time"], 0, 0
 
     def answered(name: str) -> Any:
-        """The data of the next block, once it is safe."""
+        """Return the data of the next block, once it is safe."""
         nonlocal current, read
         result = ask(net, name, "superroot_atTimestamp", hex(time))
         if "data" not in result:
@@ -186,7 +187,7 @@ def test_outputs_agree_with_the_engine(net: Devnet) -> None:
 
 
 def first_block(net: Devnet) -> dict[str, Any]:
-    """The envelope of block 1."""
+    """Return the envelope of block 1."""
     config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
 
     async def read() -> ExecutionPayload | None:

@@ -1,5 +1,7 @@
-"""The holder of the batcher key posts decompression bombs and floods of what is dropped. Meanwhile every process stays
-within the bounds of docs/security.md, none is restarted, and the node derives and answers honest clients."""
+"""The holder of the batcher key posts decompression bombs and floods of what is dropped.
+
+Meanwhile every process stays within the bounds of docs/security.md, none is restarted, and the node derives and
+answers honest clients."""
 
 import json
 import time
@@ -40,13 +42,14 @@ Attack = Callable[[int], Posted]
 
 
 def _long_spans(number: int) -> Posted:
-    """Four channels of eight spans of ten million empty blocks, 17 kB each; no two are the same. Without the block
-    before genesis they are undecided."""
+    """Four channels of eight spans of ten million empty blocks, 17 kB each; no two are the same.
+
+    Without the block before genesis they are undecided."""
     return _channels_of_long_spans(0)
 
 
 def _long_spans_ahead(number: int) -> Posted:
-    """The same, of blocks far ahead: before Holocene they are queued until their time comes."""
+    """Return the same, of blocks far ahead: before Holocene they are queued until their time comes."""
     return _channels_of_long_spans(100_000)
 
 
@@ -56,14 +59,14 @@ def _channels_of_long_spans(relative_time: int) -> Posted:
 
 
 def _wide_counts(number: int) -> Posted:
-    """A span of 3 million blocks whose transaction counts are zeros of ten bytes each."""
+    """Return a span of 3 million blocks whose transaction counts are zeros of ten bytes each."""
     count = LARGEST // 33
     head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
 
 
 def _full_span(number: int) -> Posted:
-    """A span of as many transactions as fit."""
+    """Return a span of as many transactions as fit."""
     return _in_channels([bombs.brotli(bombs.full_span(LARGEST))])
 
 
@@ -85,13 +88,13 @@ def _empty_transactions(number: int) -> Posted:
 
 
 def _next_block(number: int, transaction: bytes, count: int) -> Posted:
-    """A singular batch that is valid as the next block as far as derivation knows."""
+    """Return a singular batch that is valid as the next block as far as derivation knows."""
     batch = _singular(number, len(transaction) * count, bombs.repeated(transaction, count))
     return _in_channels([bombs.brotli(batch)])
 
 
 def _huge_transaction(number: int) -> Posted:
-    """A valid singular batch with one transaction of almost the size of a channel."""
+    """Return a valid singular batch with one transaction of almost the size of a channel."""
     head = bombs.string_header(LARGEST)
     batch = _singular(number, len(head) + LARGEST, [head, *bombs.repeated(b"\x02", LARGEST)])
     return _in_channels([bombs.brotli(batch)])
@@ -159,8 +162,10 @@ LONGEST = 60
 
 
 class _AttackedChain:
-    """The honest chain with attacks in it, one after the other. L1 block n after genesis has the span that ends with
-    L2 block (n - 1) * BLOCKS_PER_SPAN; what is posted stands before it."""
+    """The honest chain with attacks in it, one after the other.
+
+    L1 block n after genesis has the span that ends with L2 block (n - 1) * BLOCKS_PER_SPAN; what is posted stands
+    before it."""
 
     def __init__(self) -> None:
         self._honest = synthetic_chain.make(LONGEST * BLOCKS_PER_SPAN, [USER] * 40, BLOCKS_PER_SPAN)
@@ -172,14 +177,14 @@ class _AttackedChain:
         return (self._length - 2) * BLOCKS_PER_SPAN
 
     def extend(self, posted: Posted) -> list[L1Block]:
-        """The next L1 blocks, with what is posted."""
+        """Return the next L1 blocks, with what is posted."""
         first = self._honest.first_l1 + self._length
         self._length += len(posted)
         return [_with_data(self._honest.l1_block(number), data) for number, data in enumerate(posted, first)]
 
 
 def _with_data(block: L1Block, data: list[bytes]) -> L1Block:
-    """An L1 block with more of the batcher's transactions before its own."""
+    """Return an L1 block with more of the batcher's transactions before its own."""
     inbox = tuple(InboxTransaction(2, synthetic_chain.BATCHER, item, ()) for item in data)
     return msgspec.structs.replace(block, inbox=inbox + block.inbox)
 
@@ -205,14 +210,14 @@ class _Node(Program):
         return int(self.wait_for_line("rpc server is listening").rpartition("port=")[2])
 
     def processes(self) -> dict[str, _Process]:
-        """The processes under attack."""
+        """Return the processes under attack."""
         entries = json.loads((self._folder / "run" / "processes.json").read_text())
         return {
             entry["role"]: _Process(entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in MAX_RSS
         }
 
     def check_bounds(self, attack: Attack) -> None:
-        """Shows the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
+        """Show the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
         name, before, logged = attack.__name__[1:], self.processes(), len(self.out)
         for process in before.values():
             reset_peak_memory(process.pid)
@@ -240,7 +245,7 @@ class _Node(Program):
 
 @pytest.fixture(scope="module")
 def node(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Iterator[_Node]:
-    """A node of a chain without the forks from the one named on, which withstands one attack after the other."""
+    """Yield a node of a chain without the forks from the one named on, which withstands one attack after the other."""
     folder = module_leftovers.folder / str(request.param)
     folder.mkdir()
     with _Node(module_leftovers, folder, synthetic_chain.config(request.param)) as running:

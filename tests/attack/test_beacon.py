@@ -35,8 +35,10 @@ FAST = {
 
 
 class HostileBeacon:
-    """A Beacon API. While `attack` is set, it answers instead, with a body for a path; `attacked` has the names of the
-    routes that it answered."""
+    """A Beacon API.
+
+    While `attack` is set, it answers instead, with a body for a path; `attacked` has the names of the routes that it
+    answered."""
 
     def __init__(self) -> None:
         self.beacon = FakeBeacon([])
@@ -55,9 +57,10 @@ class HostileBeacon:
 
 
 def new_blobs() -> list[KnownBlob]:
-    """Two blobs whose commitments are right; their contents are no batches. The polynomial of a blob that repeats one
-    number is that number, so that its commitment is a multiple of the generator, and its proof
-    the point at infinity."""
+    """Two blobs whose commitments are right; their contents are no batches.
+
+    The polynomial of a blob that repeats one number is that number, so that its commitment is a multiple of the
+    generator, and its proof the point at infinity."""
     made = []
     for number in (next(NUMBERS), next(NUMBERS)):
         commitment = bytes((G1Point() * Scalar(number)).to_compressed_bytes())
@@ -67,12 +70,12 @@ def new_blobs() -> list[KnownBlob]:
 
 
 def wanted(number: int, hashes: list[bytes], urgent: bool = True, at: int = TIME) -> list[Any]:
-    """A request for all blobs of an L1 block."""
+    """Return a request for all blobs of an L1 block."""
     return [number, at, [hash_.hex() for hash_ in hashes], urgent]
 
 
 async def receives(stage: AttackedStage, *beacons: HostileBeacon) -> None:
-    """Requests blobs that the process has not had before, and waits for them."""
+    """Request blobs that the process has not had before, and waits for them."""
     number, blobs = next(NUMBERS), new_blobs()
     for beacon in beacons:
         beacon.beacon.blobs[:] = blobs
@@ -87,13 +90,13 @@ def errors(stage: AttackedStage, number: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedStage]:
-    """The process under attack."""
+    """Yield the process under attack."""
     with closing(SharedStage("blobs", lambda url: BlobsConfig(url, PLAIN_ROLLUP, timeout=20.0), FAST)) as stage:
         yield stage
 
 
 def attack_blobs(shared: SharedStage, scenario: Callable[[AttackedStage, HostileBeacon], Awaitable[None]]) -> None:
-    """Runs a scenario against the blobs process with a new endpoint."""
+    """Run a scenario against the blobs process with a new endpoint."""
     beacon = HostileBeacon()
     shared.attack(beacon.handle, lambda stage: scenario(stage, beacon))
 

@@ -1,5 +1,6 @@
-"""What a DA server can do to the blobs process: bodies that are too large, never end or drip, wrong bytes, errors. The
-process under attack is a real one; docs/security.md has the bounds."""
+"""What a DA server can do to the blobs process: bodies that are too large, never end or drip, wrong bytes, errors.
+
+The process under attack is a real one; docs/security.md has the bounds."""
 
 import asyncio
 import itertools
@@ -29,7 +30,7 @@ FAST = {
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedStage]:
-    """The process under attack."""
+    """Yield the process under attack."""
 
     def config(url: str) -> BlobsConfig:
         return BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4))
@@ -69,7 +70,7 @@ async def heals(stage: AttackedStage, server: HostileServer) -> None:
 
 
 async def arrives(stage: AttackedStage, commitment: Commitment) -> None:
-    """Waits for an input."""
+    """Wait for an input."""
     await stage.until(lambda: stage.last("input") == commitment.encode().hex(), f"the input of {commitment}")
 
 

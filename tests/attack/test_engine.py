@@ -32,7 +32,7 @@ RESETS = [0]
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedStage]:
-    """The process under attack, whose engine is away until the first attack."""
+    """Yield the process under attack, whose engine is away until the first attack."""
 
     def config(url: str) -> EngineConfig:
         return EngineConfig(url, SECRET, TIMEOUT, "geth", CHAIN.rollup, CHAIN.l1_chain)

@@ -28,7 +28,7 @@ HOG = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])})\nwhile True: 
 
 @contextlib.contextmanager
 def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is killed at the end."""
+    """Yield a process that is killed at the end."""
     with subprocess.Popen(command, **options) as process:
         try:
             yield process
@@ -38,14 +38,14 @@ def running(command: list[str], **options: Any) -> Iterator[subprocess.Popen[byt
 
 @pytest.fixture
 def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
-    """Starts toy nodes, which must leave nothing behind."""
+    """Start toy nodes, which must leave nothing behind."""
     with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
 
 
 @pytest.fixture
 def runtime_dir(leftovers: Leftovers) -> Path:
-    """An existing folder of this user that others cannot write to."""
+    """Return an existing folder of this user that others cannot write to."""
     folder = leftovers.folder / "run"
     folder.mkdir(mode=0o700)
     return folder
@@ -53,13 +53,13 @@ def runtime_dir(leftovers: Leftovers) -> Path:
 
 @pytest.fixture
 def victim() -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is not the node's."""
+    """Yield a process that is not the node's."""
     with running(["sleep", "600"], cwd="/") as process:
         yield process
 
 
 def plant_process_list(folder: Path, pid: int) -> None:
-    """Writes a processes.json that names a process with its true start time, which everybody can read."""
+    """Write a processes.json that names a process with its true start time, which everybody can read."""
     stat = read_stat(pid)
     assert stat is not None
     entry = {"role": "l1", "copy": 0, "pid": pid, "incarnation": 1, "started": 0.0, "start_ticks": stat.start_ticks}
@@ -67,7 +67,7 @@ def plant_process_list(folder: Path, pid: int) -> None:
 
 
 def refusal(start: StartNode, folder: Path) -> str:
-    """The line on standard error of a node that must not start in that folder."""
+    """Return the line on standard error of a node that must not start in that folder."""
     code, text = start({"runtime_dir": str(folder)}).wait_for_exit()
     assert code == 1 and text.count("\n") == 1, (code, text)
     return text
@@ -196,7 +196,7 @@ def test_a_signal_during_a_long_load_stops_the_node(start: StartNode) -> None:
 
 
 def descriptor_limits(pid: int) -> tuple[int, int]:
-    """The soft and the hard limit of open files of a process."""
+    """Return the soft and the hard limit of open files of a process."""
     return resource.prlimit(pid, resource.RLIMIT_NOFILE)
 
 

@@ -1,4 +1,5 @@
 """What an L1 endpoint can do to the l1 process: it lies about the chain, or its answers are far too large or misshapen.
+
 The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
 import time
@@ -26,8 +27,9 @@ Answer = Callable[[Any], Any]
 
 
 class HostileL1:
-    """An endpoint with a chain, whose last `spare` blocks are yet to come. While `attack` is set, it answers instead of
-    the chain; `attacked` has the kinds of requests that it answered."""
+    """An endpoint with a chain, whose last `spare` blocks are yet to come.
+
+    While `attack` is set, it answers instead of the chain; `attacked` has the kinds of requests that it answered."""
 
     def __init__(self, length: int = 40, spare: int = 0) -> None:
         genesis = int(time.time()) - BLOCK_TIME * (length + spare)
@@ -41,17 +43,17 @@ class HostileL1:
         self._last_range = 0
 
     def new_range(self) -> int:
-        """The first of some block numbers that are not cached, since none within the prefetch window was requested."""
+        """Return the first of some block numbers that are not cached, since none within the prefetch window was requested."""
         self._last_range += 100
         assert self._last_range + 20 < self.chain.head
         return self._last_range
 
     def answer(self, request: Any) -> Any:
-        """The honest answer to a request or a batch."""
+        """Return the honest answer to a request or a batch."""
         return self.answer_from(self.chain, self.chain_id, request)
 
     def answer_from(self, chain: FakeL1Chain, chain_id: int, request: Any) -> Any:
-        """The answer of a node of that chain."""
+        """Return the answer of a node of that chain."""
         if isinstance(request, list):
             return [self.answer_from(chain, chain_id, item) for item in request]
         result = chain.methods(chain_id)[request["method"]](*request["params"])
@@ -83,7 +85,7 @@ Scenario = Callable[[AttackedStage, HostileL1], Awaitable[None]]
 
 
 def config(url: str) -> L1Config:
-    """The configuration of an l1 process that polls this endpoint."""
+    """Return the configuration of an l1 process that polls this endpoint."""
     rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
     return L1Config((url,), rollup, poll_interval=0.1, epoch_poll_interval=0.2, timeout=10.0)
 
@@ -95,7 +97,7 @@ class SharedL1:
         self.stage, self.l1 = SharedStage("l1", config), HostileL1(length=1900, spare=30)
 
     def attack(self, scenario: Scenario) -> None:
-        """Runs a scenario once the process follows the chain; the process must outlive it within its bounds."""
+        """Run a scenario once the process follows the chain; the process must outlive it within its bounds."""
 
         async def whole(stage: AttackedStage) -> None:
             await follows(stage, self.l1)
@@ -107,7 +109,7 @@ class SharedL1:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedL1]:
-    """The process under attack."""
+    """Yield the process under attack."""
     shared_l1 = SharedL1()
     with closing(shared_l1.stage):
         yield shared_l1
@@ -130,14 +132,14 @@ def heads(stage: AttackedStage) -> tuple[int | None, int | None]:
 
 
 async def follows(stage: AttackedStage, l1: HostileL1) -> None:
-    """Waits until the process has the chain's head and finalized block, and no problem."""
+    """Wait until the process has the chain's head and finalized block, and no problem."""
     expected = (l1.chain.head, l1.chain.head - 6)
     await stage.until(lambda: heads(stage) == expected, f"heads {expected}", HEAL_SECONDS)
     await stage.until(lambda: not stage.last("problems"), "no problems", HEAL_SECONDS)
 
 
 async def attacked(stage: AttackedStage, l1: HostileL1, answers: int) -> None:
-    """Waits until the endpoint has given so many answers of the attack."""
+    """Wait until the endpoint has given so many answers of the attack."""
     goal = l1.attacks + answers
     await stage.until(lambda: l1.attacks >= goal, f"{answers} answers of the attack")
 

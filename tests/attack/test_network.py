@@ -42,7 +42,7 @@ class Network(NamedTuple):
 
 @pytest.fixture(scope="module")
 def network(module_leftovers: Leftovers) -> Iterator[Network]:
-    """The network, whose nodes end with equal output roots."""
+    """Yield the network, whose nodes end with equal output roots."""
     directory = module_leftovers.folder / "net"
     words = ("devnet", "--prepare", "--data-dir", str(directory))
     with Program(module_leftovers, "rollup_node.node", *words) as prepare:
@@ -60,12 +60,12 @@ def network(module_leftovers: Leftovers) -> Iterator[Network]:
 
 
 def l1_program(leftovers: Leftovers, genesis: Path) -> Program:
-    """The L1 of a genesis, with a block a second."""
+    """Return the L1 of a genesis, with a block a second."""
     return Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(genesis), "--slot-time", "1")
 
 
 def endpoints(l1: Program) -> tuple[str, str]:
-    """The URLs of an L1 and of its beacon API."""
+    """Return the URLs of an L1 and of its beacon API."""
     words = l1.wait_for_line("L1 ").split()
     return words[words.index("L1") + 1], words[words.index("beacon") + 1]
 
@@ -88,7 +88,7 @@ def incarnations(devnet: Devnet) -> dict[str, dict[str, int]]:
 
 
 def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
-    """The programs that attack both nodes."""
+    """Yield the programs that attack both nodes."""
     for name, (rpc_attack, p2p_attack) in ATTACKS.items():
         node = net.node(name)
         for attack, server in ((rpc_attack, "rpc"), (METRICS_ATTACK, "metrics")):
@@ -98,7 +98,7 @@ def attackers(leftovers: Leftovers, net: Devnet) -> Iterator[Program]:
 
 
 def warnings(net: Devnet, name: str) -> list[str]:
-    """The lines of a node's log that are not about its normal work."""
+    """Return the lines of a node's log that are not about its normal work."""
     return [line for line in net.log(name).splitlines() if "lvl=info" not in line]
 
 

@@ -22,14 +22,14 @@ UNREAD_BLOCKS = "unread_blocks"
 
 @pytest.fixture(scope="module")
 def attacked(module_leftovers: Leftovers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
-    """The p2p process that the tests attack, and the honest peer."""
+    """Yield the p2p process that the tests attack, and the honest peer."""
     with contextlib.closing(Attacked(module_leftovers, tmp_path_factory.mktemp("honest"))) as result:
         yield result
 
 
 @pytest.fixture(scope="module")
 def attackers(module_leftovers: Leftovers) -> Iterator[Attackers]:
-    """The program that attacks it."""
+    """Yield the program that attacks it."""
     with Attackers(module_leftovers, "tests.support.p2p.attackers") as running:
         yield running
         running.finish()

@@ -49,11 +49,11 @@ class RpcNode(Program):
         self.wait_for_line("node is ready")
 
     def port(self, server: str) -> int:
-        """The port that a server listens on."""
+        """Return the port that a server listens on."""
         return int(self.wait_for_line(f"{server} server is listening").rpartition("port=")[2])
 
     def rpc(self) -> Process:
-        """The present rpc process."""
+        """Return the present rpc process."""
         (entry,) = (
             entry for entry in json.loads((self._runtime / "processes.json").read_text()) if entry["role"] == "rpc"
         )
@@ -62,7 +62,7 @@ class RpcNode(Program):
 
 @pytest.fixture(scope="module")
 def node(module_leftovers: Leftovers) -> Iterator[RpcNode]:
-    """The rpc process with its default limits, which withstands one attack after the other."""
+    """Yield the rpc process with its default limits, which withstands one attack after the other."""
     with RpcNode(module_leftovers) as running:
         yield running
         running.stop()
@@ -70,15 +70,16 @@ def node(module_leftovers: Leftovers) -> Iterator[RpcNode]:
 
 @pytest.fixture(scope="module")
 def attackers(module_leftovers: Leftovers) -> Iterator[Attackers]:
-    """The program that attacks."""
+    """Yield the program that attacks."""
     with Attackers(module_leftovers, "tests.support.rpc.attackers") as running:
         yield running
         running.finish()
 
 
 def check_bounds(node: RpcNode, attackers: Attackers, attack: str, source: str, server: str = "rpc") -> None:
-    """Attacks a server until the honest client has its answers while the attack is under way; everything stays within
-    its bounds meanwhile, and all connections are closed afterwards."""
+    """Attacks a server until the honest client has its answers while the attack is under way.
+
+    Everything stays within its bounds meanwhile, and all connections are closed afterwards."""
     wait_for(
         lambda: call(f"http://127.0.0.1:{node.port('rpc')}", "optimism_syncStatus")["unsafe_l2"]["number"], "heads"
     )

@@ -21,7 +21,7 @@ from tests.support.servers.tcp_relay import LOOPBACK
 
 @contextmanager
 def served() -> Iterator[FakeConductor]:
-    """A conductor on an event loop of its own."""
+    """Yield a conductor on an event loop of its own."""
     conductor, ready = FakeConductor(), threading.Event()
     ended = asyncio.Event()
     loop = asyncio.new_event_loop()
@@ -43,7 +43,7 @@ def served() -> Iterator[FakeConductor]:
 
 
 def engine_pid(runtime_dir: Path) -> int | None:
-    """The id of the engine process; None while there is none."""
+    """Return the id of the engine process; None while there is none."""
     entries = json.loads((runtime_dir / "processes.json").read_text())
     return next((entry["pid"] for entry in entries if entry["role"] == "engine"), None)
 
@@ -55,7 +55,7 @@ class ConductedChain:
         self._url, self._conductor = chain.public, conductor
 
     def hashes(self) -> list[str]:
-        """The hashes of the blocks above genesis."""
+        """Return the hashes of the blocks above genesis."""
         top = int(call(self._url, "eth_blockNumber"), 16)
         return [call(self._url, "eth_getBlockByNumber", hex(number), False)["hash"] for number in range(1, top + 1)]
 

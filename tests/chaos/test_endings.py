@@ -11,7 +11,7 @@ from tests.support.processes.programs import CALLDATA, Devnet, is_alive, wait_fo
 
 
 def sockets_below(folder: Path) -> list[str]:
-    """The Unix sockets below a folder, bound ones and files."""
+    """Return the Unix sockets below a folder, bound ones and files."""
     bound = [line.split()[-1] for line in Path("/proc/net/unix").read_text().splitlines() if f"{folder}/" in line]
     return bound + [str(path) for path in folder.rglob("*") if path.is_socket()]
 

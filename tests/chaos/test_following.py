@@ -16,7 +16,7 @@ BLOCKS = 3
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network whose verifier derives."""
+    """Yield a network whose verifier derives."""
     with Devnet(module_leftovers, *CALLDATA) as running:
         running.wait_for_first_safe()
         yield running

@@ -16,7 +16,7 @@ BLOCKS_BEFORE = 6
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network with some blocks."""
+    """Yield a network with some blocks."""
     with Devnet(module_leftovers, *CALLDATA) as running:
         running.wait(lambda: head(running) >= BLOCKS_BEFORE, f"{BLOCKS_BEFORE} unsafe blocks")
         yield running
@@ -24,7 +24,7 @@ def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
 
 
 def head(net: Devnet) -> int:
-    """The number of the sequencer's unsafe head."""
+    """Return the number of the sequencer's unsafe head."""
     return int(net.sync_status("sequencer")["unsafe_l2"]["number"])
 
 

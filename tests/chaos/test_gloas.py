@@ -26,7 +26,7 @@ def is_in_gloas(block: dict[str, Any]) -> bool:
 
 
 def beacon_block(net: Devnet, slot: int) -> dict[str, Any]:
-    """The body of the beacon block of a slot."""
+    """Return the body of the beacon block of a slot."""
     status, text = http_get(f"{net.network['beacon']}/eth/v2/beacon/blocks/{slot}")
     assert status == 200, text
     body: dict[str, Any] = json.loads(text)["data"]["message"]["body"]
@@ -41,7 +41,7 @@ def follows(net: Devnet, name: str, number: int) -> bool:
 
 
 def listed_batches(leftovers: Leftovers, net: Devnet, last: int) -> list[dict[str, Any]]:
-    """The batches of all L1 blocks so far, read by a program of its own."""
+    """Return the batches of all L1 blocks so far, read by a program of its own."""
     files = [f"--rollup.config={net.root}/rollup.json", f"--rollup.l1-chain-config={net.root}/l1-chain-config.json"]
     endpoints = [f"--l1={net.network['l1']}", f"--l1.beacon={net.network['beacon']}"]
     words = [*endpoints, *files, "--from-l1=1", f"--to-l1={last}", "--json"]

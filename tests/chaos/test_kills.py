@@ -19,7 +19,7 @@ SHIFT = 3
 
 
 def wait_progress(net: Devnet) -> None:
-    """Waits until the safe heads of both nodes have advanced and both are ready."""
+    """Wait until the safe heads of both nodes have advanced and both are ready."""
     higher = net.wait(lambda: 1 + max(map(net.safe_number, net.nodes)), "sync status of both nodes")
     for name in net.nodes:
         net.wait_for_safe(higher + PROGRESS - 1, name)
@@ -27,7 +27,7 @@ def wait_progress(net: Devnet) -> None:
 
 
 def incarnations(net: Devnet, name: str) -> dict[str, int]:
-    """The incarnation of each process of a node, once all run."""
+    """Return the incarnation of each process of a node, once all run."""
 
     def found() -> dict[str, int] | None:
         entries = net.processes(name)
@@ -39,8 +39,9 @@ def incarnations(net: Devnet, name: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network for all tests of the module, the first of which runs while it starts. It ends with equal output roots,
-    and its result has the last incarnations."""
+    """Yield a network for all tests of the module, the first of which runs while it starts.
+
+    It ends with equal output roots, and its result has the last incarnations."""
     with Devnet(module_leftovers, "--l1-block-time", "2") as running:
         yield running
         for name in running.nodes:

@@ -18,12 +18,12 @@ BLOCKS_BEFORE, BLOCKS_MEANWHILE = 8, 3
 
 
 def unsafe(net: Devnet, name: str) -> int:
-    """The number of a node's unsafe head."""
+    """Return the number of a node's unsafe head."""
     return int(net.sync_status(name)["unsafe_l2"]["number"])
 
 
 def wait_unsafe(net: Devnet, name: str, number: int) -> None:
-    """Waits until a node's unsafe head has at least this number."""
+    """Wait until a node's unsafe head has at least this number."""
     net.wait(lambda: unsafe(net, name) >= number, f"unsafe head {number} of the {name}")
 
 
@@ -38,7 +38,7 @@ def disconnected(url: str) -> bool:
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network with a sequencer and two verifiers, which ends with equal output roots."""
+    """Yield a network with a sequencer and two verifiers, which ends with equal output roots."""
     with Devnet(module_leftovers, "--nodes", "2", *CALLDATA) as running:
         running.nodes = ("sequencer", "verifier", "verifier-2")
         running.wait_for_first_safe()
@@ -49,7 +49,7 @@ def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
 
 @pytest.fixture(scope="module")
 def late(net: Devnet, module_leftovers: Leftovers) -> Iterator[ExtraNode]:
-    """A node that joins when the network has some blocks."""
+    """Yield a node that joins when the network has some blocks."""
     net.wait(lambda: unsafe(net, "sequencer") >= BLOCKS_BEFORE, f"{BLOCKS_BEFORE} unsafe blocks")
     node = ExtraNode(module_leftovers, net, net.node("sequencer")["p2p"], {"verifier.l1-confs": L1_CONFS})
     try:

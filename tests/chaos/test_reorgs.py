@@ -1,5 +1,6 @@
-"""L1 reorgs during a run of the local network, with batches in the removed blocks; both nodes follow and end with
-equal output roots."""
+"""L1 reorgs during a run of the local network, with batches in the removed blocks.
+
+Both nodes follow and end with equal output roots."""
 
 import json
 import os
@@ -16,7 +17,7 @@ DEPTH = 3
 
 
 def inbox_transactions(net: Devnet, first: int, last: int) -> list[int]:
-    """The number of transactions to the batch inbox in each of these L1 blocks."""
+    """Return the number of transactions to the batch inbox in each of these L1 blocks."""
     inbox = json.loads((net.root / "rollup.json").read_text())["batch_inbox_address"]
     numbers = range(first, last + 1)
     blocks = call_batch(net.network["l1"], *(("eth_getBlockByNumber", hex(number), True) for number in numbers))
@@ -33,7 +34,7 @@ def l1_head(net: Devnet) -> int:
 
 
 def wait_for_batches(net: Devnet) -> None:
-    """Waits until each of the last L1 blocks has a batch."""
+    """Wait until each of the last L1 blocks has a batch."""
 
     def have_batches() -> bool:
         head = l1_head(net)
@@ -43,8 +44,9 @@ def wait_for_batches(net: Devnet) -> None:
 
 
 def reorg(net: Devnet) -> int:
-    """Replaces the last L1 blocks; the number of the first replaced one. L1 mines no block between the calls of a
-    batch."""
+    """Replace the last L1 blocks; the number of the first replaced one.
+
+    L1 mines no block between the calls of a batch."""
     url = net.network["l1"]
     block, _ = call_batch(url, ("eth_getBlockByNumber", "latest", False), ("dev_reorg", DEPTH))
     for _ in range(DEPTH):
@@ -54,7 +56,7 @@ def reorg(net: Devnet) -> int:
 
 
 def follows_reorg(net: Devnet, name: str, first: int) -> None:
-    """Waits until a node's safe origin is past the replaced blocks, which are those from `first` on."""
+    """Wait until a node's safe origin is past the replaced blocks, which are those from `first` on."""
     beyond = first + DEPTH
     net.wait(
         lambda: net.sync_status(name)["safe_l2"]["l1origin"]["number"] >= beyond, f"safe origin {beyond} of the {name}"
@@ -63,7 +65,7 @@ def follows_reorg(net: Devnet, name: str, first: int) -> None:
 
 
 def assert_on_l1(net: Devnet, name: str) -> None:
-    """Asserts that the origins of all safe blocks of a node are on the current L1 chain."""
+    """Assert that the origins of all safe blocks of a node are on the current L1 chain."""
     url = net.node(name)["rpc"]
     numbers = range(1, net.safe_number(name) + 1)
     outputs = call_batch(url, *(("optimism_outputAtBlock", hex(number)) for number in numbers))

@@ -25,7 +25,7 @@ FILE = Path(upgrades.__file__).parent / "forks" / THEIRS.file
 
 
 def reason(net: Devnet, url: str, *words: str) -> str:
-    """The reason of `/readyz` that has these words, once it is there."""
+    """Return the reason of `/readyz` that has these words, once it is there."""
 
     def found() -> str:
         reasons = json.loads(http_get(url + "/readyz")[1]).get("reasons", ())

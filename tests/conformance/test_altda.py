@@ -45,7 +45,7 @@ class Resolution:
         self.resolver.open(self.l1.last)
 
     def resolve(self, data: bytes) -> bytes | NeedInput | NeedChallenges | None:
-        """Reads an item; what follows."""
+        """Read an item; what follows."""
         self.resolver.resolve(data, self.l1[FIRST_L1].ref)
         return self.resolver.next()
 

@@ -43,7 +43,7 @@ class Bank:
         self.go_to(opened_at)
 
     def go_to(self, number: int, seconds: int = 0) -> None:
-        """Moves to an L1 block this many blocks and seconds after the first."""
+        """Move to an L1 block this many blocks and seconds after the first."""
         self.origin = L1BlockRef(l1_hash(number), FIRST_L1 + number, l1_hash(number - 1), GENESIS_TIME + seconds)
         self.rules = self._schedule.l1(self.origin.timestamp)
 
@@ -75,7 +75,7 @@ class Bank:
 
 
 def ignored(reason: Reason) -> list[Dropped]:
-    """The drops of one ignored frame."""
+    """Return the drops of one ignored frame."""
     return [Dropped(DropEffect.IGNORED, reason, None)]
 
 

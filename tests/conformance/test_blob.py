@@ -16,7 +16,7 @@ GOOD = encode_blob(DATA)
 
 
 def changed(places: dict[int, int], blob: bytes = GOOD) -> bytes:
-    """The blob with some bytes replaced."""
+    """Return the blob with some bytes replaced."""
     result = bytearray(blob)
     for place, byte in places.items():
         result[place] = byte
@@ -24,12 +24,12 @@ def changed(places: dict[int, int], blob: bytes = GOOD) -> bytes:
 
 
 def with_length(length: int, blob: bytes = GOOD) -> bytes:
-    """The blob claiming another length."""
+    """Return the blob claiming another length."""
     return blob[:2] + length.to_bytes(3, "big") + blob[5:]
 
 
 def top_bit(place: int, bit: int) -> bytes:
-    """The valid blob with one more bit set."""
+    """Return the valid blob with one more bit set."""
     return changed({place: GOOD[place] | bit})
 
 

@@ -111,8 +111,9 @@ def time_of_the_origin(origin_time: int, expected: CheckResult) -> None:
     check1_isthmus_activation_txs=("holocene", "isthmus", ONE, ACCEPTED),
 )
 def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: CheckResult) -> None:
-    """The fork activates at the next block's time, or one second before it; user transactions are allowed only in the
-    second case."""
+    """The fork activates at the next block's time, or one second before it.
+
+    User transactions are allowed only in the second case."""
     for time in (2, 1):
         checks = BatchCheckHarness(forks_until(before, **{fork: time}))
         assert checks.singular(checks.next(transactions)) == expected
@@ -194,8 +195,9 @@ def transaction(fork: str, raw: bytes, expected: CheckResult) -> None:
 
 @case("check1_tx_postexec_activation")
 def post_exec_around_lagoon() -> None:
-    """Lagoon is 2 seconds after genesis, in the first block, or 1 second: the same block. Before it no block may have
-    one, and its own has no user transactions."""
+    """Lagoon is 2 seconds after genesis, in the first block, or 1 second: the same block.
+
+    Before it no block may have one, and its own has no user transactions."""
     for seconds, expected in (
         (3, dropped(PostExecNotAllowed)),
         (2, dropped(ActivationBlockNotEmpty)),

@@ -54,12 +54,12 @@ PARAMS = bytes.fromhex("0000006400000002")
 
 
 def word(value: int) -> bytes:
-    """A number as one word."""
+    """Return a number as one word."""
     return value.to_bytes(32, "big")
 
 
 def update(kind: int, value: bytes, index: int = 0) -> Log:
-    """A config log with one word."""
+    """Return a config log with one word."""
     return config_log(kind, word(32) + word(32) + value.rjust(32, b"\0"), index)
 
 
@@ -84,8 +84,9 @@ def source_hashes_of_jovian() -> None:
 
 @case("differs_a02")
 def room_for_upgrade_transactions() -> None:
-    """As later op-nodes: only in the activation block, for Karst unless the chain keeps it; Lagoon's wrappers always
-    have room."""
+    """As later op-nodes: only in the activation block, for Karst unless the chain keeps it.
+
+    Lagoon's wrappers always have room."""
     base = SYSTEM_CONFIG.gas_limit
     karst, lagoon = forks_until("jovian", karst=4), forks_until("karst", lagoon=4)
     for forks, gas, changes, kept in (
@@ -122,8 +123,10 @@ def malformed_config_updates() -> None:
 
 @case("differs_a05")
 def checks_of_eip1559_updates() -> None:
-    """Denominator and elasticity are both zero or both not. The bytes above them are not checked, nor is the value of
-    an unsafe block signer update. A log has three topics of 32 bytes."""
+    """Denominator and elasticity are both zero or both not.
+
+    The bytes above them are not checked, nor is the value of an unsafe block signer update. A log has three topics
+    of 32 bytes."""
     for value, skipped in (
         (PARAMS, None),
         (bytes(8), None),
@@ -193,7 +196,7 @@ def layout_of_l1_info_when_read() -> None:
 
 
 def compared(fork: str, attributes: dict[str, object], block: dict[str, object]) -> ComparedField | None:
-    """The first difference between a block and its attributes after changes to both."""
+    """Return the first difference between a block and its attributes after changes to both."""
     chain = RollupChain(forks_until(fork))
     chain.mine(*channel("A", plan(GENESIS, 1)[0].singular))
     output = chain.run()[0].output
@@ -247,8 +250,9 @@ def upgrade_transactions_of_interop() -> None:
 
 @case("differs_a12")
 def forks_stand_alone_and_in_order() -> None:
-    """A later fork does not bring an earlier one with it; the order is checked to the last fork, as later op-nodes
-    do."""
+    """A later fork does not bring an earlier one with it.
+
+    The order is checked to the last fork, as later op-nodes do."""
     schedule = ForkSchedule({"ecotone": 0}, 2, 300, 600)
     assert schedule.l2(10).beacon_root and not schedule.l2(10).withdrawals
     assert not schedule.l1(10).span_batches

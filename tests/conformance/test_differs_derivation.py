@@ -69,7 +69,7 @@ EMPTY_SPAN = span_fields([[]])
 
 
 def kinds(*batches: bytes, fork: str = "holocene") -> tuple[str, type[Reason] | None]:
-    """The batches read from a channel, in letters (a: singular, b: span), and the reasons of drops."""
+    """Return the batches read from a channel, in letters (a: singular, b: span), and the reasons of drops."""
     channel = read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
     return "".join("b" if isinstance(batch, SpanBatch) else "a" for batch in channel.batches), channel.reason_type
 
@@ -283,8 +283,9 @@ def parent_hash_of_singular_batches_in_holocene() -> None:
 
 @case("differs_d24")
 def empty_block_at_the_end_of_an_epoch() -> None:
-    """The window of the first epoch is missed; the next epoch's block is still in time, and comes one L1 block later
-    than the specs would force an empty one."""
+    """The window of the first epoch is missed.
+
+    The next epoch's block is still in time, and comes one L1 block later than the specs would force an empty one."""
     for fork in ("granite", "holocene"):
         chain = RollupChain(forks_until(fork), seq_window_size=5)
         chain.mine_until(FIRST_L1 + 5)
@@ -300,8 +301,9 @@ def empty_block_at_the_end_of_an_epoch() -> None:
 
 @case("differs_d25")
 def system_config_of_a_reset() -> None:
-    """The system config is that of the block at which the search ends, not the safe head's. Its gas limit is the L1
-    origin number here."""
+    """The system config is that of the block at which the search ends, not the safe head's.
+
+    Its gas limit is the L1 origin number here."""
     result = OneBlockPerEpoch(early_forks(granite=0), 1000).base()
     assert (result.base.number, result.config.gas_limit) == (950, 950)
 

@@ -58,7 +58,7 @@ ERAS = ("delta", "holocene")
 
 @cache
 def collected_ids() -> frozenset[str]:
-    """The ids of all tests."""
+    """Return the ids of all tests."""
     return frozenset(key for key, _ in ids_under_test())
 
 
@@ -94,7 +94,7 @@ def covered_by_cases(*ids: str) -> None:
 
 
 def read_batches(*batches: bytes, fork: str) -> ReadResult:
-    """Reads a channel with these batches."""
+    """Read a channel with these batches."""
     return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
 
 
@@ -152,7 +152,7 @@ SPANS = [
 
 
 def decoded(encoded: bytes) -> SpanModel | str:
-    """The node's result for a span batch."""
+    """Return the node's result for a span batch."""
     batch = decode_batch(encoded, SpanRules(L2_CHAIN_ID, GENESIS_TIME, L2_BLOCK_TIME))
     if not isinstance(batch, SpanBatch):
         return "malformed" if isinstance(batch, Reason) else "not restored"
@@ -164,7 +164,7 @@ def decoded(encoded: bytes) -> SpanModel | str:
 
 
 def modelled(encoded: bytes) -> SpanModel | str:
-    """The reference decoder's result."""
+    """Return the reference decoder's result."""
     try:
         return read_model(encoded[1:], L2_BLOCK_TIME)
     except MalformedModelSpan:
@@ -227,8 +227,9 @@ def noisy(count: int) -> list[bytes]:
 
 @table(fault_f25=Compression.BROTLI, fault_f26=Compression.ZLIB)
 def damaged_stream(compression: Compression) -> None:
-    """Cut off anywhere, what was complete survives and no more; a longer piece never gives less. Bytes behind the end
-    do not matter for so small a channel."""
+    """Cut off anywhere, what was complete survives and no more; a longer piece never gives less.
+
+    Bytes behind the end do not matter for so small a channel."""
     batches = noisy(8)
     body = channel_body(batches, compression)
     forks = forks_until("fjord")
@@ -261,8 +262,9 @@ def flipped_bits(body: bytes, whole: list[SingularBatch | SpanBatch], counts: li
 
 @case("fault_f32")
 def spans_over_forks() -> None:
-    """Blocks of both sides in one span: the activation block is derived by the new rules; a span that is past does not
-    take its channel with it in Holocene."""
+    """Blocks of both sides in one span: the activation block is derived by the new rules.
+
+    A span that is past does not take its channel with it in Holocene."""
     blocks = plan(GENESIS, 2)
     activation = child(blocks[-1].ref, ())
     rest = plan(activation.ref, 2)
@@ -280,7 +282,7 @@ def spans_over_forks() -> None:
 
 
 def deposit_log(opaque: bytes, index: int) -> Log:
-    """A log of the portal."""
+    """Return a log of the portal."""
     data = (32).to_bytes(32, "big") + len(opaque).to_bytes(32, "big") + opaque
     topics = (DEPOSIT_TOPIC, b"\x22".rjust(32, b"\0"), b"\x33".rjust(32, b"\0"), bytes(32))
     return Log(b"\xde" * 20, topics, data.ljust(-(-len(data) // 32) * 32, b"\0"), index)
@@ -288,8 +290,9 @@ def deposit_log(opaque: bytes, index: int) -> Log:
 
 @case("fault_f35")
 def updates_and_deposits() -> None:
-    """Of two updates in a block the later wins; an unknown and a malformed one are skipped. A malformed deposit is not
-    skipped: the portal cannot have sent it, and op-node stops there."""
+    """Of two updates in a block the later wins; an unknown and a malformed one are skipped.
+
+    A malformed deposit is not skipped: the portal cannot have sent it, and op-node stops there."""
     gas = [config_log(2, b"".join(word.to_bytes(32, "big") for word in (32, 32, limit)), 1) for limit in (7, 8)]
     updates = [*gas, config_log(8, bytes(96), 2), config_log(2, bytes(95), 3), batcher_update(STRANGER, 4)]
     opaque = bytes(64) + (50_000).to_bytes(8, "big") + b"\0" + b"\xaa"
@@ -330,7 +333,7 @@ def a_batcher_that_was_away_for_long() -> None:
 
 
 def activation_of(before: str, fork: str, transactions: tuple[bytes, ...]) -> tuple[RollupChain, list[Planned]]:
-    """A chain in which the fourth block is the first of a fork, the others full."""
+    """Return a chain in which the fourth block is the first of a fork, the others full."""
     blocks = plan(GENESIS, 3)
     blocks.append(child(blocks[-1].ref, transactions))
     chain = RollupChain(forks_until(before, **{fork: 8}))

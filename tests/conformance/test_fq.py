@@ -17,7 +17,7 @@ from tests.conformance.kit.notation import frames, item, names
 
 
 def pruned(text: str) -> tuple[str, list[type[Reason]]]:
-    """The frames of an item that are kept, and why the others are dropped."""
+    """Return the frames of an item that are kept, and why the others are dropped."""
     parsed = parse_frames(item(text))
     assert isinstance(parsed, list)
     assert parsed == frames(text)

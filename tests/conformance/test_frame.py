@@ -40,7 +40,7 @@ def rejected_by(data: bytes) -> Reason:
 
 
 def with_length(length: int, data: bytes) -> bytes:
-    """A frame that claims a length."""
+    """Return a frame that claims a length."""
     return b"\0" + b"A" * 16 + b"\0\0" + length.to_bytes(4, "big") + data + b"\1"
 
 

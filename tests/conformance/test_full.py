@@ -40,7 +40,7 @@ def along(parent: L2BlockRef, *rows: tuple[int, tuple[bytes, ...]]) -> list[Plan
 
 
 def checked(checks: BatchCheckHarness, blocks: list[Planned]) -> CheckResult:
-    """The result of the full check of the span of these blocks."""
+    """Return the result of the full check of the span of these blocks."""
     return checks.span(span(blocks), full=True)
 
 
@@ -69,7 +69,7 @@ def block_before_its_origin() -> None:
 
 
 def drifting(times: dict[int, int], last: int = 2) -> BatchCheckHarness:
-    """The maximum drift is four seconds; block n is 2 n seconds after genesis."""
+    """Return the maximum drift is four seconds; block n is 2 n seconds after genesis."""
     return BatchCheckHarness(forks_until("ecotone"), last=last, included=2, times=times, max_sequencer_drift=4)
 
 

@@ -121,7 +121,7 @@ def replaced_at_the_same_height() -> None:
 
 
 def with_config_event() -> L1Endpoint:
-    """A chain whose second block has an event, so that its receipts are needed."""
+    """Return a chain whose second block has an event, so that its receipts are needed."""
     endpoint = L1Endpoint()
     endpoint.add(
         EndpointTransaction(signed(DYNAMIC_FEE)), EndpointTransaction(signed(DYNAMIC_FEE, nonce=1), (config_event(),))

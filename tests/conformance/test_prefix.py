@@ -48,7 +48,7 @@ def along(parent: L2BlockRef, *epochs: int) -> list[Planned]:
 
 
 def changed(checks: BatchCheckHarness, blocks: list[Planned], **values: object) -> SpanBatch:
-    """The span of these blocks with other values in decoded fields."""
+    """Return the span of these blocks with other values in decoded fields."""
     batch = checks.decoded(span(blocks))
     assert isinstance(batch, SpanBatch)
     return msgspec.structs.replace(batch, **values)

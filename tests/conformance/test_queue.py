@@ -41,7 +41,7 @@ EVERY_SECOND = [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def after(*batches: bytes, at: int = 1, **changes: Any) -> RollupChain:
-    """A chain with these batches in one channel, in the L1 block of this distance from genesis'."""
+    """Return a chain with these batches in one channel, in the L1 block of this distance from genesis'."""
     chain = RollupChain(FORKS, **changes)
     chain.mine_until(FIRST_L1 + at - 1)
     chain.mine(*channel("A", *batches))
@@ -158,7 +158,7 @@ def data_of_the_last_block_of_the_window_comes_first() -> None:
 
 
 def ahead_of_l1() -> RollupChain:
-    """A chain whose L2 time is ahead of L1's, up to L1 block 3, at which the first epoch's window has expired."""
+    """Return a chain whose L2 time is ahead of L1's, up to L1 block 3, at which the first epoch's window has expired."""
     chain = RollupChain(FORKS, seq_window_size=3)
     for time in EVERY_SECOND[:3]:
         chain.mine(time=time)

@@ -112,8 +112,9 @@ def system_config_at_the_fork() -> None:
 
 @case("reset_two_forks_one_step")
 def two_forks_with_one_l1_block() -> None:
-    """The stages stay the old ones, as frames out of order show, while the rules for frames and times are the new;
-    after a reset to that block or a later one the stages are new as well."""
+    """The stages stay the old ones, as frames out of order show, while the rules for frames and times are the new.
+
+    After a reset to that block or a later one the stages are new as well."""
     blocks = plan(GENESIS, 15)
     first, second = channel("A", *singulars(blocks[:14]), pieces=2)
     chain = RollupChain(BOTH)

@@ -37,7 +37,7 @@ AFTER = len(GOOD)
 
 
 def blocks(output: bytes, forks: dict[str, int] = ISTHMUS) -> tuple[list[int], list[tuple[DropEffect, Reason]]]:
-    """The numbers of the first blocks of the batches in this stream, and what was dropped."""
+    """Return the numbers of the first blocks of the batches in this stream, and what was dropped."""
     channel = read_channel(zlib.compress(output), forks)
     return [time // L2_BLOCK_TIME for time in channel.times], [(item.effect, item.reason) for item in channel.dropped]
 
@@ -85,7 +85,7 @@ BLOB_TRANSACTION = bytes.fromhex("03c3808080")
 
 
 def span_with_type_3() -> bytes:
-    """A span of one block and one transaction, whose payload is then replaced by one of type 3."""
+    """Return a span of one block and one transaction, whose payload is then replaced by one of type 3."""
     signature, recipient = b"\1" * 64, b"\2" * 20
     good = SPAN
     assert good[-1:] == b"\0"

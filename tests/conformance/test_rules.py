@@ -41,7 +41,7 @@ ELSEWHERE = {
 
 @cache
 def derivation_rules() -> tuple[str, ...]:
-    """The rules of docs/rules/derivation*.md but for the open questions."""
+    """Return the rules of docs/rules/derivation*.md but for the open questions."""
     return tuple(rule for rule, place in rule_links().items() if "/derivation" in place and _series(rule)[0] != "U")
 
 
@@ -52,7 +52,7 @@ def _series(rule: str) -> tuple[str, int]:
 
 
 def expanded(citation: str) -> Iterator[str]:
-    """The ids of a citation such as `V1, V3-V5` or `V3 to V5`."""
+    """Yield the ids of a citation such as `V1, V3-V5` or `V3 to V5`."""
     for part in citation.split(", "):
         first, *last = re.split(" to |-", part)
         if not last:
@@ -71,7 +71,7 @@ def _docstrings(tree: ast.Module) -> Iterator[str]:
 
 @cache
 def rules_under_test() -> frozenset[str]:
-    """The rules of all cases, expected reasons and cited rules."""
+    """Return the rules of all cases, expected reasons and cited rules."""
     result = {rule for case in load_cases().values() for rule in expanded(", ".join(case.rules))}
     rules_of_reasons = {reason.__name__: reason.rule for reason in REASONS}
     for path in (path for folder in FOLDERS for path in (TESTS / folder).rglob("test_*.py")):

@@ -27,7 +27,7 @@ def batch(*fields: bytes, claimed: int | None = None) -> bytes:
 
 
 def changed(**fields: bytes) -> bytes:
-    """The good batch with other encoded fields."""
+    """Return the good batch with other encoded fields."""
     result = list(FIELDS)
     for name, field in fields.items():
         result[PLACES[name]] = field
@@ -38,7 +38,7 @@ ENCODED = batch(*FIELDS)
 
 
 def read_batches(*batches: bytes, fork: str = "bedrock") -> ReadResult:
-    """Reads a channel with these encoded batches."""
+    """Read a channel with these encoded batches."""
     return read_channel(channel_body(batches, Compression.ZLIB), forks_until(fork))
 
 

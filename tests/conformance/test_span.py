@@ -24,7 +24,7 @@ LIMIT = 10_000_000
 
 
 def read(encoded: bytes, fork: str = "delta") -> ReadResult:
-    """Reads the span between two singular batches."""
+    """Read the span between two singular batches."""
     return read_channel(channel_body([MARK, encoded, MARK], Compression.ZLIB), forks_until(fork))
 
 
@@ -36,7 +36,7 @@ def read_alike(encoded: bytes) -> ReadResult:
 
 
 def span_in(encoded: bytes) -> SpanBatch:
-    """The span, which must be read, as well as what follows it."""
+    """Return the span, which must be read, as well as what follows it."""
     result = read(encoded, "fjord")
     _, batch, _ = result.batches
     assert isinstance(batch, SpanBatch)
@@ -45,7 +45,9 @@ def span_in(encoded: bytes) -> SpanBatch:
 
 
 def ended_at(encoded: bytes) -> int:
-    """The byte at which the span is malformed; asserts that the batch before it is read and the one after it is not."""
+    """Return the byte at which the span is malformed.
+
+    Asserts that the batch before it is read and the one after it is not."""
     alike = read_alike(encoded)
     assert len(alike.batches) == 1
     (dropped,) = alike.dropped
@@ -151,7 +153,7 @@ def no_transactions() -> None:
 
 
 def with_data_of(size: int) -> bytes:
-    """A span of one legacy transaction whose content list takes `size` bytes with its head."""
+    """Return a span of one legacy transaction whose content list takes `size` bytes with its head."""
     room = size - 4 - 2 - 4
     tx = Tx(content=(b"\x05", b"\x09", bytes(room)))
     assert len(tx.data) == size

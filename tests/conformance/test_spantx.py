@@ -38,12 +38,12 @@ HIGH = b"\0\0" + b"\x33" * 30
 
 
 def read_span(encoded: bytes, forks: dict[str, int]) -> ReadResult:
-    """Reads the span before a singular batch."""
+    """Read the span before a singular batch."""
     return read_channel(channel_body([encoded, MARK], Compression.ZLIB), forks)
 
 
 def restored(*txs: Tx) -> tuple[bytes, ...]:
-    """The whole transactions of a span with these."""
+    """Return the whole transactions of a span with these."""
     result = read_span(span_fields([txs]).encode(), forks_until("delta"))
     span, _ = result.batches
     assert isinstance(span, SpanBatch)
@@ -93,7 +93,7 @@ def protected_bits_go_by_legacy_transactions() -> None:
 
 
 def authorized(place: int, item: object) -> Tx:
-    """A transaction of type 4 with another item in its authorization."""
+    """Return a transaction of type 4 with another item in its authorization."""
     return Tx(4, (*SET_CODE[:5], [[*AUTHORIZATION[:place], item, *AUTHORIZATION[place + 1 :]]]))
 
 
@@ -225,7 +225,7 @@ def content_of_post_exec_is_not_read() -> None:
 
 
 def epochs_of(bits: list[int], origin: int) -> list[int]:
-    """The epochs of the blocks of an otherwise empty span."""
+    """Return the epochs of the blocks of an otherwise empty span."""
     span = read_span(span_fields([[]] * len(bits), bits, origin=origin).encode(), forks_until("delta")).batches[0]
     assert isinstance(span, SpanBatch)
     result = [block.epoch_number for block in span.blocks()]

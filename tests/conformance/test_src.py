@@ -34,8 +34,9 @@ ROW = 2
 
 
 class SourceHarness:
-    """The data source at the first block after genesis; `needed` are the hashes of the blobs that it needs. Data is
-    in the notation of frames."""
+    """The data source at the first block after genesis; `needed` are the hashes of the blobs that it needs.
+
+    Data is in the notation of frames."""
 
     def __init__(self, *inbox: InboxTransaction, forks: dict[str, int] = ECOTONE) -> None:
         harness = IngestionHarness(forks)
@@ -47,12 +48,12 @@ class SourceHarness:
         self.needed = tuple(ref.hash for ref in blob_refs(data_items(self.block, BATCHER, self.rules)))
 
     def take(self, contents: dict[Hash, bytes | None], hashes: Sequence[Hash]) -> bool:
-        """Adds contents in this order; returns whether they are the needed ones."""
+        """Add contents in this order; returns whether they are the needed ones."""
         answer = [BlobContent(hash_, contents[hash_], None if contents[hash_] else "BL1") for hash_ in hashes]
         return self.source.add_blobs(self.block.header.hash, answer)
 
     def items(self, **contents: str | None) -> list[str]:
-        """The frames of all items; contents of the blobs H1, H2, H3, None for one that does not decode."""
+        """Return the frames of all items; contents of the blobs H1, H2, H3, None for one that does not decode."""
         texts = {H1: contents.get("h1"), H2: contents.get("h2"), H3: contents.get("h3")}
         data = {key: None if text is None else item(text) for key, text in texts.items()}
         if self.needed:
@@ -134,7 +135,7 @@ class BeaconHarness:
         self.block = L1BlockRef(b"\7" * 32, 7, b"\6" * 32, GENESIS_TIME)
 
     def ask(self, asked: Sequence[BlobRef], offered: Sequence[bytes]) -> BlobsResponse | BlobsUnavailable | None:
-        """The process's answer to derivation when a beacon node returns these blobs for those requested."""
+        """Return the process's answer to derivation when a beacon node returns these blobs for those requested."""
         requests = PendingRequests(1 << 20)
         pending = requests.request(ProcessId(ROW, 1), BlobsRequest(self.block, tuple(asked), True), 0.0)
         blobs = pair_with_commitments(offered, asked, self.commitments)
@@ -169,8 +170,10 @@ def refuses(*hashes: Hash) -> bool:
 
 @case("src_blob_extra")
 def one_too_many(beacon: BeaconHarness) -> None:
-    """Derivation refuses it. It does not receive it either: where a beacon node returns more than was requested, as
-    behind a proxy that drops the query, the blobs process leaves out the surplus."""
+    """Derivation refuses it.
+
+    It does not receive it either: where a beacon node returns more than was requested, as behind a proxy that drops
+    the query, the blobs process leaves out the surplus."""
     assert refuses(H1, H2, H3)
     result = beacon.ask(beacon.refs[:2], beacon.blobs)
     assert isinstance(result, BlobsResponse)

@@ -53,7 +53,7 @@ FORKS = forks_until("holocene")
 
 
 def after(*items: bytes, at: int = 1, overlap_check: bool = True, **changes: int) -> RollupChain:
-    """A chain with these data items in the L1 block of this distance from genesis'."""
+    """Return a chain with these data items in the L1 block of this distance from genesis'."""
     chain = RollupChain(FORKS, overlap_check=overlap_check, **changes)
     chain.mine_until(FIRST_L1 + at - 1)
     chain.mine(*items)
@@ -194,8 +194,9 @@ def an_overlapped_block_that_is_unavailable() -> None:
 
 @case("stage_span_extract_old_epoch")
 def first_new_block_with_an_old_epoch() -> None:
-    """The overlapping block is one that L1 block 1 was new in; the span stays with block 0. The comparison of the
-    overlap sees it first, where it is on."""
+    """The overlapping block is one that L1 block 1 was new in; the span stays with block 0.
+
+    The comparison of the overlap sees it first, where it is on."""
     for overlap_check, why in ((False, NewBlockEpochTooOld), (True, OverlapEpochMismatch)):
         blocks = plan(GENESIS, 6)
         chain = RollupChain(FORKS, overlap_check=overlap_check)
@@ -243,8 +244,9 @@ def deposits_only() -> None:
 
 
 def the_staging_channel_is_flushed() -> None:
-    """Block 6 is the first of L1 block 1, in which it was read; its span continues in L1 block 2, with block 7. By then
-    the first half of channel B has come."""
+    """Block 6 is the first of L1 block 1, in which it was read; its span continues in L1 block 2, with block 7.
+
+    By then the first half of channel B has come."""
     blocks = plan(GENESIS, 8)
     eighth = child(child(blocks[5].ref, ()).ref)
     first, second = channel("B", eighth.singular, pieces=2)
@@ -263,7 +265,7 @@ def the_staging_channel_is_flushed() -> None:
 
 
 def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
-    """The engine finds the attributes of the chain's first block invalid this many times in a row."""
+    """Return the engine finds the attributes of the chain's first block invalid this many times in a row."""
     output = chain.run()[0].output
     assert output is not None
     handler = handler_with(chain.config, output)
@@ -281,8 +283,9 @@ def find_invalid(chain: RollupChain, times: int) -> AttributesResult | None:
 
 @case("stage_invalid_deposits_only")
 def invalid_deposits() -> None:
-    """The first time they are replaced by the deposits alone; the second time the node stops. Before Holocene the
-    attributes are dropped."""
+    """The first time they are replaced by the deposits alone; the second time the node stops.
+
+    Before Holocene the attributes are dropped."""
     encoded = plan(GENESIS, 1)[0].singular
     assert find_invalid(after(*channel("A", encoded)), 1) is None
     with pytest.raises(CriticalError, match="only deposit transactions"):
@@ -297,7 +300,7 @@ def invalid_deposits() -> None:
 
 
 def with_post_exec(place: int, count: int = 3) -> list[Planned]:
-    """The first blocks, one of which ends with a post-exec transaction."""
+    """Return the first blocks, one of which ends with a post-exec transaction."""
     before = plan(GENESIS, place)
     result = child(before[-1].ref if before else GENESIS, (USER, POST_EXEC))
     return [*before, result, *plan(result.ref, count - place - 1)]
@@ -351,7 +354,7 @@ def post_exec_with_a_nonce_in_the_last_block() -> None:
 
 
 def refs_of(encoded: bytes, fork: str) -> int:
-    """The number of blocks that a span gives."""
+    """Return the number of blocks that a span gives."""
     chain = RollupChain(forks_until(fork))
     chain.mine(*channel("A", encoded))
     return len(chain.run())

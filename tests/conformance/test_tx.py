@@ -39,12 +39,12 @@ ECOTONE = forks_until("ecotone")
 
 
 def naming(address: Address) -> bytes:
-    """A channel with an address in its frame data, which is not the recipient."""
+    """Return a channel with an address in its frame data, which is not the recipient."""
     return batcher_data([Frame(channel_id("A"), 0, address, True)])
 
 
 def read(transaction: bytes, inbox: Address = INBOX) -> tuple[list[str], list[Dropped]]:
-    """The channels in an L1 block with this transaction and a good one behind it, and what is dropped."""
+    """Return the channels in an L1 block with this transaction and a good one behind it, and what is dropped."""
     good = signed(DYNAMIC_FEE, to=inbox, data=item("Z0!"))
     harness = IngestionHarness(ECOTONE)
     harness.batcher = SIGNER

@@ -46,7 +46,7 @@ LARGE_WINDOW_PARAMETER = 6
 
 
 def survivors(body: bytes, forks: dict[str, int] = FJORD) -> list[int]:
-    """The block numbers of the batches that are read."""
+    """Return the block numbers of the batches that are read."""
     return [time // L2_BLOCK_TIME for time in read_channel(body, forks).times]
 
 
@@ -149,7 +149,7 @@ def text_batches() -> list[bytes]:
 
 
 def in_small_blocks(items: list[bytes]) -> bytes:
-    """A zlib body of many deflate blocks."""
+    """Return a zlib body of many deflate blocks."""
     encoder = zlib.compressobj(9, zlib.DEFLATED, 15, 1)
     return encoder.compress(stream(items)) + encoder.flush()
 
@@ -161,8 +161,9 @@ def complete(items: list[bytes], output: bytes) -> int:
 
 @case("zip_deflate_cut")
 def cut_in_the_middle() -> None:
-    """The output of C zlib for the same bytes shows how many items were complete; the places are chosen so that a byte
-    more or less does not matter."""
+    """The output of C zlib for the same bytes shows how many items were complete.
+
+    The places are chosen so that a byte more or less does not matter."""
     items = text_batches()
     body = in_small_blocks(items)
     for cut in (len(body) // 4, len(body) // 2, len(body) - 100):
@@ -194,8 +195,9 @@ def a_bit_flipped_in_the_middle() -> None:
 
 
 def right_output_before_error(decoder: "zlib._Decompress", body: bytes, expected: bytes) -> bytes | None:
-    """The output of C zlib, fed byte by byte, until it refuses the stream; None if it never does, or outputs anything
-    wrong before."""
+    """Return the output of C zlib, fed byte by byte, until it refuses the stream.
+
+    None if it never does, or outputs anything wrong before."""
     output = b""
     try:
         for at in range(len(body)):
@@ -290,8 +292,9 @@ def larger_from_fjord() -> None:
 
 @case("zip_bomb")
 def bomb() -> None:
-    """An item of 1 GB, and 1 GB of items of a megabyte: in both cases little more than the limit is decoded. The bomb
-    is one compressed megabyte over and over."""
+    """An item of 1 GB, and 1 GB of items of a megabyte: in both cases little more than the limit is decoded.
+
+    The bomb is one compressed megabyte over and over."""
     claimed = b"\xbb" + (1 << 30).to_bytes(4, "big")
     for head, items in ((claimed, 0), (stream(megabytes(9)), 9)):
         encoder = zlib.compressobj(1)
@@ -308,6 +311,6 @@ def bomb() -> None:
 
 
 def repeated_megabyte() -> bytes:
-    """A megabyte of zeros as deflate blocks that can be repeated: they end on a byte and refer to nothing before."""
+    """Return a megabyte of zeros as deflate blocks that can be repeated: they end on a byte and refer to nothing before."""
     encoder = zlib.compressobj(9, zlib.DEFLATED, -15)
     return encoder.compress(bytes(1 << 20)) + encoder.flush(zlib.Z_FULL_FLUSH)

@@ -63,8 +63,9 @@ ROLLUP = msgspec.structs.replace(
 
 
 class Engine(NamedTuple):
-    """An engine whose head is `genesis`; it answers what one of the `columns` of the table says, in its own words if
-    `is_embedded`."""
+    """An engine whose head is `genesis`.
+
+    It answers what one of the `columns` of the table says, in its own words if `is_embedded`."""
 
     auth: str
     genesis: Block
@@ -72,7 +73,7 @@ class Engine(NamedTuple):
     is_embedded: bool
 
     def ask(self, *calls: EngineCall) -> list[EngineAnswer]:
-        """The answers to calls that follow one another."""
+        """Return the answers to calls that follow one another."""
 
         async def scene() -> list[EngineAnswer]:
             client = EngineClient(self.auth, SECRET, CALL_SECONDS, ROLLUP)
@@ -84,7 +85,7 @@ class Engine(NamedTuple):
         return asyncio.run(scene())
 
     def build(self, attributes: PayloadAttributes) -> EngineAnswer:
-        """The payload of the attributes on genesis, or the answer to the call that fails."""
+        """Return the payload of the attributes on genesis, or the answer to the call that fails."""
         genesis = Forkchoice(self.genesis.hash, ZERO_HASH, ZERO_HASH)
         (started,) = self.ask(ForkchoiceUpdate(genesis, attributes))
         if not isinstance(started, ForkchoiceAnswer) or started.payload_id is None:

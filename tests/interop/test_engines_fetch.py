@@ -47,7 +47,7 @@ def late_engine(watch: Leftovers, name: str) -> Iterator[Late]:
 
 
 def assert_same_block(late: Late, number: int) -> None:
-    """Asserts that both engines have the same block."""
+    """Assert that both engines have the same block."""
     urls = late.engine.http, late.other.http
     ours, theirs = (call(url, "eth_getBlockByNumber", hex(number), False)["hash"] for url in urls)
     assert ours == theirs

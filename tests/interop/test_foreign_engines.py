@@ -1,6 +1,8 @@
-"""Local networks with the engines of others. They cross Karst and Lagoon as the embedded engine does [UPG17, UPG18].
-Where a batcher posts blocks with transactions that cannot be executed, all nodes have the same blocks, in the place of
-these their deposits [ATT34, ATT47 to ATT49]."""
+"""Local networks with the engines of others.
+
+They cross Karst and Lagoon as the embedded engine does [UPG17, UPG18]. Where a batcher posts blocks with
+transactions that cannot be executed, all nodes have the same blocks, in the place of these their deposits [ATT34,
+ATT47 to ATT49]."""
 
 import json
 from collections.abc import Iterator
@@ -33,7 +35,7 @@ CROSSING = ("--l2-block-time=1", *(f"--fork={fork}={offset}" for fork, offset in
 
 @contextmanager
 def prepared(leftovers: Leftovers, *flags: str) -> Iterator[tuple[Path, Path]]:
-    """The genesis file and the secret of a network that is not started yet."""
+    """Yield the genesis file and the secret of a network that is not started yet."""
     folder = leftovers.folder / "net"
     with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
         prepare.wait_for_exit().lines()

@@ -24,7 +24,7 @@ REJECTED = 'op_node_default_p2p_gossip_events_total{type="REJECT_MESSAGE"}'
 
 
 async def wait_until_known(theirs: GoPeer, node: P2pNode, topic: str | None = None) -> None:
-    """Waits until they are connected to our node, or know that it has joined a topic."""
+    """Wait until they are connected to our node, or know that it has joined a topic."""
     async with asyncio.timeout(10):
         while node.stage.host.peer_id not in await (theirs.peers() if topic is None else theirs.topic_peers(topic)):
             await asyncio.sleep(0.05)

@@ -90,8 +90,10 @@ def test_a_lost_session_is_established_again() -> None:
 
 
 def test_handshakes_that_cross() -> None:
-    """Both ends send a request at about the same time after we have lost the session. Theirs, which they send once, is
-    answered whoever is first; a machine that keeps one end from running for a second may cost a few."""
+    """Both ends send a request at about the same time after we have lost the session.
+
+    Theirs, which they send once, is answered whoever is first; a machine that keeps one end from running for a
+    second may cost a few."""
 
     async def check() -> None:
         async with running_js_node() as theirs, running_discv5("ours") as ours:

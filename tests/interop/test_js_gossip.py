@@ -41,7 +41,7 @@ def program(module_leftovers: Leftovers) -> Iterator[None]:
 
 
 def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> bytes:
-    """A block as it is published."""
+    """Return a block as it is published."""
     return snappy.compress(signed(payload, version, **changes))
 
 
@@ -50,7 +50,7 @@ def id_of(data: bytes, topic: str = TOPIC) -> bytes:
 
 
 def large_block(number: int, size: int) -> ExecutionPayload:
-    """A block of transactions that do not compress."""
+    """Return a block of transactions that do not compress."""
     return now_block(number, transactions=(b"\x02" + shake_128(bytes([number])).digest(size),))
 
 
@@ -275,7 +275,7 @@ def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
 
 
 def _with_high_s(content: bytes) -> bytes:
-    """The same block with the other signature that its signer's key allows."""
+    """Return the same block with the other signature that its signer's key allows."""
     s = GROUP_ORDER - int.from_bytes(content[32:64], "big")
     return snappy.compress(content[:32] + s.to_bytes(32, "big") + bytes([content[64] ^ 1]) + content[65:])
 

@@ -41,7 +41,7 @@ def request(number: int) -> bytes:
 
 
 def large(blocks: list[ExecutionPayload], size: int) -> ExecutionPayload:
-    """The last of some blocks, with a transaction that does not compress."""
+    """Return the last of some blocks, with a transaction that does not compress."""
     grown = msgspec.structs.replace(blocks[-1], transactions=(b"\x02" + shake_128(b"large").digest(size),))
     return msgspec.structs.replace(grown, block_hash=payload_block_hash(grown))
 
@@ -95,6 +95,7 @@ def test_they_get_an_error_code_without_a_block(tmp_path: Path) -> None:
 
 def test_their_requests_are_rate_limited(tmp_path: Path) -> None:
     """A burst is served at once, further requests are delayed, and those that would wait too long get an error at once.
+
     (Their library may lose a response that ends before its request, so that errors are counted on our side.)"""
 
     async def scenario() -> None:

@@ -38,7 +38,7 @@ OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "
 
 @contextmanager
 def extra_engine(watch: Leftovers, net: Devnet, *flags: str) -> Iterator[str]:
-    """The authenticated URL of an embedded engine with the network's genesis, which no node of the network drives."""
+    """Yield the authenticated URL of an embedded engine with the network's genesis, which no node of the network drives."""
     about = net.network
     words = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0", *flags)
     with Program(watch, "rollup_node.tools.devnet.engine", *words) as engine:
@@ -47,7 +47,7 @@ def extra_engine(watch: Leftovers, net: Devnet, *flags: str) -> Iterator[str]:
 
 
 def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
-    """The command line of op-node without P2P, on the network's L1 and an engine of its own."""
+    """Return the command line of op-node without P2P, on the network's L1 and an engine of its own."""
     about = net.network
     config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
     interop = {"interop.dependency-set": str(net.root / "dependency-set.json")} if "lagoon" in config.fork_times else {}
@@ -67,7 +67,7 @@ def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
 
 
 def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
-    """What op-node needs besides to sequence: the network's signing key, and the network's nodes as its only peers.
+    """Return what op-node needs besides to sequence: the network's signing key, and the network's nodes as its only peers.
     Without bootnodes of its own it would ask for the public ones."""
     files = NetworkFiles(net.root)
     key = secp256k1.public_key(bytes.fromhex(files.peer_key("sequencer").read_text().strip()), compressed=False)
@@ -92,7 +92,7 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
 
 
 def words(options: Mapping[str, str]) -> list[str]:
-    """A command line."""
+    """Return a command line."""
     return [f"--{name}={value}" for name, value in options.items()]
 
 
@@ -108,7 +108,7 @@ def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
 
 
 def our_node(watch: Leftovers) -> str:
-    """A program that takes op-node's command line and runs our node."""
+    """Return a program that takes op-node's command line and runs our node."""
     path = watch.folder / "op-node"
     path.write_text(f'#!/bin/sh\nexec {sys.executable} -m rollup_node.node "$@"\n')
     path.chmod(0o755)
@@ -124,8 +124,10 @@ class OpNode(NamedTuple):
 
 @pytest.fixture(scope="module", params=["op-node", "rollup-node"])
 def foreign(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> OpNode:
-    """op-node, or our node by its command line. An op-node before v1.19.6 keeps the gas of upgrade transactions in the
-    blocks after the fork [ATT30]: its network has the forks before the first bundle."""
+    """op-node, or our node by its command line.
+
+    An op-node before v1.19.6 keeps the gas of upgrade transactions in the blocks after the fork [ATT30]: its network
+    has the forks before the first bundle."""
     if request.param == "rollup-node":
         program, forks = our_node(module_leftovers), FORKS
     else:
@@ -143,8 +145,10 @@ def is_current(program: str) -> bool:
 
 @pytest.fixture(scope="module")
 def net(foreign: OpNode, module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network for the nodes of one program, in which forks activate. It ends with equal output roots. Another chain
-    in the dependency set adds transactions to Lagoon's activation block [UPG18]."""
+    """Yield a network for the nodes of one program, in which forks activate.
+
+    It ends with equal output roots. Another chain in the dependency set adds transactions to Lagoon's activation
+    block [UPG18]."""
     schedule = [f"--fork={fork}={offset}" for fork, offset in foreign.forks.items()]
     with Devnet(module_leftovers, *CALLDATA, *schedule, "--dependency-set=902") as running:
         yield running
@@ -233,9 +237,10 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
 
 
 def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
-    """It crosses Lagoon with two chains in the dependency set [UPG18], with its own copy of the bundle. It begins with
-    a block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its discovery, which
-    nothing turns off, knows no bootnodes of a chain that is not in the registry."""
+    """It crosses Lagoon with two chains in the dependency set [UPG18], with its own copy of the bundle.
+
+    It begins with a block that it gets by gossip from its only peer, our sequencer, and with its engine's sync. Its
+    discovery, which nothing turns off, knows no bootnodes of a chain that is not in the registry."""
     binary = find_program("kona-node")
     forks = {"jovian": 2, "karst": 4, "lagoon": 8}
     schedule = [f"--fork={fork}={offset}" for fork, offset in forks.items()]
@@ -342,7 +347,7 @@ def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
 
 
 def deploy(url: str, key: Key, code: bytes) -> Address:
-    """Creates a contract with this code on L1, by the first transaction of the key."""
+    """Create a contract with this code on L1, by the first transaction of the key."""
     creation = b"\x60" + bytes([len(code)]) + bytes.fromhex("80600b6000396000f3") + code
     chain = int(call(url, "eth_chainId"), 16)
     signed = dynamic_fee_transaction(key, chain, 0, None, 0, creation, 200_000, Fees(10**9, 10**11))
@@ -355,7 +360,7 @@ def deploy(url: str, key: Key, code: bytes) -> Address:
 
 
 def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
-    """The L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData)
+    """Return the L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData)
     on L1; the extra data is the number in 32 bytes."""
     result = []
     for number in range(int(call(url, "eth_blockNumber"), 16) + 1):

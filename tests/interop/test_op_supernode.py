@@ -45,7 +45,7 @@ class Supernode:
         self.program = self.start()
 
     def start(self) -> ForeignProgram:
-        """Starts it."""
+        """Start it."""
         self.program = ForeignProgram(self._watch, self._program, *self._words)
         return self.program
 
@@ -56,7 +56,7 @@ class Supernode:
         return result
 
     def stop(self) -> None:
-        """Stops it with its engine."""
+        """Stop it with its engine."""
         self.program.kill()
         self.engine.stop()
 
@@ -81,7 +81,7 @@ def supernode(net: Devnet, module_leftovers: Leftovers) -> Iterator[Supernode]:
 
 
 def follower(watch: Leftovers, net: Devnet, name: str, source: str, **options: object) -> ExtraNode:
-    """A node that follows a source, with the network's nodes as its peers."""
+    """Return a node that follows a source, with the network's nodes as its peers."""
     peers = ",".join(net.node(name)["p2p"] for name in net.nodes)
     engine = ("--el-sync-from", net.node("sequencer")["engine"])
     return ExtraNode(watch, net, peers, {"l2.follow.source": source, **options}, name, engine)

@@ -127,7 +127,7 @@ class ForkedProcesses:
             task.result()
 
     def kill(self, slot: int, number: signal.Signals = signal.SIGKILL) -> int:
-        """Ends a process and reads its last reports; its exit status."""
+        """End a process and reads its last reports; its exit status."""
         pid, pipe = self.pids.pop(slot), self.pipes.pop(slot)
         os.kill(pid, number)
         while self._read_pipe(slot, pipe):
@@ -141,7 +141,7 @@ class ForkedProcesses:
         self.start(slot, main)
 
     def read(self, seconds: float) -> None:
-        """Collects reports for that long."""
+        """Collect reports for that long."""
         end = time.monotonic() + seconds
         slots = {pipe: slot for slot, pipe in self.pipes.items()}
         while (left := end - time.monotonic()) > 0:
@@ -156,7 +156,7 @@ class ForkedProcesses:
         return bool(data)
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 30) -> bool:
-        """Collects reports until the condition holds; False when it does not in time."""
+        """Collect reports until the condition holds; False when it does not in time."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
@@ -165,7 +165,7 @@ class ForkedProcesses:
         return True
 
     def total(self, name: str) -> int:
-        """The sum of what was reported under that name."""
+        """Return the sum of what was reported under that name."""
         return sum(report.get(name, 0) for _, report in self.reports)
 
     def values(self, name: str) -> list[Any]:
@@ -173,12 +173,12 @@ class ForkedProcesses:
         return [report[name] for _, report in self.reports if name in report]
 
     def wait_for_progress(self, name: str, count: int) -> bool:
-        """Waits until the total has risen that much: on a slow machine nothing happens between two kills."""
+        """Wait until the total has risen that much: on a slow machine nothing happens between two kills."""
         before = self.total(name)
         return self.wait_for(lambda: self.total(name) >= before + count)
 
     def stop(self) -> list[int]:
-        """Stops all, the last slot first; their exit statuses."""
+        """Stop all, the last slot first; their exit statuses."""
         return [self.kill(slot, signal.SIGTERM) for slot in sorted(self.pids, reverse=True)]
 
 
@@ -209,7 +209,7 @@ async def produce(bus: Bus, report: Reporter) -> None:
 
 
 async def read_payloads(bus: Bus, report: Reporter) -> None:
-    """Keeps six requests outstanding, repeats them, and checks the responses."""
+    """Keep six requests outstanding, repeats them, and checks the responses."""
     numbers = random.Random(os.getpid())
     outstanding: dict[int, float] = {}
 
@@ -237,7 +237,7 @@ async def read_payloads(bus: Bus, report: Reporter) -> None:
 
 
 async def request_and_hang(bus: Bus, report: Reporter) -> None:
-    """Requests twenty payloads and receives none of them, so that they stay in the arena."""
+    """Request twenty payloads and receives none of them, so that they stay in the arena."""
     client = bus.connect(PAYLOADS, lambda message: None)
     for number in range(20):
         client.send(PayloadRequest(number))
@@ -246,7 +246,7 @@ async def request_and_hang(bus: Bus, report: Reporter) -> None:
 
 
 async def write_forever(bus: Bus, report: Reporter) -> None:
-    """Writes values of up to ten chunks, each one number repeated."""
+    """Write values of up to ten chunks, each one number repeated."""
     arena, chance = bus.transport.arenas[PRODUCER], random.Random()
     for number in itertools.count():
         data = number.to_bytes(8, "big") * chance.randrange(1, 160_000)
@@ -269,7 +269,7 @@ def digest_task(number: int) -> DigestTask:
 
 
 def run_task(task: DigestTask) -> DigestResult:
-    """The result of a task, after 4 ms of CPU time."""
+    """Return the result of a task, after 4 ms of CPU time."""
     end = time.process_time() + 0.004
     while time.process_time() < end:
         pass
@@ -282,7 +282,7 @@ async def work(bus: Bus, report: Reporter) -> None:
 
 
 def dispatch_all_but(done: set[int]) -> Main:
-    """A dispatcher of the tasks that are not done yet, at most 30 at once."""
+    """Return a dispatcher of the tasks that are not done yet, at most 30 at once."""
 
     async def dispatch(bus: Bus, report: Reporter) -> None:
         dispatcher = bus.dispatch(WORK)
@@ -311,7 +311,9 @@ def dispatch_all_but(done: set[int]) -> Main:
 
 
 def killed_in_mid_write(processes: ForkedProcesses) -> Report:
-    """The writer is killed at any instruction; what its descriptors give is whole or nothing, also much later."""
+    """Return the writer is killed at any instruction.
+
+    What its descriptors give is whole or nothing, also much later."""
     arena, chance, counts = processes.arenas[PRODUCER], random.Random(8), Counter[str]()
     late: list[Descriptor] = []
 
@@ -347,7 +349,7 @@ def make_payloads() -> None:
 
 
 def producer_killed(processes: ForkedProcesses) -> Report:
-    """The producer is killed again and again while it writes and its two readers read."""
+    """Return the producer is killed again and again while it writes and its two readers read."""
     make_payloads()
     processes.start(PRODUCER, produce)
     for slot in READERS:
@@ -364,12 +366,12 @@ def producer_killed(processes: ForkedProcesses) -> Report:
 
 
 def reader_killed(processes: ForkedProcesses) -> Report:
-    """A reader is killed while twenty values for it lie in the arena, then both readers at random."""
+    """Return a reader is killed while twenty values for it lie in the arena, then both readers at random."""
 
     def free() -> int:
         """Free chunks, less all chunks: 0 when all are free."""
-        found: list[int] = processes.values("free_chunks")
-        return found[-1] if found else 0
+        result: list[int] = processes.values("free_chunks")
+        return result[-1] if result else 0
 
     make_payloads()
     processes.start(PRODUCER, produce)
@@ -468,7 +470,7 @@ def restarted_server(processes: ForkedProcesses) -> Report:
 
 
 def supervisor_killed(processes: ForkedProcesses) -> Report:
-    """Prints the children's pids and dies: they must die as well."""
+    """Print the children's pids and dies: they must die as well."""
     for slot, main in ((PRODUCER, produce), (READERS[0], read_payloads), (WORKERS[0], work)):
         processes.start(slot, main)
     processes.wait_for(lambda: processes.total("right") > 0)
@@ -481,7 +483,7 @@ SCENARIOS = (killed_in_mid_write, producer_killed, reader_killed, workers_killed
 
 
 def main() -> None:
-    scenario = {each.__name__: each for each in SCENARIOS}[sys.argv[1]]
+    scenario = {scenario.__name__: scenario for scenario in SCENARIOS}[sys.argv[1]]
     processes = ForkedProcesses(Path(sys.argv[2]))
     report = scenario(processes)
     report["exits"] = processes.stop()

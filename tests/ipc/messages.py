@@ -43,5 +43,5 @@ CHANNELS = (
 
 
 def square(task: SquareTask) -> SquareResult:
-    """The handler of the tasks: the square of the number, the data reversed."""
+    """Return the handler of the tasks: the square of the number, the data reversed."""
     return SquareResult(task.number**2, task.data[::-1])

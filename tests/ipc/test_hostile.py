@@ -38,7 +38,7 @@ def envelope(slot: int, incarnation: int = 1, descriptor: Descriptor | None = No
 
 
 def hostile_messages(slot: int) -> list[list[bytes]]:
-    """What a process that claims to be in `slot` might send; each is wrong in another way."""
+    """Return what a process that claims to be in `slot` might send; each is wrong in another way."""
     noise = random.Random(slot)
     right = envelope(slot)
     return [

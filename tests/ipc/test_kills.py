@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).parent / "forked_processes.py"
 
 @pytest.fixture
 def run_scenario(tmp_path: Path, leftovers: Leftovers) -> RunScenario:
-    """Runs a scenario; what it reports. It may leave nothing behind."""
+    """Run a scenario; what it reports. It may leave nothing behind."""
 
     def run(scenario: str) -> dict[str, Any]:
         done = subprocess.run(

@@ -12,14 +12,14 @@ from tests.support.processes.toy_harness import StartNode, ToyNode, toy_nodes
 
 @pytest.fixture
 def start(leftovers: Leftovers, fork_server: ForkServer) -> Iterator[StartNode]:
-    """Starts toy nodes, which must leave nothing behind."""
+    """Start toy nodes, which must leave nothing behind."""
     with toy_nodes(leftovers, fork_server) as start_one:
         yield start_one
 
 
 @pytest.fixture(scope="module")
 def shared_node(module_leftovers: Leftovers, fork_server: ForkServer) -> Iterator[ToyNode]:
-    """A node under nohup, which must stop in order after the tests of a module."""
+    """Yield a node under nohup, which must stop in order after the tests of a module."""
     with toy_nodes(module_leftovers, fork_server) as start_one:
         node = start_one(ignored=(signal.SIGHUP,)).wait_until_ready()
         assert node.directory.exists()
@@ -29,6 +29,6 @@ def shared_node(module_leftovers: Leftovers, fork_server: ForkServer) -> Iterato
 
 @pytest.fixture
 def running(shared_node: ToyNode) -> ToyNode:
-    """A node that other tests have used before, with the log since the start of the test."""
+    """Return a node that other tests have used before, with the log since the start of the test."""
     shared_node.begin()
     return shared_node

@@ -37,7 +37,7 @@ ErrorOf = Callable[..., str]
 
 @pytest.fixture
 def error_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ErrorOf:
-    """The error of a command line with these variables of the environment in an empty folder, without a supervisor."""
+    """Return the error of a command line with these variables of the environment in an empty folder, without a supervisor."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("NODE_")]:
         monkeypatch.delenv(name)
@@ -149,7 +149,7 @@ class EndpointsOfChain5(BaseHTTPRequestHandler):
         self._send({"data": {"genesis_time": "1655733600"}})
 
     def log_message(self, format: str, *args: object) -> None:
-        """Logs nothing."""
+        """Log nothing."""
 
     def _send(self, response: object) -> None:
         body = json.dumps(response).encode()

@@ -24,12 +24,12 @@ OTHER_HASH = "0x" + "ab" * 32
 
 @pytest.fixture(scope="module")
 def chain(module_leftovers: Leftovers) -> Iterator[LocalChain]:
-    with LocalChain(module_leftovers) as found:
-        yield found
+    with LocalChain(module_leftovers) as local_chain:
+        yield local_chain
 
 
 def port_of(node: Program, server: str) -> int:
-    """The port on which a server of the node listens, from its log."""
+    """Return the port on which a server of the node listens, from its log."""
     line = node.wait_for_line(f'"{server} server is listening"')
     return int(dict(word.split("=", 1) for word in line.split() if "=" in word)["port"])
 
@@ -111,7 +111,7 @@ def test_invalid_input_ends_the_program_with_one_line(chain: LocalChain, case: s
 
 @pytest.fixture
 def error_of_start(chain: LocalChain, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """The line with which a start ends that does all that the program does, but has no supervisor."""
+    """Return the line with which a start ends that does all that the program does, but has no supervisor."""
 
     def run(**changes: object) -> str:
         with without_supervisor():
@@ -173,7 +173,7 @@ class RunningNode(NamedTuple):
 
 @pytest.fixture(scope="module")
 def running(chain: LocalChain) -> Iterator[RunningNode]:
-    """A node that was started while L1 was unreachable."""
+    """Yield a node that was started while L1 was unreachable."""
     l1, engine = (TcpRelay(int(url.rpartition(":")[2])) for url in (chain.l1, chain.engine))
     directory = chain.files.root / "run"
     with l1, engine:

@@ -9,5 +9,5 @@ from rollup_node.tools.dev.folder_graph import parsed
 
 @functools.lru_cache(maxsize=200)
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file, parsed once."""
+    """Return the syntax tree of a file, parsed once."""
     return parsed(path.read_text())

@@ -284,7 +284,7 @@ def extra_data(given: Any, want: Any) -> None:
 
 
 def with_lagoon_of_the_vectors(**changes: Any) -> RollupConfig:
-    """A chain with the bundle that the vectors were made of, whichever one the package uses."""
+    """Return a chain with the bundle that the vectors were made of, whichever one the package uses."""
     carried = next(item for item in BUNDLE_FORKS["lagoon"].carried if item.sha256.startswith("2124ce31"))
     bundles = {"lagoon": carried_bundle("lagoon", carried)}
     return msgspec.structs.replace(OP_SEPOLIA, bundles=bundles, **changes)

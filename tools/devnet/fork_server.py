@@ -1,5 +1,4 @@
-"""Starts programs of a local network by a fork of one process that has imported them all: each runs within
-milliseconds, instead of importing the same modules for a fifth of a second, and they share that memory."""
+"""Starts programs by a fork of one process that has imported them all: within milliseconds, with shared memory."""
 
 import gc
 import importlib
@@ -48,19 +47,19 @@ class RunningProgram(Protocol):
     returncode: int | None
 
     def poll(self) -> int | None:
-        """The exit code, negative for a signal; None while the program runs."""
+        """Return the exit code, negative for a signal; None while the program runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Waits for the exit code. Raises subprocess.TimeoutExpired."""
+        """Wait for the exit code. Raises subprocess.TimeoutExpired."""
 
     def send_signal(self, sig: int) -> None:
-        """Sends a signal, unless the program has ended."""
+        """Send a signal, unless the program has ended."""
 
     def terminate(self) -> None:
-        """Sends SIGTERM."""
+        """Send SIGTERM."""
 
     def kill(self) -> None:
-        """Sends SIGKILL."""
+        """Send SIGKILL."""
 
 
 class ForkServer:
@@ -72,26 +71,27 @@ class ForkServer:
         self._lock = threading.Lock()
 
     def start(self, name: str, module: str, arguments: Sequence[str], log: Path) -> "ForkedProgram":
-        """Starts a program of PROGRAMS, whose output is appended to `log`. Raises OSError if the fork fails."""
+        """Start a program of PROGRAMS, whose output is appended to `log`. Raises OSError if the fork fails."""
         with log.open("ab") as output:
             title = f"rollup-node devnet: {name}"
             number = output.fileno()
             return ForkedProgram(self, self.fork(PROGRAMS[module], arguments, number, number, title=title))
 
     def fork(self, module: str, words: Sequence[str], out: int, err: int, **more: Any) -> int:
-        """Starts `main` of a module with these words, whose output goes to these descriptors; see Request for `more`.
+        """Start `main` of a module with these words, whose output goes to these descriptors; see Request for `more`.
+
         Returns its process id. Raises OSError if the fork fails."""
         return self._ask(Request(module, list(words), **more), out, err)
 
     def reap(self, pid: int) -> int:
-        """The exit code of a program that has ended."""
+        """Return the exit code of a program that has ended."""
         try:
             return self._ask(pid)
         except OSError:  # the fork server was killed, and nobody knows
             return -signal.SIGKILL
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._socket.close()
         os.waitpid(self.pid, 0)
 
@@ -108,8 +108,9 @@ class ForkServer:
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A program to fork: `main` of a module, its words and title, what else to import before, and its folder,
-    environment and ignored signals, unless they are those of the server."""
+    """A program to fork: `main` of a module, its words and title, and what else to import before.
+
+    Folder, environment and ignored signals are those of the server where it does not say."""
 
     module: str
     words: list[str]
@@ -122,8 +123,9 @@ class Request(msgspec.Struct, frozen=True):
 
 @contextmanager
 def fork_server() -> Iterator[ForkServer | None]:
-    """A fork server while the context lasts, to be started before any event loop; it ends with this process. None where
-    threads run, as in a debugger: locks that they hold would stay locked in a fork."""
+    """Yield a fork server while the context lasts, to be started before any event loop; it ends with this process.
+
+    None where threads run, as in a debugger: locks that they hold would stay locked in a fork."""
     if thread_count() != 1:
         yield None
         return
@@ -143,8 +145,9 @@ def fork_server() -> Iterator[ForkServer | None]:
 
 
 class ForkedProgram:
-    """A program that a fork server has started. Its process id is not given to another process before `poll` or `wait`
-    has seen its end."""
+    """A program that a fork server has started.
+
+    Its process id is not given to another process before `poll` or `wait` has seen its end."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self._server = server
@@ -244,7 +247,7 @@ def _fork(request: Request, out: int, err: int) -> int:
 
 
 def _run(request: Request, out: int, err: int, server: int) -> int:
-    """The program, in its process."""
+    """Return the program, in its process."""
     os.setsid()
     die_with_parent(server)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -266,7 +269,7 @@ def _run(request: Request, out: int, err: int, server: int) -> int:
 
 
 def run_and_exit(body: Callable[[], int]) -> NoReturn:
-    """Runs the body of a forked process and ends it; nothing of what it was forked from runs in it."""
+    """Run the body of a forked process and ends it; nothing of what it was forked from runs in it."""
     code = 1
     try:
         code = body()

@@ -117,10 +117,10 @@ class BeaconClock:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        found = [task.result() for task in tasks if not task.cancelled()]
-        genesis = [each.genesis_time for each in found if each.genesis_time is not None]
-        durations = [each.slot_ms for each in found if each.slot_ms is not None]
-        return genesis, durations, [each.error for each in found if each.error]
+        result = [task.result() for task in tasks if not task.cancelled()]
+        genesis = [item.genesis_time for item in result if item.genesis_time is not None]
+        durations = [item.slot_ms for item in result if item.slot_ms is not None]
+        return genesis, durations, [item.error for item in result if item.error]
 
     async def _statement(self, endpoint: StatesClock) -> Statement:
         genesis, error = await _answer(endpoint, endpoint.genesis_time)

@@ -23,7 +23,7 @@ class BlobArchive:
 
     async def read(self, wanted: Iterable[BlobRef]) -> dict[Hash, OfferedBlob]:
         """Those of the wanted blobs that are there, by the hashes that they are kept under."""
-        found: dict[Hash, OfferedBlob] = {}
+        result: dict[Hash, OfferedBlob] = {}
         for ref in wanted:
             data = await self._archive.read(blob_name(ref.hash), max(_SIZES))
             if data is not None and len(data) not in _SIZES:
@@ -31,8 +31,8 @@ class BlobArchive:
             elif data is not None:
                 points = data[BLOB_SIZE:]
                 commitment, proof = points[:POINT_SIZE] or None, points[POINT_SIZE:] or None
-                found[ref.hash] = OfferedBlob(data[:BLOB_SIZE], commitment, proof)
-        return found
+                result[ref.hash] = OfferedBlob(data[:BLOB_SIZE], commitment, proof)
+        return result
 
     async def keep(self, offered: Sequence[OfferedBlob], verified: BlobsVerified) -> None:
         """Keep the offered blobs that are authentic."""
@@ -44,8 +44,8 @@ class BlobArchive:
 
     def damaged(self, hashes: Iterable[Hash], problems: Sequence[str]) -> None:
         """Warns of blobs that were read and are not authentic."""
-        for each in hashes:
-            self._archive.damaged(blob_name(each), "; ".join(problems[:1]) or "it is another blob")
+        for hash_ in hashes:
+            self._archive.damaged(blob_name(hash_), "; ".join(problems[:1]) or "it is another blob")
 
 
 def _entry(blob_hash: Hash, item: OfferedBlob) -> bytes:

@@ -184,7 +184,7 @@ class BeaconEndpoint:
         query = [] if self._fetch_all else [("indices", str(ref.index)) for ref in wanted]
         hashes = {ref.hash for ref in wanted}
         try:
-            found = await self._fetch(
+            sidecars = await self._fetch(
                 "blob_sidecars",
                 f"eth/v1/beacon/blob_sidecars/{slot}",
                 query,
@@ -200,10 +200,10 @@ class BeaconEndpoint:
             words = self._own_words(error)
             other = f"; blobs: {refused}" if refused not in ("", words) else ""
             raise BlobsNotFoundError(f"{self.name}: has no blobs of slot {slot}: {words}{other}") from None
-        if not found:
+        if not sidecars:
             other = f"; blobs: {refused}" if refused else ""
             raise BlobsNotFoundError(f"{self.name}: has none of the {len(wanted)} blobs wanted of slot {slot}{other}")
-        return found
+        return sidecars
 
     async def _commitments(self, slot: int) -> tuple[bytes, ...] | None:
         """Return the commitments that the beacon block lists; None if the endpoint does not return the block.

@@ -97,8 +97,9 @@ class DaClient:
 
 
 class InputReading:
-    """A body that is read: of one that is too large to be used nothing is kept, and whether it matches still decides if
-    it is skipped [AD7]. It has at most `limit` bytes, and is `hashed` if it has to match."""
+    """A body that is read, of at most `limit` bytes; it is `hashed` if it has to match.
+
+    Of one that is too large to be used nothing is kept, and whether it matches still decides if it is skipped [AD7]."""
 
     def __init__(self, commitment: Commitment, limit: int, hashed: bool) -> None:
         self._commitment, self._limit = commitment, limit
@@ -169,12 +170,12 @@ class InputServer:
 
     def on_request(self, client: ProcessId, request: InputRequest) -> None:
         """Answers from the cache, or has the input fetched."""
-        found = self._cache.get(request.commitment, request.start)
-        if found is None:
+        _cache = self._cache.get(request.commitment, request.start)
+        if _cache is None:
             self._pending.request(client, request, time.monotonic())
             self._wake()
         elif request.urgent:
-            self._server.send(client, found)
+            self._server.send(client, _cache)
 
     def step(self) -> float:
         """Start the fetches that are due; seconds until the next step, if nothing wakes it."""

@@ -168,13 +168,13 @@ class BlobsStage(Stage):
 
     async def _read_archive(self, pending: PendingRequest) -> None:
         """Take the blobs that the archive has."""
-        found = {} if self._archive is None else await self._archive.read(pending.missing)
-        if self._archive is None or not found:
+        result = {} if self._archive is None else await self._archive.read(pending.missing)
+        if self._archive is None or not result:
             return
-        verified = await self._verifier.verify(tuple(found), tuple(found.values()), pending)
+        verified = await self._verifier.verify(tuple(result), tuple(result.values()), pending)
         pending.add(verified.contents)
         self._cache(verified.contents)
-        self._archive.damaged(found.keys() - pending.contents.keys(), verified.problems)
+        self._archive.damaged(result.keys() - pending.contents.keys(), verified.problems)
 
     async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
         """Fetch what is missing of a request from an endpoint; why something still is."""

@@ -87,8 +87,8 @@ class BlobVerifier:
         return jobs
 
     async def _run(self, jobs: list[_Job]) -> None:
-        wanted = tuple({each: None for job in jobs for each in job.wanted})
-        offered = tuple(each for job in jobs for each in job.offered)
+        wanted = tuple({item: None for job in jobs for item in job.wanted})
+        offered = tuple(item for job in jobs for item in job.offered)
         try:
             verified: BlobsVerified | Exception = await self._workers.run(VerifyBlobs(wanted, offered))
         except Exception as error:

@@ -89,8 +89,10 @@ class PackedTransactions(msgspec.Struct, frozen=True):
                 skip = skip if chunks else first - at
                 chunks.append(chunk)
             at += chunk.count
-        found = PackedTransactions(tuple(chunks), skip, count)
-        return found if is_large(count, sum(chunk.size for chunk in chunks)) else tuple(found)
+        packed_transactions = PackedTransactions(tuple(chunks), skip, count)
+        return (
+            packed_transactions if is_large(count, sum(chunk.size for chunk in chunks)) else tuple(packed_transactions)
+        )
 
     def parts(self, kinds: frozenset[int] | None = None, cut: int | None = None, uncut: bytes = b"") -> Iterator[Part]:
         """Yield the transactions of each chunk.
@@ -269,5 +271,5 @@ def plain_or_none(transactions: Iterator[bytes], size: int) -> tuple[bytes, ...]
     """Return the transactions of a batch of `size` bytes, unless they must be packed."""
     if is_large(0, size):
         return None
-    found = tuple(islice(transactions, MAX_PLAIN_COUNT + 1))
-    return None if is_large(len(found), size) else found
+    result = tuple(islice(transactions, MAX_PLAIN_COUNT + 1))
+    return None if is_large(len(result), size) else result

@@ -199,7 +199,7 @@ class _FieldReader:
 
     def _numbers(self, count: int, field: str) -> Sequence[int]:
         """As many uvarints, the same as `_number` gives one by one."""
-        found = array("Q")
+        numbers = array("Q")
         column = self._data[self._at : self._at + 10 * count]
         rest = iter(column)
         try:
@@ -215,13 +215,13 @@ class _FieldReader:
                         weight <<= 7
                     else:
                         break
-                found.append(value)
+                numbers.append(value)
         except OverflowError:
-            found = found[:0]
-        if len(found) < count:
+            numbers = numbers[:0]
+        if len(numbers) < count:
             return array("Q", [self._number(field) for _ in range(count)])
         self._at += len(column) - length_hint(rest)
-        return found
+        return numbers
 
     def _sum_of_counts(self, blocks: int) -> int:
         """Read the transaction counts of all blocks [SP7]; their sum."""

@@ -79,10 +79,10 @@ class LongStream:
         """Yield the output in pieces, up to the limit. Raises zlib.error if the stream is damaged or cut off before."""
         decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
         while left and not decoder.eof:
-            given = decoder.unconsumed_tail or self._body[at : at + _PIECE]
-            at += 0 if decoder.unconsumed_tail else len(given)
-            piece = decoder.decompress(given, min(left, _PIECE))
-            if not given and not piece:
+            value = decoder.unconsumed_tail or self._body[at : at + _PIECE]
+            at += 0 if decoder.unconsumed_tail else len(value)
+            piece = decoder.decompress(value, min(left, _PIECE))
+            if not value and not piece:
                 raise zlib.error(CUT_OFF)
             left -= len(piece)
             checksum = zlib.adler32(piece, checksum)
@@ -298,19 +298,19 @@ class Inflater:
         for place in _CODE_ORDER[:lengths]:
             widths[place] = self._take(3)
         code = _code(widths)
-        found: list[int] = []
-        while len(found) < literals + distances:
+        result: list[int] = []
+        while len(result) < literals + distances:
             symbol = self._symbol(code)
             if symbol < 16:
-                found.append(symbol)
+                result.append(symbol)
                 continue
-            if symbol == 16 and not found:
+            if symbol == 16 and not result:
                 raise _StreamError(CORRUPT)
             base, extra = _REPEATS[symbol]
-            found += [found[-1] if symbol == 16 else 0] * (base + self._take(extra))
-        if len(found) > literals + distances:
+            result += [result[-1] if symbol == 16 else 0] * (base + self._take(extra))
+        if len(result) > literals + distances:
             raise _StreamError(CORRUPT)
-        return _code(found[:literals], end_of_block=True), _code(found[literals:])
+        return _code(result[:literals], end_of_block=True), _code(result[literals:])
 
     def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
         """Yield a compressed block."""

@@ -100,7 +100,7 @@ class ChannelBank:
     @property
     def open_channels(self) -> tuple[PartialChannel, ...]:
         """The channels that have not been read, oldest first."""
-        return tuple(PartialChannel(key, each.opened, each.frames) for key, each in self._channels.items())
+        return tuple(PartialChannel(key, item.opened, item.frames) for key, item in self._channels.items())
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
         """Return the next complete channel, which leaves the bank: before Canyon only the oldest one, then any.

@@ -90,11 +90,11 @@ class FrameIngestion:
     def _resolved_item(self, alt_da: AltDaResolver, origin: L1BlockRef, rules: L1Rules) -> ItemFrames | NeedData | None:
         """Return the next item, a commitment replaced by its input [AD8]."""
         while True:
-            found = alt_da.next()
-            if isinstance(found, bytes):
-                return parse_item(found, rules)
-            if found is not None:
-                return found
+            result = alt_da.next()
+            if isinstance(result, bytes):
+                return parse_item(result, rules)
+            if result is not None:
+                return result
             item = self.source.pop()
             if not isinstance(item, ItemFrames) or item.unresolved is None:
                 return item

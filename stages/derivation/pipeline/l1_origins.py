@@ -36,9 +36,9 @@ class L1OriginWindow:
 
     def copy(self) -> "L1OriginWindow":
         """Return the same window, which moves by itself."""
-        found = copy(self)
-        found.blocks = list(self.blocks)
-        return found
+        result = copy(self)
+        result.blocks = list(self.blocks)
+        return result
 
     @property
     def first(self) -> L1BlockRef:

@@ -35,12 +35,12 @@ class Lookahead:
 
         None at its end, before a foreign fork [LFT3], and where it is the stage itself that drops the block or stops
         at it."""
-        found = None
+        result = None
         if not self._ended:
             with suppress(ResetError, CriticalError):
-                found = self._derive()
-        self._ended = found is None
-        return found
+                result = self._derive()
+        self._ended = result is None
+        return result
 
     def _derive(self) -> AttributesReady | None:
         built = block_of(self._chains.rollup, self._last)

@@ -169,13 +169,13 @@ class SpanBatchChecks(BlockChecks):
         if not overlap:
             return safe
         number = safe.number - overlap
-        found: OverlapBlock | NeedL2Blocks | None = None
+        result: OverlapBlock | NeedL2Blocks | None = None
         # A number below genesis is of no block: it need not be requested, and the span stays undecided.
         if number >= self._config.genesis.l2.number:
-            found = self._overlap_blocks.find(number, safe.number)
-        if found is None:
+            result = self._overlap_blocks.find(number, safe.number)
+        if result is None:
             return undecided(reasons.SpanParentUnavailable(number))
-        return found.ref if isinstance(found, OverlapBlock) else found
+        return result.ref if isinstance(result, OverlapBlock) else result
 
     def _parent_and_origins(
         self, span: SpanBatch, parent: L2BlockRef, l1_window: L1OriginWindow, inclusion: L1BlockRef

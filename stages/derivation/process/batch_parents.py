@@ -62,22 +62,22 @@ class BatchParents:
         """Return the messages.
 
         Attributes of a block with upgrade transactions have what batches name from that block on."""
-        return [self._attached(each) if isinstance(each, AttributesReady) else each for each in messages]
+        return [self._attached(message) if isinstance(message, AttributesReady) else message for message in messages]
 
     def _attached(self, derived: AttributesReady) -> AttributesReady:
         activations = self._rollup.schedule().activations(derived.attributes.timestamp)
-        if all(each.bundle is None for each in activations):
+        if all(activation.bundle is None for activation in activations):
             return derived
         sequence, times = self._sent
         self._sent = derived.sequence, times + 1 if sequence == derived.sequence else 1
         first = derived.parent.number + 1
-        named = sorted({each for each in self._parents() if each.number >= first})
+        named = sorted({parent for parent in self._parents() if parent.number >= first})
         return msgspec.structs.replace(derived, parents=tuple(named[:MAX_PARENTS]))
 
     def _parents(self) -> Iterator[BatchParent]:
         for key in self._keys:
-            found = self._decoded(key)
-            for batch in () if found is None else found.batches:
+            result = self._decoded(key)
+            for batch in () if result is None else result.batches:
                 if (parent := self._parent(batch)) is not None:
                     yield parent
 

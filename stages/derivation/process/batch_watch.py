@@ -126,13 +126,13 @@ class UpgradeWatch:
         """Something that came to the inbox was not used, on this safe head."""
         if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
             return
-        for each in self._bundles:
-            if safe.timestamp >= each.time and not each.is_proven(safe.timestamp):
-                text = f"batches after the activation of {each.fork} name another parent than block {safe.number}"
-                wrong = f"the bundle {each.bundle.sha256[:8]} ({each.bundle.found}) is probably not the chain's"
+        for bundle in self._bundles:
+            if safe.timestamp >= bundle.time and not bundle.is_proven(safe.timestamp):
+                text = f"batches after the activation of {bundle.fork} name another parent than block {safe.number}"
+                wrong = f"the bundle {bundle.bundle.sha256[:8]} ({bundle.bundle.found}) is probably not the chain's"
                 back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
                 self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
-                self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=each.bundle.sha256)
+                self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=bundle.bundle.sha256)
 
     def derived(self) -> None:
         """Note a block of a batch that has become safe."""

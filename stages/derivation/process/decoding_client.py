@@ -42,9 +42,9 @@ class DecodingClient:
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
         """Return the result if it is there; otherwise its task is started."""
-        found = self._cache.get(need.key)
-        if found is not None:
-            return found
+        _cache = self._cache.get(need.key)
+        if _cache is not None:
+            return _cache
         if self._pool is None:
             return run(need.task)
         self._queued.pop(need.key, None)

@@ -124,10 +124,10 @@ class Prefetcher:
         """Return the frames of the block that the pipeline reads now, if it was parsed.
 
         Those of blocks up to it are discarded."""
-        found = self._parsed.get(block.hash)
+        _parsed = self._parsed.get(block.hash)
         for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
             self.parsed_bytes -= self._parsed.pop(key).size
-        return None if found is None else found.frames
+        return None if _parsed is None else _parsed.frames
 
     def complete_channels(self, after: int) -> Iterator[NeedDecoded]:
         """Yield the decoding tasks of channels that are complete in blocks whose blobs are there.

@@ -1,5 +1,4 @@
-"""The clients of the l1 and the p2p process: requests are repeated until they are answered, a block until it is
-published."""
+"""The clients of the l1 and the p2p process, which repeat requests until they are answered."""
 
 import asyncio
 import time

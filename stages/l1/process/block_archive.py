@@ -49,13 +49,13 @@ class BlockArchive:
 
     async def header_json(self, number: int) -> Any:
         """Return the header of a block as JSON-RPC has it; None if it is not there."""
-        found = await self.block(number)
-        if found is None:
+        result = await self.block(number)
+        if result is None:
             return None
         try:
-            return header_json_in(found.body, ORDINARY_L1_BLOCK)
+            return header_json_in(result.body, ORDINARY_L1_BLOCK)
         except InvalidDataError as error:
-            self.damaged(found.hash, str(error))
+            self.damaged(result.hash, str(error))
             return None
 
     async def keep(self, header: L1Header, body: bytes, receipts: bytes | None) -> None:

@@ -156,20 +156,20 @@ class BlockFetcher:
 
         Once blocks have contradicted each other, the endpoints say which are canonical."""
         archive = self._archive
-        found = None if archive is None or fetch.generation else await archive.block(fetch.number)
-        if archive is None or found is None:
+        result = None if archive is None or fetch.generation else await archive.block(fetch.number)
+        if archive is None or result is None:
             return None
 
         async def receipts_of(block: VerifiedBlock, limit: AnswerLimit) -> bytes | None:
             return await archive.receipts(block.header.hash, limit)
 
         try:
-            verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, found.body, receipts_of)
-            if verified is not None and verified.header.hash != found.hash:
+            verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, result.body, receipts_of)
+            if verified is not None and verified.header.hash != result.hash:
                 raise InvalidDataError(f"it is block 0x{verified.header.hash.hex()}")
             return verified
         except InvalidDataError as error:
-            archive.damaged(found.hash, str(error))
+            archive.damaged(result.hash, str(error))
             return None
 
     async def _fetch(self, endpoint: L1Endpoint, number: int, polled: bytes | None) -> L1Block | None:

@@ -191,13 +191,13 @@ class L1Endpoint:
 
     async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> str:
         """Return the result of eth_getStorageAt."""
-        found: str = await self._call(str, "eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
-        return found
+        result: str = await self._call(str, "eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
+        return result
 
     async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> dict[str, Any]:
         """Return the nodes in the result of eth_getProof for one slot."""
-        found = await self._call(_Proof, "eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
-        nodes: dict[str, Any] = msgspec.to_builtins(found)
+        result = await self._call(_Proof, "eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
+        nodes: dict[str, Any] = msgspec.to_builtins(result)
         return nodes
 
     async def _call(self, shape: Any, method: str, *params: object) -> Any:
@@ -235,22 +235,22 @@ class L1Endpoint:
 
     async def _receipts_one_by_one(self, transactions: Sequence[Hash], limit: AnswerLimit) -> bytes | None:
         """Request the missing receipts up to RECEIPT_ROUNDS times and keeps those that came."""
-        found: dict[Hash, bytes] = {}
+        result: dict[Hash, bytes] = {}
         for _ in range(RECEIPT_ROUNDS):
-            missing = [each for each in transactions if each not in found]
+            missing = [transaction for transaction in transactions if transaction not in result]
             if not missing:
                 break
-            calls = [(ONE_BY_ONE, [to_hex(each)]) for each in missing]
+            calls = [(ONE_BY_ONE, [to_hex(item)]) for item in missing]
             receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit), len(calls))
-            for each, receipt in zip(missing, receipts, strict=True):
+            for item, receipt in zip(missing, receipts, strict=True):
                 if isinstance(receipt, RpcFailure):
                     self._record_failure(receipt, 0)
                     raise receipt
                 if (text := bytes(receipt)) != b"null":
-                    found[each] = text
-        if len(found) < len(transactions):
+                    result[item] = text
+        if len(result) < len(transactions):
             return None
-        return b'{"result":[' + b",".join([found[each] for each in transactions]) + b"]}"
+        return b'{"result":[' + b",".join([result[transaction] for transaction in transactions]) + b"]}"
 
     async def check_chain(self) -> None:
         """Asks for the chain id now. Raises EndpointError if the endpoint is on another chain."""
@@ -304,7 +304,7 @@ class L1Endpoints:
         self.on_set_aside: Callable[[], None] = lambda: None
         self._conditions = [LastingCondition(log) for _ in self.all]
         self._meter = EndpointMeter(
-            meter, RPC, [endpoint.name for endpoint in self.all], [_label(each) for each in EndpointFault]
+            meter, RPC, [endpoint.name for endpoint in self.all], [_label(item) for item in EndpointFault]
         )
         for endpoint in self.all:
             self._meter.set_usable(endpoint.name, True)
@@ -354,9 +354,9 @@ class L1Endpoints:
 
     def verdicts(self) -> list[str]:
         """Return the endpoints that are set aside, each with its reason, where there are others."""
-        found = zip(self.all, self.pool.verdicts, strict=True)
+        result = zip(self.all, self.pool.verdicts, strict=True)
         return [
-            f"{each.name} {verdict.fault.words}: {verdict.reason}" for each, verdict in found if verdict is not None
+            f"{item.name} {verdict.fault.words}: {verdict.reason}" for item, verdict in result if verdict is not None
         ]
 
     def counts(self) -> list[EndpointCounts]:

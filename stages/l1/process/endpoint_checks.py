@@ -108,8 +108,8 @@ class EndpointChecks:
         """Set those endpoints aside that contradict the majority of those that answer, and puts back those that do not.
 
         Without a majority none is set aside, so that the first of them is used."""
-        found = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
-        views = {index: view for index, view in enumerate(found) if view is not None}
+        result = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
+        views = {index: view for index, view in enumerate(result) if view is not None}
         findings, self.disagreement = compare(block.number, views, time.time())
         for index, finding in findings.items():
             self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)

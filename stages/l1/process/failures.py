@@ -60,7 +60,7 @@ def refuses_batches(error: Exception) -> bool:
 def _is_throttled(error: Exception) -> bool:
     if isinstance(error, RpcFailure):
         words = error.message.lower()
-        return error.code in (_LIMIT_EXCEEDED, TOO_MANY_REQUESTS) or any(each in words for each in _LIMITS)
+        return error.code in (_LIMIT_EXCEEDED, TOO_MANY_REQUESTS) or any(limit in words for limit in _LIMITS)
     if not isinstance(error, EndpointError):
         return False
     return isinstance(error, ThrottledError) or error.retry_after is not None or error.status == TOO_MANY_REQUESTS

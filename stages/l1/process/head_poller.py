@@ -239,11 +239,11 @@ class HeadPoller:
                 "the endpoint is far behind, or on another chain"
             )
         else:
-            found = ref if ref.number == finalized.number else await self._ref(endpoint, to_quantity(finalized.number))
-            if found == finalized:
+            result = ref if ref.number == finalized.number else await self._ref(endpoint, to_quantity(finalized.number))
+            if result == finalized:
                 return
-            disproved = found is not None
-            text = f"the chain of L1 head {ref} does not have the finalized block {finalized}, but {found}"
+            disproved = result is not None
+            text = f"the chain of L1 head {ref} does not have the finalized block {finalized}, but {result}"
         self._disproofs = self._disproofs + 1 if disproved else 0
         if self._disproofs >= self._needed_disproofs:
             self._drop_finalized(ref)
@@ -315,11 +315,11 @@ class HeadPoller:
 
     async def _block_at(self, endpoint: L1Endpoint, number: int) -> L1BlockRef:
         """Return the endpoint's canonical block of a number. Raises TemporaryError if it has none or the call fails."""
-        found = await self._ref(endpoint, to_quantity(number))
-        if found is None:
+        result = await self._ref(endpoint, to_quantity(number))
+        if result is None:
             text = f"{endpoint.name}: does not have L1 block {number}, although its head is higher"
             raise TemporaryError(text, Code.L1_BLOCK)
-        return found
+        return result
 
     async def _ref(self, endpoint: L1Endpoint, label: str) -> L1BlockRef | None:
         block = await self._checked(endpoint, endpoint.block_json(label), label)

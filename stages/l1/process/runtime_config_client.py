@@ -49,7 +49,7 @@ class RuntimeConfigReader:
         if head is None and self._config.poll_interval > 0:
             return HEAD_WAIT_SECONDS
         try:
-            found = await self._read("latest" if head is None else to_quantity(self._confirmed(head)))
+            result = await self._read("latest" if head is None else to_quantity(self._confirmed(head)))
         except TemporaryError as error:
             if self._last is None:
                 raise
@@ -60,11 +60,11 @@ class RuntimeConfigReader:
                 log.debug(text, error=error)
             return min(interval, RETRY_SECONDS)
         self._condition.end("the runtime config was reloaded")
-        if self._last is None or found.unsafe_block_signer != self._last.unsafe_block_signer:
-            signer = "none" if found.unsafe_block_signer == ZERO_ADDRESS else to_hex(found.unsafe_block_signer)
+        if self._last is None or result.unsafe_block_signer != self._last.unsafe_block_signer:
+            signer = "none" if result.unsafe_block_signer == ZERO_ADDRESS else to_hex(result.unsafe_block_signer)
             log.info("unsafe block signer", address=signer)
-        self._last = found
-        self._publish(found)
+        self._last = result
+        self._publish(result)
         return interval if interval > 0 else NEVER_SECONDS
 
     def _confirmed(self, head: int) -> int:
@@ -75,10 +75,10 @@ class RuntimeConfigReader:
         endpoint: L1Endpoint | None = None
         try:
             endpoint = self._endpoints.pick()
-            found = await endpoint.block_json(block)
-            if found is None:
+            result = await endpoint.block_json(block)
+            if result is None:
                 raise verify.InvalidDataError(f"there is no block {block}")
-            header, block_hash = verify.verify_header(found, self._config.trust_rpc)
+            header, block_hash = verify.verify_header(result, self._config.trust_rpc)
             slots = self._slots()
             values = [await self._read_slot(endpoint, header, block_hash, *slot) for slot in slots]
             return RuntimeConfig(verify.address_in(values[0]), *values[1:])

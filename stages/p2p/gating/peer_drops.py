@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 
 class PeerDropReason(Enum):
-    """A member is written as its text, in which `{}` is what a single case adds, its meaning, the rule about it, if
-    there is one, and what the operator can do."""
+    """A member is written as its text, its meaning, the rule about it, and what the operator can do.
+
+    `{}` in the text is what a single case adds."""
 
     def __init__(self, text: str, meaning: str, rule: str, remedy: str) -> None:
         self.text, self.meaning, self.rule, self.remedy = text, meaning, rule, remedy

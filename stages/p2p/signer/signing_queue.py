@@ -100,7 +100,7 @@ class SigningQueue:
         return block
 
     def failed(self, now: float) -> None:
-        """The signer failed: it is tried again after a pause that doubles with each failure."""
+        """Pause after a failure of the signer, twice as long with each."""
         self._failures += 1
         self._retry_at = now + backoff(self._failures, MIN_BACKOFF, MAX_BACKOFF)
 

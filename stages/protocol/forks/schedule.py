@@ -15,12 +15,12 @@ class _Clock(Generic[R]):
 
     def __init__(self, first: R, changes: Sequence[tuple[int, Callable[[R], R] | None]]) -> None:
         """Apply `changes`, (activation time, change) in table order."""
-        found = [(time, change) for time, change in changes if change is not None]
-        self._times = sorted({time for time, _ in found})
+        result = [(time, change) for time, change in changes if change is not None]
+        self._times = sorted({time for time, _ in result})
         self._rules: list[R] = [first]
         for boundary in self._times:
             rules = first
-            for time, change in found:
+            for time, change in result:
                 if time <= boundary:
                     rules = change(rules)
             self._rules.append(rules)

@@ -198,6 +198,6 @@ def disputed_fork(text: str, rules: L2Rules) -> str | None:
     words = text.lower()
     for field in FIELDS:
         reasons = _UNWANTED if getattr(rules, field.rule) else _MISSING
-        if any(name in words for name in field.names) and any(each in words for each in reasons):
+        if any(name in words for name in field.names) and any(reason in words for reason in reasons):
             return next(fork.name for fork in FORKS if fork.l2 is not None and getattr(fork.l2(L2Rules()), field.rule))
     return None

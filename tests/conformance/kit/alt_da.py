@@ -23,7 +23,7 @@ ALT_DA = AltDaConfig(CONTRACT, "KeccakCommitment", WINDOW, RESOLVE)
 def challenge_log(
     commitment: Commitment, included: int, status: int = ChallengeStatus.ACTIVE, data: bytes | None = None
 ) -> ChallengeLog:
-    """The log of a challenge of a commitment of L1 block `included`, resolved by `data`."""
+    """Return the log of a challenge of a commitment of L1 block `included`, resolved by `data`."""
     encoded = commitment.encode()
     words = abi_words(64, status, len(encoded)) + encoded + bytes(-len(encoded) % 32)
     return ChallengeLog(Log(CONTRACT, (CHALLENGE_TOPIC, abi_words(included)), words, 0), data)
@@ -31,6 +31,7 @@ def challenge_log(
 
 class AltDaChain(RollupChain):
     """`inputs` are what the DA server has; it answers not found to everything else, or nothing while it is down.
+
     `asked` are the commitments that it was asked for."""
 
     def __init__(self, forks: Mapping[str, int], commitment_type: str = "KeccakCommitment", **changes: Any) -> None:
@@ -40,22 +41,22 @@ class AltDaChain(RollupChain):
         self.is_down = False
 
     def commit(self, *items: bytes, stored: bool = True) -> list[Commitment]:
-        """The commitments to data items, whose inputs are `stored` at the DA server."""
+        """Return the commitments to data items, whose inputs are `stored` at the DA server."""
         commitments = [keccak_commitment(item) for item in items]
         self.inputs |= dict(zip(commitments, items, strict=True)) if stored else {}
         return commitments
 
     def mine_commitments(self, *commitments: Commitment) -> int:
-        """The next L1 block, with a transaction for each commitment; its number."""
+        """Return the next L1 block, with a transaction for each commitment; its number."""
         return self.mine(*(b"\1" + commitment.encode() for commitment in commitments)).header.number
 
     def mine_challenges(self, *challenges: ChallengeLog) -> int:
-        """The next L1 block, with these logs of challenges; its number."""
+        """Return the next L1 block, with these logs of challenges; its number."""
         self.l1.blocks[-1:] = [with_challenges(self.mine(), challenges)]
         return self.head
 
     def restart(self) -> int:
-        """A new life of derivation, which starts at the safe head; the base that the engine finds for it."""
+        """Return a new life of derivation, which starts at the safe head; the base that the engine finds for it."""
         known = [L2BlockInfo(item.ref, l1_time(item.ref.l1_origin.number), item.config) for item in self.l2]
         search = BaseSearch(self.config, known[-1], challenge_lookback(self.config))
         while isinstance(need := search.next(), NeedBlock):
@@ -80,5 +81,5 @@ class AltDaChain(RollupChain):
 
 
 def with_challenges(block: L1Block, challenges: Iterable[ChallengeLog]) -> L1Block:
-    """The block with these logs of challenges."""
+    """Return the block with these logs of challenges."""
     return msgspec.structs.replace(block, challenges=tuple(challenges))

@@ -17,7 +17,7 @@ class OneBlockPerEpoch:
         self.safe = self.known(safe - first)
 
     def known(self, number: int) -> L2BlockInfo:
-        """The L2 block of a number."""
+        """Return the L2 block of a number."""
         origin = self._first + number
         reference = L2BlockRef(
             l1_hash(number, "L2 "), number, l1_hash(number - 1, "L2 "), 12 * origin, BlockId(origin, l1_hash(origin)), 0
@@ -25,7 +25,7 @@ class OneBlockPerEpoch:
         return L2BlockInfo(reference, 12 * origin, SystemConfig(BATCHER, bytes(32), bytes(32), origin))
 
     def base(self, search: BaseSearch | None = None) -> Base:
-        """The L1 block at which reading starts."""
+        """Return the L1 block at which reading starts."""
         search = search or BaseSearch(self.config, self.safe)
         while isinstance(need := search.next(), NeedBlock):
             search.add_block(need.number, self.known(need.number))

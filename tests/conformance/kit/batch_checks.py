@@ -21,12 +21,12 @@ DEPOSIT = b"\x7e\xc0"
 
 
 def dropped(reason: type[Reason]) -> CheckResult:
-    """The batch is invalid."""
+    """Return the batch is invalid."""
     return BatchValidity.DROP, reason
 
 
 def undecided(reason: type[Reason]) -> CheckResult:
-    """The batch is undecided: an L1 or L2 block needed for the check is missing."""
+    """Return the batch is undecided: an L1 or L2 block needed for the check is missing."""
     return BatchValidity.UNDECIDED, reason
 
 
@@ -67,27 +67,27 @@ class BatchCheckHarness:
         return self.l1[FIRST_L1 + self.included].ref
 
     def block(self, number: int) -> L2BlockRef:
-        """A block of the safe chain."""
+        """Return a block of the safe chain."""
         return self.chain[number - 1].ref if number else GENESIS
 
     def next(self, transactions: Sequence[bytes], epoch: int | None = None, **values: Any) -> Planned:
-        """The block after the safe head; `epoch` by its distance."""
+        """Return the block after the safe head; `epoch` by its distance."""
         return child(self.safe, transactions, None if epoch is None else FIRST_L1 + epoch, **values)
 
     def decoded(self, encoded: bytes) -> SingularBatch | SpanBatch:
-        """The batch of these bytes."""
+        """Return the batch of these bytes."""
         batch = decode_batch(encoded, span_rules(self.config))
         assert isinstance(batch, SingularBatch | SpanBatch)
         return batch
 
     def singular(self, batch: Planned | SingularBatch) -> CheckResult:
-        """The result of a singular batch."""
+        """Return the result of a singular batch."""
         decoded = self.decoded(batch.singular) if isinstance(batch, Planned) else batch
         assert isinstance(decoded, SingularBatch)
         return _result(self._singular_checks.check(decoded, self.l1_window, self.safe, self.inclusion))
 
     def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> CheckResult:
-        """The result of a span batch: of the prefix checks, or of all of them."""
+        """Return the result of a span batch: of the prefix checks, or of all of them."""
         if isinstance(batch, bytes):
             batch = self.decoded(batch)
         assert isinstance(batch, SpanBatch)

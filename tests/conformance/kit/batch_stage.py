@@ -67,7 +67,7 @@ class BatchStageHarness:
             self.l1_window.advance_origin(block, GENESIS)
 
     def feed(self, *items: bytes | Flow) -> None:
-        """Appends encoded batches to the list."""
+        """Append encoded batches to the list."""
         for item in items:
             batch = item if isinstance(item, Flow) else decode_batch(item, span_rules(self.config))
             assert isinstance(batch, SingularBatch | SpanBatch | Flow)

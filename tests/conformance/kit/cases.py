@@ -20,12 +20,12 @@ _MARK = "_conformance_cases"
 
 
 def case(id_: str) -> Callable[[Function], Function]:
-    """Marks a function as the test of a case."""
+    """Mark a function as the test of a case."""
     return lambda function: _marked(function, {id_: function})
 
 
 def table(**rows: Any) -> Callable[[Function], Function]:
-    """Marks a function as the tests of several cases, one for each row of arguments; a tuple is several arguments."""
+    """Mark a function as the tests of several cases, one for each row of arguments; a tuple is several arguments."""
 
     def mark(function: Function) -> Function:
         return _marked(function, {key: _bound(function, row) for key, row in rows.items()})
@@ -34,14 +34,14 @@ def table(**rows: Any) -> Callable[[Function], Function]:
 
 
 def cases_of(value: object) -> dict[str, Callable[..., None]]:
-    """The tests that a module's function is marked for, by case id."""
+    """Return the tests that a module's function is marked for, by case id."""
     result: dict[str, Callable[..., None]] = getattr(value, _MARK, {})
     return result
 
 
 @cache
 def ids_under_test() -> tuple[tuple[str, Path], ...]:
-    """The case id and the file of every test; a case with two tests is listed twice."""
+    """Return the case id and the file of every test; a case with two tests is listed twice."""
     result = []
     for path in sorted(FOLDER.glob("test_*.py")):
         module = importlib.import_module(f"tests.conformance.{path.stem}")

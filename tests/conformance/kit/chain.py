@@ -42,17 +42,17 @@ def forks_until(name: str, **times: int) -> dict[str, int]:
 
 
 def l1_hash(number: int, branch: str = "") -> Hash:
-    """The hash of an L1 block."""
+    """Return the hash of an L1 block."""
     return sha256(f"L1 {branch}{number}".encode()).digest()
 
 
 def l1_time(number: int) -> int:
-    """The time of L1 block `number`, unless it is added with another."""
+    """Return the time of L1 block `number`, unless it is added with another."""
     return GENESIS_TIME + L1_BLOCK_TIME * (number - FIRST_L1)
 
 
 def genesis_hash() -> Hash:
-    """The hash of the L2 genesis."""
+    """Return the hash of the L2 genesis."""
     return sha256(b"L2 0").digest()
 
 
@@ -60,7 +60,7 @@ GENESIS = L2BlockRef(genesis_hash(), 0, bytes(32), GENESIS_TIME, BlockId(FIRST_L
 
 
 def rollup(forks: dict[str, int], **values: Any) -> RollupConfig:
-    """A rollup's config; `values` take the place of the defaults below."""
+    """Return a rollup's config; `values` take the place of the defaults below."""
     defaults: dict[str, Any] = {
         "genesis": Genesis(GENESIS.l1_origin, GENESIS.id, GENESIS_TIME, SYSTEM_CONFIG),
         "block_time": L2_BLOCK_TIME,
@@ -79,19 +79,20 @@ def rollup(forks: dict[str, int], **values: Any) -> RollupConfig:
 
 
 def calldata(data: bytes, sender: Address = BATCHER, kind: int = CALLDATA) -> InboxTransaction:
-    """A transaction to the inbox."""
+    """Return a transaction to the inbox."""
     return InboxTransaction(kind, sender, data, ())
 
 
 def blobs(hashes: Iterable[Hash], data: bytes = b"", first: int = 0, sender: Address = BATCHER) -> InboxTransaction:
-    """A transaction to the inbox with blobs, the first of which has index `first` in its block."""
+    """Return a transaction to the inbox with blobs, the first of which has index `first` in its block."""
     refs = tuple(BlobRef(index, item) for index, item in enumerate(hashes, start=first))
     return InboxTransaction(BLOBS, sender, data, refs)
 
 
 class L1Blocks:
-    """A chain of L1 blocks; `blocks[0]` is genesis' origin. Block n is 12 n seconds after it, unless a time is
-    given."""
+    """A chain of L1 blocks; `blocks[0]` is genesis' origin.
+
+    Block n is 12 n seconds after it, unless a time is given."""
 
     def __init__(self) -> None:
         self.blocks: list[L1Block] = []
@@ -113,7 +114,7 @@ class L1Blocks:
         parent: Hash | None = None,
         branch: str = "",
     ) -> L1Block:
-        """Adds a block with this data in transactions of the batcher. `time` is in seconds after genesis."""
+        """Add a block with this data in transactions of the batcher. `time` is in seconds after genesis."""
         number = FIRST_L1 + len(self.blocks)
         seconds = L1_BLOCK_TIME * len(self.blocks) if time is None else time
         block = L1Block(
@@ -135,18 +136,18 @@ class L1Blocks:
         return block
 
     def skip(self, count: int) -> None:
-        """Adds blocks without data."""
+        """Add blocks without data."""
         for _ in range(count):
             self.add()
 
 
 def batcher_update(address: Address, index: int = 0) -> Log:
-    """The config log that makes another account the batcher."""
+    """Return the config log that makes another account the batcher."""
     return config_log(0, abi_words(32, 32, int.from_bytes(address, "big")), index)
 
 
 def config_log(kind: int, data: bytes, index: int = 0) -> Log:
-    """A log of the system config contract."""
+    """Return a log of the system config contract."""
     return Log(SYSTEM_CONFIG_CONTRACT, (CONFIG_UPDATE_TOPIC, bytes(32), kind.to_bytes(32, "big")), data, index)
 
 

@@ -50,7 +50,7 @@ class ReadResult(NamedTuple):
 
 
 def read_channel(body: bytes, forks: dict[str, int] = LATEST, seconds: int = L1_BLOCK_TIME) -> ReadResult:
-    """Reads a channel body at an L1 block this many seconds after genesis."""
+    """Read a channel body at an L1 block this many seconds after genesis."""
     config, events = rollup(forks), PipelineEvents()
     time = GENESIS_TIME + seconds
     rules = config.schedule().l1(time)

@@ -15,7 +15,7 @@ from tests.conformance.kit.chain import GENESIS, SYSTEM_CONFIG
 
 
 def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttributes) -> ExecutionPayload:
-    """The block of these attributes, with made-up roots."""
+    """Return the block of these attributes, with made-up roots."""
     rules = config.schedule().l2(attributes.timestamp)
     assert config.chain_op_config is not None
     extra = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
@@ -43,7 +43,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
 
 
 def handler_with(config: RollupConfig, found: AttributesReady) -> AttributesHandler:
-    """A handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
+    """Return a handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
     controller = EngineController()
     handler = AttributesHandler(config, controller)
     controller.start(Heads(GENESIS, GENESIS, GENESIS, GENESIS))

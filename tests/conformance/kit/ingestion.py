@@ -25,13 +25,14 @@ class IngestionHarness:
         self.ingestion = FrameIngestion(rules, self._events, alt_da)
 
     def take_reasons(self) -> list[type[Reason]]:
-        """The reasons of what was dropped since the last call."""
+        """Return the reasons of what was dropped since the last call."""
         reasons, self.dropped = [type(entry.reason) for entry in self.dropped], []
         return reasons
 
     def channels(self, *items: str | bytes | InboxTransaction, number: int | None = None) -> list[ReadyChannel]:
-        """The channels that come out of a new block with these items. `number` counts from the first block; blocks that
-        are left out have no data."""
+        """Return the channels that come out of a new block with these items.
+
+        `number` counts from the first block; blocks that are left out have no data."""
         if number is not None:
             while len(self.l1.blocks) < number:
                 self.channels()

@@ -52,7 +52,7 @@ class EndpointBlock(NamedTuple):
 
 
 def config_event(batcher: bytes = b"\xbb" * 20) -> Log:
-    """An event that changes the batcher."""
+    """Return an event that changes the batcher."""
     return batcher_update(batcher)
 
 
@@ -98,7 +98,7 @@ class L1Endpoint:
             self.add(branch=1)
 
     def block(self, number: int) -> Any:
-        """A block with full transactions in JSON."""
+        """Return a block with full transactions in JSON."""
         result = self.blocks[number - FIRST_L1]
         transactions = [
             transaction_json(item.raw, index, result.hash, number, result.header.base_fee or 0)
@@ -108,7 +108,7 @@ class L1Endpoint:
         return block_json(header_json(result.hash, encoded), encoded, transactions)
 
     def receipts(self, block_hash: Hash) -> Any:
-        """A block's receipts in JSON; None for a block that is not of this chain."""
+        """Return a block's receipts in JSON; None for a block that is not of this chain."""
         block = next((block for block in self.blocks if block.hash == block_hash), None)
         if block is None:
             return None
@@ -120,7 +120,7 @@ class L1Endpoint:
         return receipts
 
     def verified(self, number: int, l1_filter: L1Filter = L1_FILTER, trust: bool = False) -> L1Block:
-        """The block as the l1 process hands it out."""
+        """Return the block as the l1 process hands it out."""
         result = run(VerifyBlock(number, _answer(self.block(number)), trust, l1_filter))
         if isinstance(result, NeedsReceipts):
             receipts = self.receipts(result.block.header.hash)

@@ -20,7 +20,7 @@ Signature = tuple[int, int, int]
 
 
 def address_of(secret: bytes) -> Address:
-    """The account of a secret key."""
+    """Return the account of a secret key."""
     return private_key(secret).public_key.to_canonical_address()
 
 
@@ -28,7 +28,7 @@ SIGNER, OTHER_SIGNER = address_of(SECRET), address_of(OTHER_SECRET)
 
 
 def high_s(signature: Signature) -> Signature:
-    """The other signature that the curve allows, with s in the upper half."""
+    """Return the other signature that the curve allows, with s in the upper half."""
     parity, r, s = signature
     return 1 - parity, r, ORDER - s
 
@@ -51,7 +51,7 @@ def signed(
     blob_hashes: tuple[Hash, ...] = (),
     change: Callable[[Signature], Signature] = lambda signature: signature,
 ) -> bytes:
-    """A transaction of types 0 to 5; type 5 is as type 2."""
+    """Return a transaction of types 0 to 5; type 5 is as type 2."""
     fees: list[Any] = [10**9] if kind in (LEGACY, ACCESS_LIST) else [1, 10**9]
     fields: list[Any] = [] if kind == LEGACY else [chain_id]
     fields += [nonce, *fees, 100_000, to or b"", value, data]
@@ -73,7 +73,7 @@ def _sign(digest: Hash, secret: bytes) -> Signature:
 
 
 def by_the_book(kind: int) -> bytes:
-    """The transaction that `signed(kind)` makes, as eth-account makes it."""
+    """Return the transaction that `signed(kind)` makes, as eth-account makes it."""
     from eth_account import Account
 
     fees = {"gasPrice": 10**9} if kind < DYNAMIC_FEE else {"maxPriorityFeePerGas": 1, "maxFeePerGas": 10**9}

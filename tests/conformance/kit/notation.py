@@ -13,12 +13,12 @@ _FRAME = re.compile(r"([A-Z])(\d+)('?)(!?)(?::(\d+))?")
 
 
 def channel_id(letter: str) -> bytes:
-    """The id of a channel."""
+    """Return the id of a channel."""
     return letter.encode() * 16
 
 
 def frames(text: str) -> list[Frame]:
-    """The frames of a line of notation."""
+    """Return the frames of a line of notation."""
     return [_frame(word) for word in text.split()]
 
 
@@ -33,15 +33,15 @@ def _frame(word: str) -> Frame:
 
 
 def item(text: str) -> bytes:
-    """The frames as one data item, encoded by the batcher's library."""
+    """Return the frames as one data item, encoded by the batcher's library."""
     return channels.batcher_data([channels.Frame(*frame) for frame in frames(text)])
 
 
 def names(found: Iterable[Frame]) -> str:
-    """The notation of frames."""
+    """Return the notation of frames."""
     return " ".join(frame.data.decode().split()[0] + "!" * frame.is_last for frame in found)
 
 
 def parts(body: bytes) -> str:
-    """The notation of the frames in a channel's body, without end marks."""
+    """Return the notation of the frames in a channel's body, without end marks."""
     return " ".join(word.rstrip(".") for word in body.decode().split())

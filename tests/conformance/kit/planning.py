@@ -29,7 +29,7 @@ class HasRef(Protocol):
 
 
 def l2_hash(parent: Hash, timestamp: int, origin: BlockId, transactions: Sequence[bytes]) -> Hash:
-    """The hash of an L2 block of this chain; `transactions` are those of users."""
+    """Return the hash of an L2 block of this chain; `transactions` are those of users."""
     return sha256(repr((parent, timestamp, origin, tuple(transactions))).encode()).digest()
 
 
@@ -58,7 +58,7 @@ def child(
     time: int | None = None,
     epoch_hash: Hash | None = None,
 ) -> Planned:
-    """The block after `parent`. Without `epoch` its origin is the next L1 block as soon as time allows."""
+    """Return the block after `parent`. Without `epoch` its origin is the next L1 block as soon as time allows."""
     timestamp = parent.timestamp + L2_BLOCK_TIME if time is None else time
     if epoch is None:
         epoch = parent.l1_origin.number
@@ -80,7 +80,7 @@ def plan(parent: L2BlockRef, count: int, transactions: Sequence[bytes] = (USER,)
 
 
 def refs(blocks: Iterable[HasRef]) -> list[L2BlockRef]:
-    """The references of planned or derived blocks."""
+    """Return the references of planned or derived blocks."""
     return [block.ref for block in blocks]
 
 
@@ -90,8 +90,9 @@ def singulars(blocks: Iterable[Planned]) -> list[bytes]:
 
 
 def span(blocks: Sequence[Planned], parent_epoch: int | None = None) -> bytes:
-    """The blocks as one encoded span batch, its type byte first; `parent_epoch` is the L1 origin number before the
-    first block."""
+    """Return the blocks as one encoded span batch, its type byte first.
+
+    `parent_epoch` is the L1 origin number before the first block."""
     first = blocks[0].ref
     if parent_epoch is None:
         parent_epoch = first.l1_origin.number - (first.sequence_number == 0)
@@ -99,7 +100,7 @@ def span(blocks: Sequence[Planned], parent_epoch: int | None = None) -> bytes:
 
 
 def channel_id(name: str) -> bytes:
-    """The id of a channel with a short name."""
+    """Return the id of a channel with a short name."""
     return name.encode().ljust(16, b".")
 
 

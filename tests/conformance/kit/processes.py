@@ -49,7 +49,7 @@ class Requester:
         self._client = bus.connect(channel, self._receive)
 
     def end(self, error: BaseException) -> None:
-        """Records that the process has ended with this error."""
+        """Record that the process has ended with this error."""
         self.ended.set_exception(error)
         self._news.set()
 
@@ -60,8 +60,9 @@ class Requester:
     async def until(
         self, request: Message, kind: type[Answer], condition: Callable[[Answer], bool] = lambda answer: True
     ) -> Answer:
-        """Waits for the first answer of this kind for which the condition holds. Raises the error of a process that
-        ends before."""
+        """Wait for the first answer of this kind for which the condition holds.
+
+        Raises the error of a process that ends before."""
         while True:
             self._news.clear()
             self._client.send(request)
@@ -77,7 +78,7 @@ class Requester:
 
 @asynccontextmanager
 async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Requester]:
-    """The l1 process with this endpoint."""
+    """Yield the l1 process with this endpoint."""
     async with AsyncExitStack() as stack:
         url = await _serving(application(JsonRpc(methods)), stack)
         config = L1Config((url,), ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
@@ -90,7 +91,7 @@ async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Requester]:
 
 @asynccontextmanager
 async def blobs_running(app: web.Application | None) -> AsyncIterator[Requester]:
-    """The blobs process with this Beacon API, which must answer within 0.3 s, or with none."""
+    """Yield the blobs process with this Beacon API, which must answer within 0.3 s, or with none."""
     async with AsyncExitStack() as stack:
         url = None if app is None else await _serving(app, stack)
         buses, meter = _buses(stack), Meter("blobs")
@@ -155,8 +156,9 @@ def _forward(task: asyncio.Task[None], requester: Requester) -> None:
 
 
 class FaultyBeacon:
-    """A Beacon API with some blobs in slot 1. `delays` are the seconds by which the next answers about blobs are late;
-    without `has_blobs` it has none."""
+    """A Beacon API with some blobs in slot 1.
+
+    `delays` are the seconds by which the next answers about blobs are late; without `has_blobs` it has none."""
 
     def __init__(self, contents: Sequence[bytes]) -> None:
         self.genesis_time, self.slot_seconds = GENESIS_TIME, L1_BLOCK_TIME
@@ -169,18 +171,18 @@ class FaultyBeacon:
         return tuple(BlobRef(index, name) for index, (name, _) in enumerate(self._blobs))
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
-        """The `blobs_at` method that the embedded L1's Beacon API calls."""
+        """Return the `blobs_at` method that the embedded L1's Beacon API calls."""
         return self._blobs if slot == 1 and self.has_blobs else None
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
-        """The `beacon_block` method that the embedded L1's Beacon API calls."""
+        """Return the `beacon_block` method that the embedded L1's Beacon API calls."""
         listed = [to_hex(blob.commitment) for _, blob in self._blobs]
         body = {"execution_payload": {}, "blob_kzg_commitments": listed}
         result = BeaconBlock(CONSENSUS_FORKS["osaka"], {"message": {"body": body}})
         return result if slot == 1 and self.has_blobs else None
 
     def app(self) -> web.Application:
-        """The API with its delays."""
+        """Return the API with its delays."""
 
         @web.middleware
         async def late(request: web.Request, handler: Any) -> Any:

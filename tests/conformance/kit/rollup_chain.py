@@ -75,9 +75,11 @@ class _ResetPoint:
 
 
 class RollupChain:
-    """State: the L1 chain, the L2 chain as far as it is derived, and everything that the deriver put out. `withheld`
-    are numbers of L2 blocks that are unavailable; the engine finds attributes invalid or refuses them as the two
-    callables say. Up to `depth` blocks are derived ahead of each, and must be the same when it is their turn."""
+    """State: the L1 chain, the L2 chain as far as it is derived, and everything that the deriver put out.
+
+    `withheld` are numbers of L2 blocks that are unavailable; the engine finds attributes invalid or refuses them as
+    the two callables say. Up to `depth` blocks are derived ahead of each, and must be the same when it is their
+    turn."""
 
     def __init__(self, forks: Mapping[str, int], *, overlap_check: bool = True, **changes: Any) -> None:
         self.config = rollup(dict(forks), **changes)
@@ -110,7 +112,7 @@ class RollupChain:
         return self.last_output.reason if isinstance(self.last_output, NeedReset) else None
 
     def take_reasons(self, *effects: DropEffect) -> list[type[Reason]]:
-        """The reasons of what was dropped since the last call, or only of drops with these effects."""
+        """Return the reasons of what was dropped since the last call, or only of drops with these effects."""
         reasons = [type(item.reason) for item in self.dropped if not effects or item.effect in effects]
         self.dropped.clear()
         return reasons
@@ -132,7 +134,7 @@ class RollupChain:
         deposits: Iterable[Log] = (),
         inbox: Iterable[InboxTransaction] = (),
     ) -> L1Block:
-        """The next L1 block, each item the calldata of a transaction; `time` is in seconds after genesis."""
+        """Return the next L1 block, each item the calldata of a transaction; `time` is in seconds after genesis."""
         transactions = [calldata(item, sender) for item in items]
         return self.l1.add(*transactions, *inbox, updates=updates, deposits=deposits, time=time)
 
@@ -144,7 +146,7 @@ class RollupChain:
     # --- L2 --------------------------------------------------------------------------------------------------------
 
     def extend(self, blocks: Iterable[Planned]) -> None:
-        """Adds blocks to the safe chain before derivation starts."""
+        """Add blocks to the safe chain before derivation starts."""
         for block in blocks:
             self.l2.append(DerivedBlock(block.ref, (b"\x7e\xc0", *block.transactions), SYSTEM_CONFIG, None))
         self._known = len(self.l2)
@@ -152,7 +154,7 @@ class RollupChain:
     # --- derivation ------------------------------------------------------------------------------------------------
 
     def run(self, most: int | None = None, until: Callable[[Output], bool] | None = None) -> list[DerivedBlock]:
-        """Derives until the deriver waits, until there are `most` more L2 blocks, or up to an output (which is not
+        """Derive until the deriver waits, until there are `most` more L2 blocks, or up to an output (which is not
         handled); the new blocks."""
         known = len(self.l2)
         for _ in range(200_000):
@@ -164,7 +166,7 @@ class RollupChain:
         raise AssertionError("derivation does not come to rest")
 
     def reset(self, base: int, config: SystemConfig = SYSTEM_CONFIG, safe: int | None = None) -> None:
-        """Starts again at L1 block `base`, on L2 block number `safe` or the newest one."""
+        """Start again at L1 block `base`, on L2 block number `safe` or the newest one."""
         if safe is not None:
             del self.l2[safe + 1 :]
         self._begin(base, config)
@@ -198,7 +200,7 @@ class RollupChain:
         return False
 
     def blob(self, key: Hash) -> BlobContent | None:
-        """The content of a blob; None if no source has it."""
+        """Return the content of a blob; None if no source has it."""
         if key not in self.blobs:
             return None
         data = self.blobs[key]

@@ -35,7 +35,7 @@ class Tx:
         return (bytes((self.kind,)) if self.kind else b"") + bytes(rlp.encode(self.content))
 
     def full(self, v: int | None = None) -> bytes:
-        """The transaction as it goes to the engine; `v` is a legacy transaction's."""
+        """Return the transaction as it goes to the engine; `v` is a legacy transaction's."""
         value, *middle = self.content
         fees, rest = (middle[:1], middle[1:]) if self.kind < 2 else (middle[:2], middle[2:])
         chain = [] if v is not None else [integer(L2_CHAIN_ID)]
@@ -45,18 +45,18 @@ class Tx:
 
 
 def post_exec(**columns: Any) -> Tx:
-    """A post-exec transaction whose columns are empty but for those that are given."""
+    """Return a post-exec transaction whose columns are empty but for those that are given."""
     empty: dict[str, Any] = {"to": None, "r": bytes(32), "s": bytes(32), "nonce": 0, "gas": 0}
     return Tx(0x7D, (b"\x01", b"\x05", []), **(empty | columns))
 
 
 def integer(value: int) -> bytes:
-    """A number in its shortest form."""
+    """Return a number in its shortest form."""
     return value.to_bytes((value.bit_length() + 7) // 8, "big")
 
 
 def uvarint(value: int) -> bytes:
-    """A number in groups of seven bits, the lowest first."""
+    """Return a number in groups of seven bits, the lowest first."""
     groups = [value >> shift & 0x7F for shift in range(0, max(1, value.bit_length()), 7)]
     return bytes([group | 0x80 for group in groups[:-1]] + groups[-1:])
 
@@ -91,11 +91,11 @@ class SpanFields:
         return b"\1" + b"".join(getattr(self, field.name) for field in fields(self))
 
     def but(self, **changes: bytes) -> "SpanFields":
-        """A copy with other bytes in some fields."""
+        """Return a copy with other bytes in some fields."""
         return replace(self, **changes)
 
     def cut_in(self, name: str, keep: int = 0) -> bytes:
-        """The encoded batch cut off after `keep` bytes of a field."""
+        """Return the encoded batch cut off after `keep` bytes of a field."""
         return self.encode()[: self.place_of(name)[0] + keep]
 
     def place_of(self, name: str) -> tuple[int, int]:
@@ -118,7 +118,7 @@ def span_fields(
     parent_check: bytes = b"\x0a" * 20,
     origin_check: bytes = b"\x0b" * 20,
 ) -> SpanFields:
-    """A span of blocks with these transactions; `bits` are the origin bits."""
+    """Return a span of blocks with these transactions; `bits` are the origin bits."""
     txs = [tx for block in blocks for tx in block]
     return SpanFields(
         rel_timestamp=uvarint(relative_time),

@@ -76,7 +76,7 @@ class _Bytes:
 
 
 def read(data: bytes, block_time: int) -> SpanModel:
-    """The batch behind the type byte; MalformedModelSpan or UnrestorableTransaction otherwise."""
+    """Return the batch behind the type byte; MalformedModelSpan or UnrestorableTransaction otherwise."""
     source = _Bytes(data)
     relative, origin = source.number(), source.number()
     parent_check, origin_check = source.take(20), source.take(20)

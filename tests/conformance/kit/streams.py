@@ -25,18 +25,18 @@ def zeros(size: int, seed: int = 0) -> bytes:
 
 
 def block(number: int, epoch: BlockId, *transactions: bytes) -> BatchBlock:
-    """A block that fits a chain only by its timestamp."""
+    """Return a block that fits a chain only by its timestamp."""
     return BatchBlock(b"\x99" * 32, GENESIS_TIME + L2_BLOCK_TIME * number, epoch, transactions)
 
 
 def batch(number: int) -> bytes:
-    """A small singular batch, for block `number`."""
+    """Return a small singular batch, for block `number`."""
     epoch = BlockId(FIRST_L1, l1_hash(FIRST_L1))
     return singular_batch(block(number, epoch, b"\2" + number.to_bytes(4, "big")))
 
 
 def sized(size: int, number: int = 1, fill: Callable[[int, int], bytes] = noise) -> bytes:
-    """A singular batch for block `number` of exactly this many bytes, in one transaction."""
+    """Return a singular batch for block `number` of exactly this many bytes, in one transaction."""
     for epoch in (1, 1000, 100_000):
         epoch_id = BlockId(epoch, _epoch_hash(epoch))
         overhead = _SMALLEST_OVERHEAD
@@ -49,7 +49,7 @@ def sized(size: int, number: int = 1, fill: Callable[[int, int], bytes] = noise)
 
 
 def _epoch_hash(number: int) -> Hash:
-    """A hash that does not compress."""
+    """Return a hash that does not compress."""
     return noise(32, number)
 
 
@@ -59,40 +59,40 @@ def stream(items: Iterable[bytes]) -> bytes:
 
 
 def compressed(items: Iterable[bytes], level: int = 9) -> bytes:
-    """A valid zlib body."""
+    """Return a valid zlib body."""
     return zlib.compress(stream(items), level)
 
 
 def wrong_sum(body: bytes) -> bytes:
-    """A zlib body with another checksum."""
+    """Return a zlib body with another checksum."""
     return body[:-1] + bytes((body[-1] ^ 1,))
 
 
 def zlib_header(first: int, dictionary: int | None = None) -> bytes:
-    """A header with this first byte and the check bits that belong to it."""
+    """Return a header with this first byte and the check bits that belong to it."""
     flags = 0 if dictionary is None else 0x20
     flags += -(first << 8 | flags) % 31
     return bytes((first, flags)) + (b"" if dictionary is None else dictionary.to_bytes(4, "big"))
 
 
 def with_header(header: bytes, body: bytes) -> bytes:
-    """A zlib body with another header than its own of two bytes."""
+    """Return a zlib body with another header than its own of two bytes."""
     return header + body[2:]
 
 
 def brotli(items: Iterable[bytes], quality: int = 5) -> bytes:
-    """A valid brotli body, with its version byte."""
+    """Return a valid brotli body, with its version byte."""
     return b"\1" + bytes(brotlicffi.compress(stream(items), quality=quality))
 
 
 def brotli_flushed(items: Iterable[bytes]) -> bytes:
-    """A valid brotli body whose last byte is an empty block of its own."""
+    """Return a valid brotli body whose last byte is an empty block of its own."""
     encoder = brotlicffi.Compressor(quality=5)
     return b"\1" + bytes(encoder.process(stream(items)) + encoder.flush() + encoder.finish())
 
 
 def brotli_of_length(length: int, seed: int = 1) -> bytes:
-    """A brotli body with a stream of this many bytes behind the version byte, of one item that does not compress."""
+    """Return a brotli body with a stream of this many bytes behind the version byte, of one item that does not compress."""
     for size in range(length - 20, length):
         body = brotli([sized(size, seed)])
         if len(body) == length + 1:

@@ -161,7 +161,7 @@ CLIENT = ProcessId(1, 1)
 
 
 def run(buses: dict[str, Bus], scene: Coroutine[Any, Any, None]) -> None:
-    """Runs a test's scene while all buses run."""
+    """Run a test's scene while all buses run."""
 
     async def both() -> None:
         async with running_buses(buses):

@@ -32,7 +32,7 @@ def test_all_tasks_end_with_their_own_results(buses: dict[str, Bus], size: int) 
             for name in ("worker", "worker:1"):
                 buses[name].work({WORK: square, OTHER_WORK: square})
             tasks = [SquareTask(number, number.to_bytes(4, "big") * (size // 4)) for number in range(40)]
-            results = await asyncio.gather(*(each.run(task) for each in dispatchers for task in tasks))
+            results = await asyncio.gather(*(dispatcher.run(task) for dispatcher in dispatchers for task in tasks))
             assert results == [square(task) for task in tasks] * 2
 
     asyncio.run(scene())
@@ -113,7 +113,7 @@ def mixed_buses(directory: Path, worker_channel: Channel) -> tuple[dict[str, Bus
 def run_malformed(
     directory: Path, worker_channel: Channel, handler: Callable[..., object], match: str
 ) -> dict[str, Bus]:
-    """Runs a task between such processes, which must fail; the buses."""
+    """Run a task between such processes, which must fail; the buses."""
     buses, worker = mixed_buses(directory, worker_channel)
 
     async def scene() -> None:

@@ -29,7 +29,7 @@ class SchedulerHarness:
         return self.scheduler.submit(body, self.now)
 
     def report(self, worker: ProcessId, *held: Assignment, running: int | None = None) -> None:
-        self.scheduler.worker_report(worker, frozenset((each.task, each.attempt) for each in held), running, self.now)
+        self.scheduler.worker_report(worker, frozenset((item.task, item.attempt) for item in held), running, self.now)
 
     def assignments(self) -> list[Assignment]:
         return self.scheduler.take_assignments()

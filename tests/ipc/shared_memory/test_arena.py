@@ -21,7 +21,7 @@ def arena() -> Iterator[Arena]:
 
 
 def stored(arena: Arena, data: bytes, *readers: int) -> Descriptor:
-    """Puts a value that fits."""
+    """Put a value that fits."""
     descriptor = arena.put(data, readers)
     assert descriptor is not None
     return descriptor

@@ -55,7 +55,7 @@ def factory(tmp_path: Path) -> Iterator[SocketFactory]:
 
 
 def receive(socket: ChannelSocket, count: int) -> list[list[bytes]]:
-    """The next messages, within 30 s."""
+    """Return the next messages, within 30 s."""
     received: list[list[bytes]] = []
     deadline = time.monotonic() + 30
     while len(received) < count:

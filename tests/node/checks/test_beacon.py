@@ -45,21 +45,21 @@ class Server:
         return asyncio.run(run())
 
     async def version(self, reader: BeaconReader) -> list[Finding]:
-        found = await beacon_version(reader)
-        return [] if found is None else [Finding(FindingLevel.OK, "version", found)]
+        result = await beacon_version(reader)
+        return [] if result is None else [Finding(FindingLevel.OK, "version", result)]
 
 
 def test_a_beacon_node_of_the_chain() -> None:
     server = Server(genesis=GENESIS, deposit_contract={"chain_id": str(SEPOLIA)}, version={"version": "Teku\n1"})
-    found, version = server.check(more="/base/?apikey=k")
-    assert found.level is FindingLevel.OK and version.text == "Teku 1"
+    result, version = server.check(more="/base/?apikey=k")
+    assert result.level is FindingLevel.OK and version.text == "Teku 1"
     assert server.requests[0].path == "/base/eth/v1/beacon/genesis"
     assert all(request.query["apikey"] == "k" for request in server.requests)
     assert all(request.headers["X-Key"] == "secret" for request in server.requests)
 
 
 def test_an_archive_has_no_deposit_contract() -> None:
-    assert [each.level for each in Server(genesis=GENESIS).check()] == [FindingLevel.OK]
+    assert [item.level for item in Server(genesis=GENESIS).check()] == [FindingLevel.OK]
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_an_archive_has_no_deposit_contract() -> None:
     ],
 )
 def test_a_beacon_node_of_another_chain(answers: dict[str, Any], chain: int, text: str) -> None:
-    (found,) = Server(**answers).check(chain)
-    assert found.code is Code.BEACON_CHAIN
-    assert re.search(text, found.text)
+    (result,) = Server(**answers).check(chain)
+    assert result.code is Code.BEACON_CHAIN
+    assert re.search(text, result.text)
 
 
 def test_long_answers_are_refused() -> None:

@@ -35,9 +35,9 @@ from tests.support.servers.http_listener import app_for_every_path, listening
 )
 def test_why_an_endpoint_cannot_be_used(text: str, code: Code) -> None:
     failure = EndpointError("h:1", text)
-    found = unusable("L1 h:1", "L1", "l1", Code.L1_UNREACHABLE, failure)
-    assert (found.code, found.text) == (code, f"L1 cannot be used, h:1: {text}")
-    assert "--l1" in found.remedy
+    result = unusable("L1 h:1", "L1", "l1", Code.L1_UNREACHABLE, failure)
+    assert (result.code, result.text) == (code, f"L1 cannot be used, h:1: {text}")
+    assert "--l1" in result.remedy
     assert is_final(failure) is (code is not Code.L1_UNREACHABLE)
 
 
@@ -76,8 +76,8 @@ def test_what_is_tried_again(failure: EndpointError | RpcFailure, final: bool) -
     ],
 )
 def test_why_an_engine_rejects_us(failure: EndpointError | RpcFailure, code: Code | None) -> None:
-    found = asyncio.run(rejection("engine", "http://127.0.0.1:1", "jwt.txt", failure, 20.0))
-    assert (None if found is None else found.code) is code
+    result = asyncio.run(rejection("engine", "http://127.0.0.1:1", "jwt.txt", failure, 20.0))
+    assert (None if result is None else result.code) is code
 
 
 async def _skew_of(date: str | None) -> float | None:

@@ -32,15 +32,15 @@ def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) -> T:
 
 
 def test_a_public_port_lacks_the_engine_api() -> None:
-    (found,), offered = ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
-    assert (found.level, found.code, offered) == (FindingLevel.ERROR, Code.ENGINE_PUBLIC_PORT, None)
+    (result,), offered = ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
+    assert (result.level, result.code, offered) == (FindingLevel.ERROR, Code.ENGINE_PUBLIC_PORT, None)
 
 
 def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     """A proxy in front of it may not let that method through."""
     methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}
-    (found,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
-    assert (found.level, found.code, offered) == (FindingLevel.WARNING, Code.ENGINE_CAPABILITIES, None)
+    (result,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
+    assert (result.level, result.code, offered) == (FindingLevel.WARNING, Code.ENGINE_CAPABILITIES, None)
 
 
 RETH = {"engine_getClientVersionV1": lambda own: [{"code": "RH", "name": "OP-Reth", "version": "2.3.2"}]}
@@ -53,18 +53,18 @@ def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
     given: str | None, level: FindingLevel
 ) -> None:
     """[ENG41]"""
-    (found,), identity = ask(RETH, lambda client: check_identity(client, "engine", given))
-    assert found.level is level and "OP-Reth 2.3.2" in found.text and str(identity) == "OP-Reth 2.3.2"
+    (result,), identity = ask(RETH, lambda client: check_identity(client, "engine", given))
+    assert result.level is level and "OP-Reth 2.3.2" in result.text and str(identity) == "OP-Reth 2.3.2"
     if level is FindingLevel.WARNING:
-        assert found.code is Code.ENGINE_KIND
-        assert found.text == "--l2.enginekind=geth is given, and the engine says that it is OP-Reth 2.3.2"
+        assert result.code is Code.ENGINE_KIND
+        assert result.text == "--l2.enginekind=geth is given, and the engine says that it is OP-Reth 2.3.2"
 
 
 @pytest.mark.parametrize("name", ["Besu", "nobody"])
 def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     methods: Methods = {"web3_clientVersion": lambda: f"{name}/v1.0.0"}
-    (found,), _ = ask(methods, lambda client: check_identity(client, "engine", "geth"))
-    assert (found.level, found.text) == (FindingLevel.OK, f"it is {name} 1.0.0")
+    (result,), _ = ask(methods, lambda client: check_identity(client, "engine", "geth"))
+    assert (result.level, result.text) == (FindingLevel.OK, f"it is {name} 1.0.0")
     assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
 
 
@@ -78,10 +78,10 @@ def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_
     def doubts(methods: Methods, network: str = "op-sepolia") -> list[Finding]:
         return ask(methods, lambda client: check_coming_forks(client, "engine", rollup, identity, network, now))
 
-    (found,) = doubts({})
-    assert (found.level, found.code) == (FindingLevel.WARNING, Code.FORK_MISMATCH)
-    assert found.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12d0h, and OP-Reth 2.3.2 does not have")
+    (result,) = doubts({})
+    assert (result.level, result.code) == (FindingLevel.WARNING, Code.FORK_MISMATCH)
+    assert result.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12d0h, and OP-Reth 2.3.2 does not have")
     assert doubts({}, network="") == []
-    (found,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
-    assert found.text.endswith("and the engine's configuration has no lagoonTime")
+    (result,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
+    assert result.text.endswith("and the engine's configuration has no lagoonTime")
     assert doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []

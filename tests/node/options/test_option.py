@@ -25,8 +25,8 @@ def test_only_a_field_of_a_struct_can_be_set(field: int) -> None:
 
 
 def test_names_begin_with_the_present_one() -> None:
-    found = option(None, ("a.old", "NODE_OLD"))
-    assert found.names == ("a.b", "a.old")
+    result = option(None, ("a.old", "NODE_OLD"))
+    assert result.names == ("a.b", "a.old")
 
 
 def test_the_type_of_the_field_is_checked_statically() -> None:

@@ -146,7 +146,7 @@ def test_a_node_writes_the_profile_of_all_its_processes_at_the_stop(start: Start
     path = tmp_path / "goroutine.prof"
     node = start({"profile": ("goroutine", str(path))}).wait_until_ready()
     node.stop()
-    found = decode(path.read_bytes())
-    assert found.sample_types == [("goroutine", "count")] and found.comments == []
-    assert {labels["process"] for _, _, labels in found.samples} == PROCESSES
+    result = decode(path.read_bytes())
+    assert result.sample_types == [("goroutine", "count")] and result.comments == []
+    assert {labels["process"] for _, _, labels in result.samples} == PROCESSES
     assert node.wait_for_line("wrote the profile", "supervisor")["processes"] == len(PROCESSES)

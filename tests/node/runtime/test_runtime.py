@@ -38,8 +38,8 @@ def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNo
     node.order("left", "forks")
     code, text = node.wait_for_exit()
     assert code == 77
-    found = "found other forks in the execution engine (FORK-MISMATCH)"
-    assert text == f"rollup-node: process left {found}: see its last log lines\n"
+    result = "found other forks in the execution engine (FORK-MISMATCH)"
+    assert text == f"rollup-node: process left {result}: see its last log lines\n"
     line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
     assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
 

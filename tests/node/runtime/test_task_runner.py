@@ -51,7 +51,7 @@ class ScriptedTask:
         return act
 
     def run(self, beside: Callable[[], Awaitable[Any]] | None = None) -> list[float]:
-        """Runs to the end in virtual time; the seconds between steps."""
+        """Run to the end in virtual time; the seconds between steps."""
 
         async def both() -> None:
             async with asyncio.TaskGroup() as group:

@@ -9,7 +9,7 @@ from tests.node.setup.planning import JWT
 
 @pytest.fixture(autouse=True)
 def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory, which holds a JWT secret."""
+    """Return the directory, which holds a JWT secret."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "node_jwt.txt").write_text(JWT.hex())
     return tmp_path

@@ -23,7 +23,7 @@ class PreparedNode(NamedTuple):
 
 
 def plan_of(*words: str, chain: tuple[str, ...] = NETWORK) -> NodePlan:
-    """The plan alone."""
+    """Return the plan alone."""
     return plan_node(parse_options([*chain, *REQUIRED, *words], {}).values)
 
 

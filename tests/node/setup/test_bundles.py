@@ -32,15 +32,15 @@ def chosen(*words: str, config: RollupConfig = CROSSES) -> dict[str, UpgradeBund
 @pytest.mark.parametrize("carried", LAGOON, ids=lambda carried: carried.sha256[:8])
 def test_any_good_file_is_taken(carried: CarriedBundle) -> None:
     path = FOLDER / carried.file
-    found = chosen(f"--rollup.lagoon-bundle={path}")["lagoon"]
-    assert found.transactions == upgrades.carried_bundle("lagoon", carried).transactions
-    assert (found.sha256, found.found, found.confirmed_by) == (carried.sha256, f"file {path}", "the operator")
+    result = chosen(f"--rollup.lagoon-bundle={path}")["lagoon"]
+    assert result.transactions == upgrades.carried_bundle("lagoon", carried).transactions
+    assert (result.sha256, result.found, result.confirmed_by) == (carried.sha256, f"file {path}", "the operator")
 
 
 def test_it_reaches_the_chain() -> None:
     words = ("--network=op-sepolia", "--override.lagoon=1796918401", "--l1.beacon.ignore")
-    given = parse_options((*words, f"--rollup.lagoon-bundle={FOLDER / LAGOON[1].file}"), {}).values
-    config = choose_chain(given, print, print).config
+    values = parse_options((*words, f"--rollup.lagoon-bundle={FOLDER / LAGOON[1].file}"), {}).values
+    config = choose_chain(values, print, print).config
     assert upgrades.bundle_of(config, "lagoon").sha256 == LAGOON[1].sha256
     assert choose_chain(parse_options(words, {}).values, print, print).config.bundles == {}
 
@@ -93,8 +93,8 @@ def test_auto_begins_with_the_bundle_of_the_package(tmp_path: Path) -> None:
 @pytest.mark.option("rollup.bundle-dir")
 def test_auto_takes_what_it_has_chosen(tmp_path: Path) -> None:
     (tmp_path / "lagoon_bundle_auto.json").write_bytes((FOLDER / LAGOON[1].file).read_bytes())
-    found = chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")["lagoon"]
-    assert (found.sha256, found.confirmed_by) == (LAGOON[1].sha256, "the chain")
+    result = chosen("--rollup.lagoon-bundle=auto", f"--rollup.bundle-dir={tmp_path}")["lagoon"]
+    assert (result.sha256, result.confirmed_by) == (LAGOON[1].sha256, "the chain")
 
 
 def test_auto_takes_no_bundle_that_the_package_does_not_carry(tmp_path: Path) -> None:

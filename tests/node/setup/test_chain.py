@@ -48,7 +48,7 @@ def error_of(*words: str) -> str:
 
 
 def rollup_file(folder: Path, **changes: Any) -> str:
-    """A rollup.json of a chain of our own on OP Sepolia's pattern; None removes a key."""
+    """Return a rollup.json of a chain of our own on OP Sepolia's pattern; None removes a key."""
     values = rollup_config_object(OWN) | changes
     path = folder / "rollup.json"
     path.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
@@ -274,9 +274,9 @@ def test_a_registry_chain_depends_on_itself_or_on_its_set(tmp_path: Path) -> Non
 def test_a_dependency_set_that_does_not_fit_names_the_option(tmp_path: Path, text: str, reason: str) -> None:
     """[IOP25]"""
     (tmp_path / "set.json").write_text(f'{{"dependencies":{text}}}')
-    found = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
+    result = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
     start = f"failed to read dependency set: {tmp_path}/set.json (--interop.dependency-set): "
-    assert found.startswith(start + reason)
+    assert result.startswith(start + reason)
 
 
 def test_the_longest_expiry_window_is_taken(tmp_path: Path) -> None:

@@ -135,15 +135,15 @@ SAMPLES = {
 
 
 def configurations(*words: str) -> dict[type, object]:
-    """The configurations of a node with these words, by class."""
+    """Return the configurations of a node with these words, by class."""
     node = prepare(*words)
-    found = [config for config in vars(node.configs).values() if config is not None]
-    found.append(node_settings(node.plan, node.configs, node.secrets).log)
+    result = [config for config in vars(node.configs).values() if config is not None]
+    result.append(node_settings(node.plan, node.configs, node.secrets).log)
     if node.configs.p2p is not None and node.configs.p2p.signer is not None:
-        found.append(node.configs.p2p.signer)
+        result.append(node.configs.p2p.signer)
     if node.configs.blobs is not None and node.configs.blobs.da_server is not None:
-        found.append(node.configs.blobs.da_server)
-    return {type(config): config for config in found}
+        result.append(node.configs.blobs.da_server)
+    return {type(config): config for config in result}
 
 
 def write_tls_files(directory: Path) -> None:
@@ -157,7 +157,7 @@ def write_tls_files(directory: Path) -> None:
 
 @pytest.fixture(scope="module")
 def node_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a node with a remote signer, for all options."""
+    """Return the directory of a node with a remote signer, for all options."""
     directory = tmp_path_factory.mktemp("node")
     (directory / "node_jwt.txt").write_text(JWT.hex())
     write_tls_files(directory)

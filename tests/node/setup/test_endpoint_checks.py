@@ -32,8 +32,10 @@ GENESIS = {"data": {"genesis_time": "1655733600"}}
 
 
 class EndpointsServer:
-    """An L1, an engine that requires a JWT, and a beacon node, on one loopback port. `responses` maps a method to its
-    result, to an error object, or to an HTTP status; `beacon` is the genesis response or an HTTP status."""
+    """An L1, an engine that requires a JWT, and a beacon node, on one loopback port.
+
+    `responses` maps a method to its result, to an error object, or to an HTTP status; `beacon` is the genesis
+    response or an HTTP status."""
 
     def __init__(self) -> None:
         self.responses: dict[str, dict[str, Any]] = {"l1": dict(L1), "l2": dict(L2)}
@@ -76,7 +78,7 @@ class EndpointsServer:
         return True
 
     def check(self, secret: bytes = SECRET, policy: RetryPolicy = SHORT, **changes: Any) -> None:
-        """Runs the checks on these endpoints."""
+        """Run the checks on these endpoints."""
 
         async def use(base: str) -> None:
             endpoints = NodeEndpoints(ROLLUP, (f"{base}/l1",), f"{base}/l2", secret, "jwt.txt", base)
@@ -184,7 +186,7 @@ def test_an_unreachable_endpoint_is_named(server: EndpointsServer, changes: dict
 
 
 def check_with_signer(server: EndpointsServer, signer: SignerServer, **changes: Any) -> None:
-    """Runs the checks on these endpoints and a remote signer."""
+    """Run the checks on these endpoints and a remote signer."""
 
     async def use(base: str) -> None:
         async with signer.running():
@@ -387,9 +389,9 @@ def test_a_start_names_the_cause(code: Code, change: Callable[[CheckedEndpoints]
     """At once, with what to do: none of them goes away by itself."""
     checked = CheckedEndpoints()
     change(checked)
-    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text) as found:
+    with checked.served() as (l1, engine, beacon), pytest.raises(SetupError, match=text) as result:
         asyncio.run(check_endpoints(NodeEndpoints(ROLLUP, (l1,), engine, SECRET, "jwt.txt", beacon), LONG))
-    assert str(found.value).endswith(f"{code.remedy} ({code.text})")
+    assert str(result.value).endswith(f"{code.remedy} ({code.text})")
 
 
 @pytest.mark.condition("C11")

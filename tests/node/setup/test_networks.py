@@ -78,8 +78,8 @@ def test_an_unknown_network_gives_the_nearest_names(name: str, text: str) -> Non
 
 
 def test_a_chain_is_found_by_its_id() -> None:
-    found = network_of_chain(10)
-    assert found is not None and found.name == "op-mainnet"
+    result = network_of_chain(10)
+    assert result is not None and result.name == "op-mainnet"
     assert network_of_chain(424242) is None
 
 
@@ -128,8 +128,8 @@ def test_a_network_that_is_not_carried_is_refused_with_the_option_to_use() -> No
 
 def test_each_addition_has_its_date_and_source() -> None:
     """[OPT81]"""
-    found = json.loads(NETWORKS_FILE.read_text())["networks"]
-    added = {name: entry["additions"] for name, entry in found.items() if "additions" in entry}
+    load = json.loads(NETWORKS_FILE.read_text())["networks"]
+    added = {name: entry["additions"] for name, entry in load.items() if "additions" in entry}
     assert {"giwa-sepolia", "worldchain-mainnet", *(name for names in LAGOON.values() for name in names)} <= set(added)
     for additions in added.values():
         for day, source, *changes in additions:
@@ -143,13 +143,13 @@ def chains(registry: Path) -> dict[str, dict[str, Any]]:
 
 def test_every_network_is_the_registry_s_chain(shared_data: Path) -> None:
     """But for the additions."""
-    found = chains(shared_data / "registry")
+    result = chains(shared_data / "registry")
     entries = json.loads(NETWORKS_FILE.read_text())["networks"]
     added = {
         name: {key for _, _, *keys in entry.get("additions", ()) for key in keys} for name, entry in entries.items()
     }
-    assert sorted(found) == [name for name in NAMES if "all" not in added[name]]
-    for name, chain in found.items():
+    assert sorted(result) == [name for name in NAMES if "all" not in added[name]]
+    for name, chain in result.items():
         config, genesis, system = find_network(name).config, chain["genesis"], chain["genesis"]["system_config"]
         assert config.l2_chain_id == chain["chain_id"]
         assert (config.block_time, config.seq_window_size) == (chain["block_time"], chain["seq_window_size"])

@@ -104,7 +104,7 @@ def test_long_values_are_cut() -> None:
 
 
 def introduced(network: str, now: float) -> list[Notice]:
-    """The warnings of a start on a built-in network."""
+    """Return the warnings of a start on a built-in network."""
     values = parse_options((*GIVEN[:-1], f"--network={network}"), {}).values
     notices = introduction(values, choose_chain(values, print, print), now)
     return [notice for notice in notices if notice.level is Level.WARN]
@@ -133,9 +133,9 @@ def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
     assert bundle.fields["sha256"] == load_bundle("lagoon").sha256 and bundle.fields["fork"] == "lagoon"
     assert warning.level is Level.WARN and warning.fields["code"] == "BUNDLE-UNCONFIRMED"
     assert warning.text.startswith("lagoon activates in 1d0h (2027-01-16T08:00:00Z), and its upgrade bundle ")
-    given = Path(bundles.__file__).parent / BUNDLE_FORKS["lagoon"].carried[1].file
-    bundle, _ = lines(*crossing[len(GIVEN) :], f"--rollup.lagoon-bundle={given}")[3:]
-    assert (bundle.fields["found"], bundle.fields["confirmed_by"]) == (f"file {given}", "the operator")
+    value = Path(bundles.__file__).parent / BUNDLE_FORKS["lagoon"].carried[1].file
+    bundle, _ = lines(*crossing[len(GIVEN) :], f"--rollup.lagoon-bundle={value}")[3:]
+    assert (bundle.fields["found"], bundle.fields["confirmed_by"]) == (f"file {value}", "the operator")
 
 
 def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle() -> None:
@@ -172,15 +172,15 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
     """[FSR13]"""
     alone = tmp_path / "set.json"
     alone.write_text(json.dumps({"dependencies": {"11155420": {}}}))
-    given = (*GIVEN[:-1], f"--network={network}", *(word.format(alone=alone) for word in words))
-    values = parse_options(given, {}).values
+    value = (*GIVEN[:-1], f"--network={network}", *(word.format(alone=alone) for word in words))
+    values = parse_options(value, {}).values
     notices = introduction(values, choose_chain(values, print, print), FRESH)
-    found = [notice for notice in notices if notice.fields.get("code") == "LOCAL-SAFE"]
-    assert len(found) == said
-    if found:
-        assert found[0].text == "safe heads are not verified across chains"
-        assert found[0].fields["since"] == "2026-12-10T16:00:01Z"
-        assert found[0].fields["dependency_set"] == [1301, 11155420]
+    result = [notice for notice in notices if notice.fields.get("code") == "LOCAL-SAFE"]
+    assert len(result) == said
+    if result:
+        assert result[0].text == "safe heads are not verified across chains"
+        assert result[0].fields["since"] == "2026-12-10T16:00:01Z"
+        assert result[0].fields["dependency_set"] == [1301, 11155420]
 
 
 def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
@@ -198,9 +198,9 @@ BEFORE_LAGOON = float(LAGOON - 12 * 86_400)
 def warned(*words: str, now: float = BEFORE_LAGOON) -> list[tuple[str, str]]:
     """Text and option of each warning."""
     chain = choose_chain(parse_options(("--l1.beacon=http://b", *words), {}).values, print, print)
-    found = schedule_notices(chain, now)
-    assert all(notice.fields["code"] == "FORK-SCHEDULE" for notice in found)
-    return [(notice.text, str(notice.fields["option"])) for notice in found]
+    result = schedule_notices(chain, now)
+    assert all(notice.fields["code"] == "FORK-SCHEDULE" for notice in result)
+    return [(notice.text, str(notice.fields["option"])) for notice in result]
 
 
 def file_of(folder: Path, network: str = "op-sepolia", **changes: Any) -> str:

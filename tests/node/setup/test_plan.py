@@ -39,9 +39,9 @@ GENERATOR = (
 
 
 def p2p_of(*words: str, chain: tuple[str, ...] = NETWORK) -> P2pConfig:
-    found = plan_of(*words, chain=chain).p2p
-    assert found is not None
-    return found
+    p2p = plan_of(*words, chain=chain).p2p
+    assert p2p is not None
+    return p2p
 
 
 def test_every_process_is_started() -> None:
@@ -214,9 +214,9 @@ def test_a_node_with_a_rollup_config_has_no_public_bootnode(working_directory: P
     assert len(p2p_of().bootnodes) >= 10, "a built-in network has those built in"
     assert p2p_of(chain=file).bootnodes == ()
     assert p2p_of(chain=(*file, "--network=op-sepolia")).bootnodes == ()
-    given = f"enode://{GENERATOR}@127.0.0.1:9"
-    assert p2p_of(f"--p2p.bootnodes={given}", chain=file).bootnodes == (given,)
-    assert p2p_of(f"--p2p.bootnodes={given}").bootnodes == (given,)
+    value = f"enode://{GENERATOR}@127.0.0.1:9"
+    assert p2p_of(f"--p2p.bootnodes={value}", chain=file).bootnodes == (value,)
+    assert p2p_of(f"--p2p.bootnodes={value}").bootnodes == (value,)
 
 
 def test_a_supervisor_manages_engine_and_derivation() -> None:
@@ -225,7 +225,7 @@ def test_a_supervisor_manages_engine_and_derivation() -> None:
         configs = prepare(*words).configs
         assert configs.derivation is not None
         assert (configs.engine.interop, configs.derivation.managed) == (managed, managed)
-        assert ("interop.rpc.addr" in [each.address_option for each in listeners(configs)]) is managed
+        assert ("interop.rpc.addr" in [listener.address_option for listener in listeners(configs)]) is managed
 
 
 @pytest.mark.option("p2p.disable")
@@ -272,8 +272,8 @@ def test_a_duration_reaches_the_l1_process() -> None:
 def test_engine_and_rpc_process_know_of_the_conductor() -> None:
     words = ("--conductor.enabled", "--conductor.rpc=http://c:8547", "--conductor.rpc-timeout=2s")
     configs = prepare("--sequencer.enabled", *words).configs
-    found = configs.engine
-    assert (found.conductor_enabled, found.conductor_url, found.conductor_timeout) == (True, "http://c:8547", 2.0)
+    engine = configs.engine
+    assert (engine.conductor_enabled, engine.conductor_url, engine.conductor_timeout) == (True, "http://c:8547", 2.0)
     assert configs.rpc.conductor_enabled
     without = prepare("--sequencer.enabled").configs
     assert not without.engine.conductor_enabled and not without.rpc.conductor_enabled
@@ -342,11 +342,11 @@ def test_listeners() -> None:
 
 def test_a_kind_of_engine_counts_only_if_it_is_given() -> None:
     """[OPT12]"""
-    for words, kind, given in (((), "geth", False), (("--l2.enginekind=geth",), "geth", True)):
+    for words, kind, value in (((), "geth", False), (("--l2.enginekind=geth",), "geth", True)):
         node = prepare(*words)
-        assert (node.configs.engine.engine_kind, node.configs.engine.engine_kind_given) == (kind, given)
+        assert (node.configs.engine.engine_kind, node.configs.engine.engine_kind_given) == (kind, value)
         endpoints = endpoints_to_check(node.plan, node.configs, node.secrets)
-        assert endpoints.engine_kind == (kind if given else None)
+        assert endpoints.engine_kind == (kind if value else None)
 
 
 def test_the_engine_process_knows_whether_the_forks_are_those_of_a_network() -> None:

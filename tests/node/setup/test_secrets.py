@@ -107,8 +107,8 @@ HEX = "0123456789abcdef" * 4
 def test_a_valid_file_is_read(tmp_path: Path, text: str) -> None:
     file = tmp_path / "jwt"
     file.write_text(text)
-    found = load_jwt_secret(str(file))
-    assert (found.secret.hex(), found.path, found.is_new) == (HEX, file, False)
+    jwt_secret = load_jwt_secret(str(file))
+    assert (jwt_secret.secret.hex(), jwt_secret.path, jwt_secret.is_new) == (HEX, file, False)
     assert file.read_text() == text
 
 
@@ -128,9 +128,9 @@ def test_a_missing_or_empty_file_gets_a_new_secret(tmp_path: Path, content: str 
 
 def test_without_a_file_it_is_node_jwt_txt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = load_jwt_secret(None)
-    assert found.path == tmp_path / "node_jwt.txt"
-    assert load_jwt_secret("").secret == found.secret
+    jwt_secret = load_jwt_secret(None)
+    assert jwt_secret.path == tmp_path / "node_jwt.txt"
+    assert load_jwt_secret("").secret == jwt_secret.secret
 
 
 @pytest.mark.parametrize(

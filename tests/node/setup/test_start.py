@@ -23,7 +23,7 @@ Started = list[tuple[Sequence[ProcessSpec], NodeSettings]]
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The nodes that the supervisor would run."""
+    """Return the nodes that the supervisor would run."""
     calls: Started = []
 
     def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -55,20 +55,20 @@ def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """[UPG26] A process has chosen the bundle of the chain, and written it."""
-    carried, given = BUNDLE_FORKS["lagoon"].carried[1], []
+    carried, value = BUNDLE_FORKS["lagoon"].carried[1], []
 
     def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
         (config,) = (spec.config for spec in specs if spec.role == "engine")
         assert isinstance(config, EngineConfig)
-        given.append(config.rollup)
+        value.append(config.rollup)
         content = (Path(bundles.__file__).parent / carried.file).read_bytes()
         (tmp_path / "lagoon_bundle_auto.json").write_bytes(content)
-        return RESTART if len(given) == 1 else 7
+        return RESTART if len(value) == 1 else 7
 
     monkeypatch.setattr(start, "run_node", run_node)
     ports = ("--rpc.port=0", "--p2p.disable", "--runtime.dir=run", f"--rollup.bundle-dir={tmp_path}")
     assert run(*ports, "--override.lagoon=4000000000", "--rollup.lagoon-bundle=auto") == 7
-    assert [bundle_of(rollup, "lagoon").sha256 == carried.sha256 for rollup in given] == [False, True]
+    assert [bundle_of(rollup, "lagoon").sha256 == carried.sha256 for rollup in value] == [False, True]
 
 
 def test_a_port_in_use_ends_the_start(started: Started) -> None:

@@ -15,7 +15,9 @@ from tests.support.processes.toy_harness import StartNode
 
 
 def open_files(pid: int) -> list[str]:
-    """The files that the descriptors of a process refer to; it opens and closes its metrics file all the time."""
+    """Return the files that the descriptors of a process refer to.
+
+    It opens and closes its metrics file all the time."""
     links = []
     for path in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -26,8 +26,8 @@ def test_an_incarnation_begins_without_the_state_of_the_last(process: Supervised
     process.begin_incarnation(10.0)
     process.kill_at, process.kill_reason, process.restart_at, process.stop_requested = 11.0, "hangs", 12.0, True
     stopped, waiting = ProcessStat("T", 0.0, 1, 1, 0), Waiting(False, 0.0)
-    found = [process.watchdog.check(float(now), stopped, 1, lambda: waiting) for now in range(9)]
-    assert found[0] is None and found[-1] is not None
+    result = [process.watchdog.check(float(now), stopped, 1, lambda: waiting) for now in range(9)]
+    assert result[0] is None and result[-1] is not None
     process.begin_incarnation(20.0)
     assert (process.incarnation, process.started) == (2, 20.0)
     assert process.kill_at is None and process.restart_at is None

@@ -39,25 +39,25 @@ def test_a_supervisor_killed_while_it_starts_leaves_nothing(
 
 
 def test_a_killed_supervisor_leaves_a_given_directory(start: StartNode, leftovers: Leftovers) -> None:
-    given = leftovers.folder / "run"
-    given.mkdir()
-    node = start({"runtime_dir": str(given)}).wait_until_ready()
+    value = leftovers.folder / "run"
+    value.mkdir()
+    node = start({"runtime_dir": str(value)}).wait_until_ready()
     node.program.kill()
     node.program.wait()
     assert leftovers.wait_until_gone() == []
-    assert list(given.iterdir()) == []
+    assert list(value.iterdir()) == []
 
 
 def test_a_node_killed_with_its_sweeper_is_swept_by_the_next(start: StartNode, leftovers: Leftovers) -> None:
-    given = leftovers.folder / "run"
-    node = start({"runtime_dir": str(given), "restart_policy": {"stopped": 60.0}}).wait_until_ready()
+    value = leftovers.folder / "run"
+    node = start({"runtime_dir": str(value), "restart_policy": {"stopped": 60.0}}).wait_until_ready()
     sweeper = node.processes()["sweeper"]["pid"]
     os.kill(sweeper, signal.SIGSTOP)
     node.program.kill()
     node.program.wait()
     os.kill(sweeper, signal.SIGKILL)
-    assert (given / "processes.json").exists()
-    again = start({"runtime_dir": str(given)}).wait_until_ready()
+    assert (value / "processes.json").exists()
+    again = start({"runtime_dir": str(value)}).wait_until_ready()
     again.stop()
 
 

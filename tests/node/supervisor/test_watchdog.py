@@ -18,15 +18,16 @@ class WatchedProcess:
         self.check("S", 0.0)
 
     def check(self, state: str, seconds: float, runnable: bool | None = None) -> str | None:
-        """Checks it after so many seconds; a process in state R is runnable."""
+        """Check it after so many seconds; a process in state R is runnable."""
         self.now += seconds
         waiting = Waiting(state == "R" if runnable is None else runnable, self.delay)
         stat = ProcessStat(state, self.cpu, 1, 1, self.faults)
         return self.watchdog.check(self.now, stat, self.beats, lambda: waiting)
 
     def seconds_until_hung(self, state: str, longest: float, cpu: float = 0.0, delay: float = 0.0) -> float | None:
-        """For how long it lives in a state, using so much CPU time and waiting for so much in each second; None when it
-        is not hung after the longest time."""
+        """For how long it lives in a state, using so much CPU time and waiting for so much in each second.
+
+        None when it is not hung after the longest time."""
         begun = self.now
         while self.now - begun < longest:
             self.cpu += cpu * TICK

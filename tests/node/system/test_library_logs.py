@@ -13,7 +13,7 @@ from rollup_node.stages.io.log.logger import Level, Record
 
 @pytest.fixture
 def library_lines() -> Iterator[list[Record]]:
-    """The records that libraries write while the test runs."""
+    """Yield the records that libraries write while the test runs."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     lines: list[Record] = []

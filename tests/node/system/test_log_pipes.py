@@ -26,7 +26,7 @@ def pipe() -> Iterator[tuple[int, int]]:
 
 
 def fill(writer: LineWriter, size: int = 1000) -> int:
-    """Writes until lines are dropped; how many were written in all."""
+    """Write until lines are dropped; how many were written in all."""
     count = 0
     while writer.dropped_total < 3:
         writer.write(b"%06d " % count + b"x" * size + b"\n")

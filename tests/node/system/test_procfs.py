@@ -37,9 +37,9 @@ def test_a_name_with_parentheses() -> None:
 
 
 def test_proportional_memory_of_this_process() -> None:
-    stat, found = read_stat(os.getpid()), read_proportional_memory(os.getpid())
-    assert stat is not None and found is not None
-    assert 5_000_000 < found < 1.2 * stat.resident
+    stat, result = read_stat(os.getpid()), read_proportional_memory(os.getpid())
+    assert stat is not None and result is not None
+    assert 5_000_000 < result < 1.2 * stat.resident
 
 
 def test_a_process_that_does_not_exist() -> None:
@@ -75,11 +75,11 @@ def test_a_process_that_shares_a_core_waits_for_it() -> None:
     code = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", code]) as one, subprocess.Popen([sys.executable, "-c", code]) as two:
         deadline = time.monotonic() + 30
-        while min(read_waiting(each.pid).run_delay for each in (one, two)) < 0.5 and time.monotonic() < deadline:
+        while min(read_waiting(item.pid).run_delay for item in (one, two)) < 0.5 and time.monotonic() < deadline:
             time.sleep(0.05)
         waiting = read_waiting(one.pid)
-        for each in (one, two):
-            each.kill()
+        for item in (one, two):
+            item.kill()
     assert waiting.runnable and waiting.run_delay >= 0.5
 
 

@@ -27,22 +27,22 @@ PROFILE = Profile("heap", (("inuse_space", "bytes"),), (Sample((("f", "a.py", 1)
 
 @pytest.fixture
 def messages() -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
 
     def take(record: Record) -> None:
-        found.append(record.message)
+        result.append(record.message)
 
     log.configure("supervisor", Level.INFO, take, None)
-    return found
+    return result
 
 
 def test_the_profiles_of_processes_become_one(tmp_path: Path, messages: list[str]) -> None:
     ProfileFiles(tmp_path).write_last("l1", PROFILE)
     settings = ProfilingSettings(kind="heap", path=tmp_path / "heap.prof")
     write_profile(settings, tmp_path, ("l1", "engine"))
-    found = decode((tmp_path / "heap.prof").read_bytes())
-    assert found.samples == [([("f", "a.py", 1)], [5], {"process": "l1"})]
-    assert found.comments == ["no profile of: engine"] and messages == ["wrote the profile"]
+    result = decode((tmp_path / "heap.prof").read_bytes())
+    assert result.samples == [([("f", "a.py", 1)], [5], {"process": "l1"})]
+    assert result.comments == ["no profile of: engine"] and messages == ["wrote the profile"]
 
 
 def test_what_cannot_be_written_is_logged(tmp_path: Path, messages: list[str]) -> None:

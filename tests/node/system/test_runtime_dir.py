@@ -29,7 +29,7 @@ SHORT = 20
 
 @pytest.fixture
 def folder(leftovers: Leftovers) -> Path:
-    """A folder with a short path."""
+    """Return a folder with a short path."""
     return leftovers.folder
 
 
@@ -71,21 +71,21 @@ def test_an_unusable_xdg_folder_is_passed_over(folder: Path, monkeypatch: pytest
 
 
 def test_a_given_directory_keeps_files_of_others(folder: Path) -> None:
-    given = folder / "given"
-    given.mkdir()
-    (given / "keep").touch()
-    (given / "metrics").mkdir()
-    (given / "metrics" / "mine.txt").touch()
-    (given / "ipc").mkdir()
-    (given / "ipc" / "mine.py").touch()
-    directory = open_runtime_directory(given, SHORT)
+    value = folder / "given"
+    value.mkdir()
+    (value / "keep").touch()
+    (value / "metrics").mkdir()
+    (value / "metrics" / "mine.txt").touch()
+    (value / "ipc").mkdir()
+    (value / "ipc" / "mine.py").touch()
+    directory = open_runtime_directory(value, SHORT)
     assert not directory.created
     directory.write_processes([entry(os.getpid())])
     (directory.metrics / "l1.prom").touch()
     (directory.sockets / "l1.blocks.sock").touch()
     directory.remove()
     kept = ["ipc", "ipc/mine.py", "keep", "metrics", "metrics/mine.txt"]
-    assert sorted(str(path.relative_to(given)) for path in given.rglob("*")) == kept
+    assert sorted(str(path.relative_to(value)) for path in value.rglob("*")) == kept
 
 
 def test_a_given_directory_that_the_node_created_is_removed(folder: Path) -> None:

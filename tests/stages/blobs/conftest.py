@@ -12,7 +12,7 @@ from tests.support.servers.fake_beacon import KnownBlob
 
 @pytest.fixture(scope="session")
 def recorded_blobs(shared_data: Path) -> tuple[KnownBlob, ...]:
-    """The six blobs of the recorded L1 blocks, without proofs."""
+    """Return the six blobs of the recorded L1 blocks, without proofs."""
     folder = shared_data / "op_sepolia_replay"
     listed = json.loads((folder / "expected.json").read_text())["blobs"]
     return tuple(
@@ -29,7 +29,7 @@ def small_blobs() -> tuple[KnownBlob, ...]:
 
 @pytest.fixture(scope="session")
 def sidecars_json(shared_data: Path) -> bytes:
-    """A Beacon API's response with five sidecars whose proofs hold."""
+    """Return a Beacon API's response with five sidecars whose proofs hold."""
     return (shared_data / "blobs" / "goerli_sidecars_7422094.json").read_bytes()
 
 

@@ -70,11 +70,11 @@ def test_a_slot_duration_that_is_null_is_absent(spec: dict[str, object]) -> None
 
 def test_recorded_sidecars(sidecars_json: bytes) -> None:
     listed = orjson.loads(sidecars_json)["data"]
-    hashes = [versioned_hash(bytes.fromhex(each["kzg_commitment"][2:])) for each in listed]
-    found = parse_sidecars(sidecars_json, hashes)
-    assert len(found) == len(listed) == 5
-    assert all(verify_proof(each.blob, each.commitment or b"", each.proof or b"") for each in found)
-    assert parse_sidecars(sidecars_json, hashes[3:4]) == found[3:4]
+    hashes = [versioned_hash(bytes.fromhex(item["kzg_commitment"][2:])) for item in listed]
+    sidecars = parse_sidecars(sidecars_json, hashes)
+    assert len(sidecars) == len(listed) == 5
+    assert all(verify_proof(item.blob, item.commitment or b"", item.proof or b"") for item in sidecars)
+    assert parse_sidecars(sidecars_json, hashes[3:4]) == sidecars[3:4]
     assert parse_sidecars(sidecars_json, ()) == ()
 
 
@@ -85,8 +85,8 @@ def test_blobs_and_sidecars_in_ssz(sidecars_json: bytes, small_blobs: KnownBlobs
     assert parse_ssz_blobs(b"".join(blobs)) == tuple(blobs)
     assert parse_ssz_blobs(b"") == ()
     listed = orjson.loads(sidecars_json)["data"]
-    fields = [[bytes.fromhex(each[name][2:]) for name in ("blob", "kzg_commitment", "kzg_proof")] for each in listed]
-    encoded = [n.to_bytes(8, "little") + b"".join(each) + bytes(208 + 17 * 32) for n, each in enumerate(fields)]
+    fields = [[bytes.fromhex(item[name][2:]) for name in ("blob", "kzg_commitment", "kzg_proof")] for item in listed]
+    encoded = [n.to_bytes(8, "little") + b"".join(item) + bytes(208 + 17 * 32) for n, item in enumerate(fields)]
     hashes = [versioned_hash(commitment) for _, commitment, _ in fields]
     assert parse_ssz_sidecars(b"".join(encoded), hashes) == parse_sidecars(sidecars_json, hashes)
     assert parse_ssz_sidecars(b"".join(encoded), hashes[3:4]) == parse_sidecars(sidecars_json, hashes)[3:4]
@@ -120,12 +120,12 @@ def test_blobs_with_and_without_an_envelope(small_blobs: KnownBlobs) -> None:
 
 
 def block(**members: object) -> bytes:
-    """A signed beacon block with these members of its body."""
+    """Return a signed beacon block with these members of its body."""
     return body({"message": {"slot": "7", "body": members}, "signature": "0x"})
 
 
 def bid(**members: object) -> dict[str, object]:
-    """A signed bid with these members."""
+    """Return a signed bid with these members."""
     return {"message": {"slot": "7", "value": "0", **members}, "signature": "0x"}
 
 
@@ -184,8 +184,8 @@ def test_blobs_are_paired_with_the_commitments_of_their_block(small_blobs: Known
     for asked, offered in (([4, 1], [1, 4]), ([2], [0, 1, 2, 3, 4, 5])):
         given_blobs = [small_blobs[index].blob for index in offered]
         paired = pair_with_commitments(given_blobs, refs(small_blobs, asked), commitments)
-        assert [each.commitment for each in paired] == [small_blobs[index].commitment for index in offered]
-        assert [each.blob for each in paired] == given_blobs
+        assert [item.commitment for item in paired] == [small_blobs[index].commitment for index in offered]
+        assert [item.blob for item in paired] == given_blobs
 
 
 def test_blobs_that_cannot_be_paired_have_no_commitment(small_blobs: KnownBlobs) -> None:
@@ -193,9 +193,9 @@ def test_blobs_that_cannot_be_paired_have_no_commitment(small_blobs: KnownBlobs)
     commitments = [known.commitment for known in small_blobs]
     for known in (None, commitments, []):
         paired = pair_with_commitments(offered, refs(small_blobs, [0, 1]), known)
-        assert [each.commitment for each in paired] == [None] * 3
+        assert [item.commitment for item in paired] == [None] * 3
     wrong_block = pair_with_commitments(offered[:2], refs(small_blobs, [0, 1]), commitments[4:])
-    assert [each.commitment for each in wrong_block] == [None] * 2
+    assert [item.commitment for item in wrong_block] == [None] * 2
 
 
 @pytest.mark.fault("F17")

@@ -37,7 +37,7 @@ def test_a_response_has_the_blobs_in_the_requested_order() -> None:
     pending.add([content(7)])
     response = pending.response()
     assert isinstance(response, BlobsResponse)
-    assert [each.hash[0] for each in response.contents] == [7, 8, 7]
+    assert [content.hash[0] for content in response.contents] == [7, 8, 7]
     requests.remove(pending)
     assert len(requests) == 0
 
@@ -103,7 +103,7 @@ def test_without_repetition_a_request_is_no_longer_urgent() -> None:
     again = requests.request(CLIENT, blobs_request(2, [8], urgent=True), 0.0)
     requests.request(CLIENT, blobs_request(2, [8], urgent=True), 1.0)
     requests.expire(URGENT_SECONDS + 0.5)
-    assert [each for each in requests if each.urgent] == [again]
+    assert [request for request in requests if request.urgent] == [again]
     assert [pending.block.number for pending in requests] == [1, 2]
 
 

@@ -19,14 +19,14 @@ COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING +
 
 def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
     cache = InputCache(max_bytes=2500)
-    for each in COMMITMENTS[:2]:
-        cache.put(InputResponse(each, bytes(700)))
+    for commitment in COMMITMENTS[:2]:
+        cache.put(InputResponse(commitment, bytes(700)))
     assert cache.get(COMMITMENTS[0]) == InputResponse(COMMITMENTS[0], bytes(700))
     cache.put(InputTooLarge(COMMITMENTS[2], 200_000))
     assert cache.get(COMMITMENTS[1]) is None
-    assert [cache.get(each) is not None for each in (COMMITMENTS[0], COMMITMENTS[2])] == [True, True]
+    assert [cache.get(item) is not None for item in (COMMITMENTS[0], COMMITMENTS[2])] == [True, True]
     cache.put(InputResponse(COMMITMENTS[3], bytes(9000)))
-    kept = [each for each in COMMITMENTS[:4] if cache.get(each) is not None]
+    kept = [commitment for commitment in COMMITMENTS[:4] if cache.get(commitment) is not None]
     assert kept == [COMMITMENTS[3]], "one that is larger than the bound is kept alone"
 
 
@@ -47,16 +47,16 @@ def test_an_input_that_was_not_verified_is_valid_for_one_start() -> None:
 def test_the_last_request_of_each_client_counts() -> None:
     pending = PendingInputs()
     for number in (7, 8):
-        found = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
-    assert (found.start, found.clients) == (3, {3: (CLIENT, 8)})
+        result = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
+    assert (result.start, result.clients) == (3, {3: (CLIENT, 8)})
     pending.request(CLIENT, InputRequest(COMMITMENTS[0], False, 4), 0.0)
-    assert (found.start, found.clients) == (4, {3: (CLIENT, 8)})
+    assert (result.start, result.clients) == (4, {3: (CLIENT, 8)})
 
 
 def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
     pending = PendingInputs()
     ahead, urgent = (
-        pending.request(CLIENT, InputRequest(each, index == 1), 0.0) for index, each in enumerate(COMMITMENTS[:2])
+        pending.request(CLIENT, InputRequest(item, index == 1), 0.0) for index, item in enumerate(COMMITMENTS[:2])
     )
     assert pending.due(0.0) == [urgent, ahead]
     assert (ahead.clients, urgent.clients) == ({}, {3: (CLIENT, 0)})
@@ -86,8 +86,8 @@ def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
 def test_a_new_incarnation_of_a_client_replaces_the_one_before() -> None:
     pending = PendingInputs()
     for client in (CLIENT, LATER):
-        found = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
-    assert (len(pending), found.clients) == (1, {3: (LATER, 0)})
+        result = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
+    assert (len(pending), result.clients) == (1, {3: (LATER, 0)})
 
 
 def test_requests_that_are_not_repeated_end() -> None:
@@ -104,11 +104,11 @@ def test_requests_that_are_not_repeated_end() -> None:
 def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
     pending = PendingInputs()
     pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
-    for index, each in enumerate(COMMITMENTS[1:]):
-        pending.request(CLIENT, InputRequest(each, False), 0.001 * index)
+    for index, item in enumerate(COMMITMENTS[1:]):
+        pending.request(CLIENT, InputRequest(item, False), 0.001 * index)
     pending.expire(1.0)
     assert len(pending) == MAX_PENDING
-    assert COMMITMENTS[0] in {each.commitment for each in pending}
+    assert COMMITMENTS[0] in {item.commitment for item in pending}
     pending.remove(next(iter(pending)))
     assert len(pending) == MAX_PENDING - 1
 

@@ -30,7 +30,7 @@ def test_commitments_and_hashes_of_recorded_blobs(recorded_blobs: KnownBlobs) ->
 @pytest.mark.usefixtures("library")
 def test_many_commitments_at_once(recorded_blobs: KnownBlobs, small_blobs: KnownBlobs) -> None:
     for known in (recorded_blobs, small_blobs):
-        blobs, commitments = ([each[part] for each in known] for part in (1, 2))
+        blobs, commitments = ([item[part] for item in known] for part in (1, 2))
         assert kzg.verify_commitments(blobs, commitments)
     assert kzg.verify_commitments(blobs[:1], commitments[:1])
     for place in (0, 5):
@@ -61,12 +61,12 @@ def test_both_libraries_compute_the_same_commitment(content: bytes, at: int) -> 
     for number, element in enumerate(elements):
         whole[(at + number) % kzg.ELEMENTS] = element
     blob = b"".join(whole)
-    found = {kzg.blob_to_commitment(blob)}
+    result = {kzg.blob_to_commitment(blob)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kzg, "setup_pays", lambda: True)
         patch.setattr(kzg, "_FEW_ELEMENTS", 0)
-        found.add(kzg.blob_to_commitment(blob))
-    assert len(found) == 1
+        result.add(kzg.blob_to_commitment(blob))
+    assert len(result) == 1
 
 
 def test_the_setup_is_loaded_once_that_takes_less_than_doing_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,10 +129,10 @@ def test_sizes_are_not_canonical() -> None:
     factors=st.lists(st.integers(1, (1 << 128) - 1), min_size=3, max_size=3),
 )
 def test_combining_is_the_sum_of_factor_times_element(elements: list[dict[int, int]], factors: list[int]) -> None:
-    blobs = [b"".join(each.get(n, 0).to_bytes(32, "big") for n in range(4096)) for each in elements]
+    blobs = [b"".join(element.get(n, 0).to_bytes(32, "big") for n in range(4096)) for element in elements]
     used = factors[: len(blobs)]
     expected = [
-        sum(each.get(n, 0) * factor for each, factor in zip(elements, used, strict=True)) % kzg.FIELD_MODULUS
+        sum(item.get(n, 0) * factor for item, factor in zip(elements, used, strict=True)) % kzg.FIELD_MODULUS
         for n in range(4096)
     ]
     assert kzg.combine_blobs(blobs, used) == b"".join(number.to_bytes(32, "big") for number in expected)

@@ -35,7 +35,7 @@ def altered(blob: bytes) -> bytes:
 
 
 def check(wanted: Sequence[KnownBlob], offered: Sequence[OfferedBlob], good: Sequence[KnownBlob]) -> BlobsVerified:
-    """Runs the task over the codec; exactly the contents of `good` come out."""
+    """Run the task over the codec; exactly the contents of `good` come out."""
     down, up = Codec(tasks.Task), Codec(tasks.Result)
     task = VerifyBlobs(tuple(recorded.hash for recorded in wanted), tuple(offered))
     verified: BlobsVerified = up.decode(up.encode(run(down.decode(down.encode(task)))))
@@ -76,7 +76,7 @@ def test_blobs_paired_with_each_others_commitments_are_found(small_blobs: KnownB
 @pytest.mark.fault("F17")
 def test_a_bad_blob_is_reported_and_the_others_are_found(small_blobs: KnownBlobs, proven: list[OfferedBlob]) -> None:
     for has_proofs in (True, False):
-        offered = [OfferedBlob(each.blob, each.commitment, each.proof if has_proofs else None) for each in proven[:3]]
+        offered = [OfferedBlob(item.blob, item.commitment, item.proof if has_proofs else None) for item in proven[:3]]
         offered[1] = OfferedBlob(altered(offered[1].blob), offered[1].commitment, offered[1].proof)
         verified = check(small_blobs[:3], offered, [small_blobs[0], small_blobs[2]])
         wrong = kzg.versioned_hash(kzg.blob_to_commitment(offered[1].blob))
@@ -105,7 +105,7 @@ def test_elements_that_are_no_field_elements(small_blobs: KnownBlobs) -> None:
 
 @pytest.mark.fault("F17")
 def test_authentic_blobs_of_another_encoding_are_refused_by_rule(sidecars_json: bytes) -> None:
-    texts = [each["kzg_commitment"] for each in orjson.loads(sidecars_json)["data"]]
+    texts = [load["kzg_commitment"] for load in orjson.loads(sidecars_json)["data"]]
     hashes = tuple(kzg.versioned_hash(bytes.fromhex(text[2:])) for text in texts)
     verified = run(VerifyBlobs(hashes, parse_sidecars(sidecars_json, hashes)))
     assert {content.hash for content in verified.contents} == set(hashes)

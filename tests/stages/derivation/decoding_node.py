@@ -17,7 +17,7 @@ STAGES = "tests.stages.derivation.decoding_stages"
 
 
 def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int:
-    """Runs the node until everything is decoded."""
+    """Run the node until everything is decoded."""
     output = os.dup(1)
     job = DecodingJob(bodies, runtime, inline=not workers, kills=kills, output=output)
     rows = [
@@ -37,5 +37,5 @@ def main(bodies: str, runtime: str, workers: int, kills: tuple[int, ...]) -> int
 
 
 if __name__ == "__main__":
-    given = tuple(int(number) for number in sys.argv[4].split(",") if number)
-    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), given))
+    value = tuple(int(number) for number in sys.argv[4].split(",") if number)
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), value))

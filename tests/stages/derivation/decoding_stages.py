@@ -67,8 +67,8 @@ class DecodingStage(Stage):
             while killed < due and self._pool.scheduler.outstanding:
                 killed += await self._kill_a_busy_worker()
             digests.append(await self._read(schedule.l1(0), body))
-        found = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
-        os.write(self._config.output, json.dumps(found).encode())
+        result = {"digests": digests, "killed": killed, "reissued": self._counters["tasks_reissued"]}
+        os.write(self._config.output, json.dumps(result).encode())
         raise ExitRequested()
 
     async def _read(self, rules: L1Rules, body: bytes) -> tuple[int, str]:
@@ -93,8 +93,9 @@ class DecodingStage(Stage):
         assert reader.add_decoded(need.key, result)
 
     async def _kill_a_busy_worker(self) -> int:
-        """Kills a worker that runs a task. Returns 1 when a task of its was assigned again, 0 when its last result was
-        already on its way."""
+        """Kills a worker that runs a task.
+
+        Returns 1 when a task of its was assigned again, 0 when its last result was already on its way."""
         entries = json.loads((Path(self._config.runtime) / "processes.json").read_text())
         workers = [entry for entry in entries if entry["role"] == "compute"]
         pids = {ProcessId(self._slots[entry["copy"]], entry["incarnation"]): entry["pid"] for entry in workers}
@@ -117,5 +118,5 @@ build = DecodingStage
 
 
 def idle(config: object, bus: Bus, meter: Meter) -> IdleStage:
-    """A process that does nothing."""
+    """Return a process that does nothing."""
     return IdleStage()

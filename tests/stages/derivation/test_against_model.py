@@ -165,18 +165,18 @@ class ModelledChain:
 
     def batcher(self) -> bytes:
         """Who may post in the next L1 block, unless that block itself changes it."""
-        return next((each.batcher for each in reversed(self.l1) if each.batcher), BATCHER)
+        return next((item.batcher for item in reversed(self.l1) if item.batcher), BATCHER)
 
     def blocks(self) -> list[ModelL2]:
-        """The derived chain as the model has it."""
-        return [_l2(each) for each in self.rollup.l2]
+        """Return the derived chain as the model has it."""
+        return [_l2(item) for item in self.rollup.l2]
 
     def check(self) -> None:
         """Everything derived since the last reset is what the model derives."""
         self.rollup.run()
         model = DerivationModel(self.chain, self.l1, self.blocks()[: self.start + 1], self.base)
         end = model.run()
-        assert [self._built(each) for each in self.rollup.l2[self.start + 1 :]] == model.built
+        assert [self._built(item) for item in self.rollup.l2[self.start + 1 :]] == model.built
         assert (self.rollup.reset_reason is not None) == (end == "reset")
 
     def _built(self, block: DerivedBlock) -> ModelBlock:
@@ -193,25 +193,25 @@ class ModelledChain:
         return ModelBlock(_l2(block), block.inclusion, block.concluding, attributes.gas_limit - gas, deposits)
 
     def reset(self, safe: int) -> None:
-        """Starts again on an L2 block, at the L1 block that both searches find."""
+        """Start again on an L2 block, at the L1 block that both searches find."""
         at = reset_start(self.chain, self.l1, self.blocks()[: safe + 1])
-        found = self._searched(safe)
+        result = self._searched(safe)
         self.start, self.base = safe, self.rollup.l2[at].ref.l1_origin.number
-        assert (found.base.number, found.config) == (self.base, self.rollup.l2[at].config)
-        self.rollup.reset(self.base, found.config, safe)
+        assert (result.base.number, result.config) == (self.base, self.rollup.l2[at].config)
+        self.rollup.reset(self.base, result.config, safe)
 
     def _searched(self, safe: int) -> Base:
         search = BaseSearch(self.rollup.config, self._known(safe))
-        while isinstance(found := search.next(), NeedBlock):
-            search.add_block(found.number, self._known(found.number))
-        return found
+        while isinstance(result := search.next(), NeedBlock):
+            search.add_block(result.number, self._known(result.number))
+        return result
 
     def _known(self, number: int) -> L2BlockInfo:
         block = self.rollup.l2[number]
         return L2BlockInfo(block.ref, self.l1[block.ref.l1_origin.number - FIRST_L1].time, block.config)
 
     def reorg(self, depth: int, branch: str) -> int:
-        """Removes L1 blocks; the newest L2 block that does not depend on them."""
+        """Remove L1 blocks; the newest L2 block that does not depend on them."""
         depth = min(depth, len(self.l1) - 1)
         del self.l1[len(self.l1) - depth :], self.rollup.l1.blocks[len(self.l1) :]
         self.branch = branch
@@ -231,7 +231,7 @@ def _deposit() -> Log:
 
 
 def _encoded(who: str, frames: Sequence[ModelFrame]) -> bytes:
-    pieces = [encoding.Frame(each.channel, each.number, each.piece, each.is_last) for each in frames]
+    pieces = [encoding.Frame(frame.channel, frame.number, frame.piece, frame.is_last) for frame in frames]
     return encoding.batcher_data(pieces) + b"\x99" * (who == "damaged")
 
 
@@ -263,18 +263,18 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule(plan=PLANS)
     def post(self, plan: BatcherPlan) -> None:
-        """Makes a channel; its frames wait to be mined."""
+        """Make a channel; its frames wait to be mined."""
         blocks = self._planned(plan)
         batches: list[ModelSingular | ModelSpan] = []
         for size, is_span in plan.cuts:
             taken, blocks = blocks[:size], blocks[size:]
             if taken:
-                batches += [_span(taken)] if is_span else [_single(each) for each in taken]
-        batches += [_single(each) for each in blocks]
+                batches += [_span(taken)] if is_span else [_single(item) for item in taken]
+        batches += [_single(block) for block in blocks]
         for place, defect in plan.defects:
             batches[place % len(batches)] = _with_defect(batches[place % len(batches)], *defect)
         kind = encoding.Compression.BROTLI if plan.brotli else encoding.Compression.ZLIB
-        body = encoding.channel_body([_encoded_batch(each) for each in batches], kind)
+        body = encoding.channel_body([_encoded_batch(batch) for batch in batches], kind)
         self.harness.channels[body] = ModelChannel(plan.brotli, tuple(batches))
         self.count += 1
         step = -(-len(body) // plan.pieces)
@@ -296,7 +296,7 @@ class DerivationMachine(RuleBasedStateMachine):
             parent = rollup.l2[max(0, len(rollup.l2) - 4)].ref
         elif plan.start == "far":
             parent = child(parent, (ALICE,), parent.l1_origin.number, epoch_hash=parent.l1_origin.hash).ref
-        found: list[Planned] = []
+        result: list[Planned] = []
         behind = (self.harness.l1[-1].time - parent.timestamp) // L2_BLOCK_TIME
         count = min(60, max(behind, len(plan.blocks))) if plan.catches_up else len(plan.blocks)
         for policy, txs in islice(cycle(plan.blocks), count):
@@ -304,12 +304,12 @@ class DerivationMachine(RuleBasedStateMachine):
             if not self.harness.chain.active("lagoon", time):
                 txs = tuple(tx for tx in txs if tx != POST_EXEC)
             epoch = self._epoch(parent.l1_origin, time, policy)
-            found.append(child(parent, txs, epoch.number, epoch_hash=epoch.hash))
-            parent = found[-1].ref
+            result.append(child(parent, txs, epoch.number, epoch_hash=epoch.hash))
+            parent = result[-1].ref
         if plan.start in ("tip", "safe"):
             self.tip = parent
-            self.line |= {each.ref.number: each.ref.hash for each in found}
-        return found
+            self.line |= {item.ref.number: item.ref.hash for item in result}
+        return result
 
     def _epoch(self, before: BlockId, time: int, policy: str) -> BlockId:
         number = before.number + 1
@@ -324,8 +324,8 @@ class DerivationMachine(RuleBasedStateMachine):
     @rule(step=STEPS, items=ITEMS, event=EVENTS, deposits=st.sampled_from([0, 0, 0, 2]), look=st.booleans())
     def mine(self, step: int, items: list[tuple[str, list[str]]], event: str | None, deposits: int, look: bool) -> None:
         """An L1 block with some of the frames that wait, which is perhaps read at once."""
-        found = [(who, [frame for fate in fates for frame in self._frames(fate)]) for who, fates in items]
-        self.harness.mine(step, found, event, deposits)
+        result = [(who, [frame for fate in fates for frame in self._frames(fate)]) for who, fates in items]
+        self.harness.mine(step, result, event, deposits)
         if look:
             self.harness.rollup.run()
 
@@ -408,7 +408,7 @@ class DerivationMachine(RuleBasedStateMachine):
 
     @rule()
     def look(self) -> None:
-        """Derives until more data is needed, and compares all since the last reset with the model."""
+        """Derive until more data is needed, and compares all since the last reset with the model."""
         self.harness.check()
 
     def teardown(self) -> None:
@@ -423,8 +423,8 @@ def _single(block: Planned) -> ModelSingular:
 
 def _span(blocks: Sequence[Planned]) -> ModelSpan:
     first, last = blocks[0].ref, blocks[-1].ref
-    epochs = tuple(each.ref.l1_origin.number for each in blocks)
-    txs = tuple(each.transactions for each in blocks)
+    epochs = tuple(block.ref.l1_origin.number for block in blocks)
+    txs = tuple(block.transactions for block in blocks)
     return ModelSpan(first.timestamp, first.parent_hash[:20], last.l1_origin.hash[:20], epochs, txs)
 
 

@@ -108,13 +108,13 @@ SCENARIOS = (Scenario(2), Scenario(1, (2, 60)), Scenario(3, (0, 7, 20, 70)))
 
 @pytest.fixture(scope="module")
 def decoded(module_leftovers: Leftovers, request: pytest.FixtureRequest) -> dict[Scenario, Decoded]:
-    """The generated channels and the real ones, if they are there, decoded by this process and in each scenario."""
+    """Return the generated channels and the real ones, if they are there, decoded by this process and in each scenario."""
     bodies = _generated()
     with suppress(pytest.skip.Exception):
         bodies += _real(request.getfixturevalue("shared_data"), request.getfixturevalue("recording"))
-    found = {each: _run(module_leftovers, bodies, each) for each in (Scenario(0), *SCENARIOS)}
-    assert all(len(each.digests) == 2 * len(bodies) for each in found.values())
-    return found
+    result = {scenario: _run(module_leftovers, bodies, scenario) for scenario in (Scenario(0), *SCENARIOS)}
+    assert all(len(item.digests) == 2 * len(bodies) for item in result.values())
+    return result
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -125,20 +125,20 @@ def test_workers_are_killed_at_work(decoded: dict[Scenario, Decoded], scenario: 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_generated_channels(decoded: dict[Scenario, Decoded], scenario: Scenario) -> None:
-    alone, found = (decoded[each].digests[: 2 * GENERATED] for each in (Scenario(0), scenario))
+    alone, result = (decoded[item].digests[: 2 * GENERATED] for item in (Scenario(0), scenario))
     counts = [count for count, _ in alone]
     assert counts[-6:] == [10_500, 10_500, 0, 0, 0, 0]
     early, late = alone[0:2]
     assert early != late, "other rules, other results"
     assert sum(counts) > 21_100
-    assert found == alone
+    assert result == alone
 
 
 @pytest.mark.usefixtures("shared_data")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_real_channels(decoded: dict[Scenario, Decoded], scenario: Scenario) -> None:
-    alone, found = (decoded[each].digests[2 * GENERATED :] for each in (Scenario(0), scenario))
+    alone, result = (decoded[item].digests[2 * GENERATED :] for item in (Scenario(0), scenario))
     late = [count for count, _ in alone[1::2]]
     assert late[:7] == [1, 1, 1, 1, 1, 1, 6]
     assert sum(late[7:]) == 26
-    assert found == alone
+    assert result == alone

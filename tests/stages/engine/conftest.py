@@ -39,7 +39,7 @@ def lasting_chain() -> ChainFixture:
 
 @pytest.fixture
 def chain_before_holocene() -> ChainFixture:
-    """A chain on which invalid payloads are dropped, not replaced."""
+    """Return a chain on which invalid payloads are dropped, not replaced."""
     return ChainFixture(make_rollup(dict.fromkeys(ALL_FORKS[:6], 0)))
 
 
@@ -50,7 +50,7 @@ def engine(chain: ChainFixture) -> FakeExecutionEngine:
 
 @pytest.fixture
 def play() -> Play:
-    """Runs a scene, at most 30 s."""
+    """Run a scene, at most 30 s."""
 
     def run(scene: Coroutine[Any, Any, None]) -> None:
         async def bounded() -> None:
@@ -64,7 +64,7 @@ def play() -> Play:
 
 @pytest.fixture
 def run_on(tmp_path: Path) -> RunOn:
-    """Runs the stage on an engine of its own chain."""
+    """Run the stage on an engine of its own chain."""
 
     def on(engine: FakeExecutionEngine) -> Run:
         @asynccontextmanager

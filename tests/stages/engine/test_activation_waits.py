@@ -19,12 +19,12 @@ FORKS = {**dict.fromkeys((*ALL_FORKS, "karst"), 0), "lagoon": GENESIS_TIME + 2}
 
 
 def rollup_with(carried: CarriedBundle, chains: int = 1) -> RollupConfig:
-    """A chain whose first block activates Lagoon with this bundle."""
+    """Return a chain whose first block activates Lagoon with this bundle."""
     return make_rollup(FORKS, bundles={"lagoon": carried_bundle("lagoon", carried)}, dependency_set_size=chains)
 
 
 def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2BlockRef]]:
-    """A node with our bundle and `auto`, and blocks in its engine that have another one, the first `safe` as safe."""
+    """Return a node with our bundle and `auto`, and blocks in its engine that have another one, the first `safe` as safe."""
     chain = ChainFixture(rollup_with(OURS))
     builder = ChainFixture(theirs)
     refs = builder.build(4)
@@ -40,7 +40,7 @@ def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2Bl
 
 
 def chosen(harness: CoreHarness) -> list[UpgradeDiffers]:
-    """The upgrades for whose bundle the node was to start again."""
+    """Return the upgrades for whose bundle the node was to start again."""
     return [action for action in harness.done(UpgradeDiffers) if action.is_chosen]
 
 

@@ -73,7 +73,7 @@ class ConductedNode(EngineNode):
 
 @asynccontextmanager
 async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator[ConductedNode]:
-    """A node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
+    """Yield a node of blocks every second whose clock is five times as fast; the sequencer is stopped."""
     engine = sequencing_engine()
     async with engine.serving(), FakeConductor(is_leader=is_leader).serving() as conductor:
         node = ConductedNode(engine, conductor, directory)

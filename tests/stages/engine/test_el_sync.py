@@ -17,7 +17,7 @@ EL_SYNC: dict[str, Any] = {"el_sync": True, "offset_el_safe": 8.0, "p2p": True}
 
 
 def empty(chain: ChainFixture, engine: FakeExecutionEngine) -> list[bytes]:
-    """The engine has only genesis of a chain of twelve blocks; their hashes."""
+    """Return the engine has only genesis of a chain of twelve blocks; their hashes."""
     hashes = [ref.hash for ref in chain.build(12)]
     engine.head, engine.lost = hashes[0], set(hashes[1:])
     return hashes

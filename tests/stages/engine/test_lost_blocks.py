@@ -44,8 +44,9 @@ async def test_a_label_whose_block_has_no_transactions_is_not_absent(label: str,
 
 @pytest.mark.parametrize("known", [True, False], ids=["sequenced head", "posted head"])
 async def test_a_sequencer_goes_on_from_where_the_engine_is(known: bool, run_on: RunOn) -> None:
-    """Without a p2p process that has its blocks. A head that it sequenced is built on without being read; another one
-    is read, and found to be lost."""
+    """Without a p2p process that has its blocks.
+
+    A head that it sequenced is built on without being read; another one is read, and found to be lost."""
     engine = sequencing_engine()
     chain = engine.chain
     async with run_on(engine)(clock=chain_clock(speed=5), sequencer_enabled=True, sequencer_l1_confs=0) as node:

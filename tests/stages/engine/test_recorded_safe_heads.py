@@ -11,7 +11,7 @@ from tests.support.engine.core_harness import CoreHarness, started
 
 
 def recording(chain: ChainFixture) -> CoreHarness:
-    """A harness with a safe head database, whose first start is recorded."""
+    """Return a harness with a safe head database, whose first start is recorded."""
     harness = CoreHarness(chain, safedb_path="safe")
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
@@ -22,7 +22,7 @@ def recording(chain: ChainFixture) -> CoreHarness:
 
 
 def made_safe(harness: CoreHarness) -> PendingCall:
-    """Derives a block; the write of it, which is open."""
+    """Derive a block; the write of it, which is open."""
     harness.derive()
     for _ in range(20):
         for pending in harness.step():

@@ -14,7 +14,7 @@ from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine,
 
 
 def payloads(chain: ChainFixture, refs: list[L2BlockRef]) -> dict[int, ExecutionPayload]:
-    """The blocks of references above genesis, by number."""
+    """Return the blocks of references above genesis, by number."""
     return {ref.number: chain.payloads[ref.hash] for ref in refs[1:]}
 
 

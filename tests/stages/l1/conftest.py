@@ -31,23 +31,23 @@ def recording(shared_data: Path) -> Recording:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a JSON value."""
+    """Return a copy of a JSON value."""
     return orjson.loads(orjson.dumps(value))
 
 
 @pytest.fixture
 def block_json(recording: Recording) -> Callable[[int], Any]:
-    """A block by number as eth_getBlockByNumber returns it; a copy that a test may change."""
+    """Return a block by number as eth_getBlockByNumber returns it; a copy that a test may change."""
     return lambda number: _copied(recording.block(number).block(True))
 
 
 @pytest.fixture
 def receipts_json(recording: Recording) -> Callable[[int], Any]:
-    """A block's receipts by its number as eth_getBlockReceipts returns them; a copy that a test may change."""
+    """Return a block's receipts by its number as eth_getBlockReceipts returns them; a copy that a test may change."""
     return lambda number: _copied(recording.block(number).receipts_json())
 
 
 @pytest.fixture(scope="session")
 def response_body() -> Callable[[Any], bytes]:
-    """A JSON-RPC response with a result."""
+    """Return a JSON-RPC response with a result."""
     return lambda result: orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": result})

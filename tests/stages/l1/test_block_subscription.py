@@ -15,11 +15,11 @@ def block(number: int, branch: int = 0) -> L1Block:
 
 
 def send(subscription: BlockSubscription, cached: dict[int, L1Block], head: int | None, now: float = 0.0) -> list[int]:
-    """Sends all that is due; the numbers."""
+    """Send all that is due; the numbers."""
     blocks = list(subscription.to_send(cached.get, head))
-    for each in blocks:
-        subscription.sent(each, now)
-    return [each.header.number for each in blocks]
+    for block in blocks:
+        subscription.sent(block, now)
+    return [block.header.number for block in blocks]
 
 
 def no_failure(number: int) -> FetchFailure | None:

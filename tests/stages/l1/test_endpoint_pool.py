@@ -74,7 +74,8 @@ def test_there_is_an_endpoint_unless_all_throttle(faults: list[tuple[int, Endpoi
         verdict = pool.verdicts[index]
         assert verdict is not None and now <= verdict.until <= now + 600
         throttled = [
-            each is not None and each.fault is EndpointFault.THROTTLED and each.until > now for each in pool.verdicts
+            verdict is not None and verdict.fault is EndpointFault.THROTTLED and verdict.until > now
+            for verdict in pool.verdicts
         ]
         assert (pool.pick(now) is None) == all(throttled)
         now += pause

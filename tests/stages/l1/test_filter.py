@@ -69,8 +69,8 @@ def test_the_filter_of_a_rollup() -> None:
     assert filter_of_rollup(config, inbox_hashes=True).inbox_hashes
     for kind, contract in (("KeccakCommitment", b"\xda" * 20), ("GenericCommitment", None)):
         alt_da = AltDaConfig(b"\xda" * 20, kind, 1, 1)
-        found = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))
-        assert found == msgspec.structs.replace(L1_FILTER, challenge_contract=contract)
+        result = filter_of_rollup(msgspec.structs.replace(config, alt_da=alt_da))
+        assert result == msgspec.structs.replace(L1_FILTER, challenge_contract=contract)
 
 
 def test_challenges_are_wanted_on_chains_that_have_them() -> None:

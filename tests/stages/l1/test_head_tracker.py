@@ -17,7 +17,7 @@ from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 
 
 def block(number: int, branch: int = 0, fork_at: int = 0) -> L1BlockRef:
-    """A block of a branch that leaves branch 0 at `fork_at` (its first own block)."""
+    """Return a block of a branch that leaves branch 0 at `fork_at` (its first own block)."""
 
     def hash_of(n: int) -> bytes:
         return (branch if n >= fork_at else 0).to_bytes(4, "big") + (n + 1).to_bytes(28, "big")
@@ -136,7 +136,7 @@ def test_blocks_that_link_to_recent_heads() -> None:
         tracker.update_head(block(n))
     assert all(tracker.links(block(n)) for n in (9, 10, 11, 12))
     assert tracker.links(block(11, branch=1, fork_at=11))
-    assert not any(tracker.links(each) for each in (block(8), block(13), block(12, branch=1, fork_at=11)))
+    assert not any(tracker.links(item) for item in (block(8), block(13), block(12, branch=1, fork_at=11)))
 
 
 def test_the_safe_block_may_go_back() -> None:

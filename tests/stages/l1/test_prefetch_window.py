@@ -33,7 +33,7 @@ def window(max_blocks: int = 900, max_bytes: int = 1 << 30) -> PrefetchWindow:
 
 
 def fill(target: PrefetchWindow, chain: FakeL1Chain, wanted: BlockRange, now: float = 0.0) -> list[int]:
-    """Fetches until nothing more is planned; the numbers fetched."""
+    """Fetch until nothing more is planned; the numbers fetched."""
     fetched = []
     while fetches := target.plan([wanted], 8, now):
         for fetch in fetches:
@@ -241,22 +241,22 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
             shown = chain.ref(chain.head)
             w.update_head(shown, reorged, -1)
         if running and action in "x":
-            fetch, found = running.pop(data.draw(st.integers(0, len(running) - 1)))
-            if found is None or data.draw(st.booleans()):
+            fetch, result = running.pop(data.draw(st.integers(0, len(running) - 1)))
+            if result is None or data.draw(st.booleans()):
                 w.failed(fetch, REFUSED, now)
             else:
-                w.fetched(fetch, found, SIZE, now)
+                w.fetched(fetch, result, SIZE, now)
         held = {n: block for n in range(60) if (block := w.get(n)) is not None}
         assert all(held[n].header.parent_hash == held[n - 1].header.hash for n in held if n - 1 in held)
         assert w.bytes == len(w) * SIZE
         w.trim([visible()])
 
     chain.extend(1)
-    for fetch, found in running:
-        if found is None:
+    for fetch, result in running:
+        if result is None:
             w.failed(fetch, None, now)
         else:
-            w.fetched(fetch, found, SIZE, now)
+            w.fetched(fetch, result, SIZE, now)
     w.update_head(chain.ref(chain.head), True, -1)
     for first in range(wanted.first, chain.head + 1):
         for _ in range(200):

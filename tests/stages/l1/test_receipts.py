@@ -24,7 +24,7 @@ Json = Any
 
 @pytest.fixture
 def block(recording: Recording, l1_filter: L1Filter) -> VerifiedBlock:
-    """A block with one deposit of OP Sepolia's, its log 90."""
+    """Return a block with one deposit of OP Sepolia's, its log 90."""
     return verify_block(recording.block(BLOCK).block(True), BLOCK, False, l1_filter)
 
 
@@ -41,20 +41,20 @@ def test_all_forms_give_the_same_logs(recording: Recording, block: VerifiedBlock
     assert deposit.index == 90
     assert deposit.address == l1_filter.deposit_contract
     assert verified_logs({"receipts": listed}, block, l1_filter).deposits == (deposit,)
-    raw = ["0x" + each.hex() for each in recording.block(BLOCK).receipts or ()]
+    raw = ["0x" + receipt.hex() for receipt in recording.block(BLOCK).receipts or ()]
     assert verified_logs(raw, block, l1_filter).deposits == (deposit,)
 
 
 def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter) -> None:
     verified = 0
-    for each in recording.by_number.values():
-        if each.transactions is None or each.receipts is None:
+    for item in recording.by_number.values():
+        if item.transactions is None or item.receipts is None:
             continue
-        verified_block = verify_block(each.block(True), each.number, False, l1_filter)
-        hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in each.transactions_json)
+        verified_block = verify_block(item.block(True), item.number, False, l1_filter)
+        hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in item.transactions_json)
         block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes, 0)
-        logs = verified_logs(each.receipts_json(), block, l1_filter).deposits
-        assert len(logs) == (1 if each.number in (BLOCK, 6_582_952) else 0)
+        logs = verified_logs(item.receipts_json(), block, l1_filter).deposits
+        assert len(logs) == (1 if item.number in (BLOCK, 6_582_952) else 0)
         verified += 1
     assert verified == 57
 

@@ -81,7 +81,7 @@ COMMITMENT = keccak_commitment(b"input")
 
 
 def call(data: bytes, *logs: Log, succeeded: bool = True) -> EndpointTransaction:
-    """A transaction with this calldata that emits these logs."""
+    """Return a transaction with this calldata that emits these logs."""
     return EndpointTransaction(signed(2, to=CONTRACT, data=data), logs, succeeded)
 
 
@@ -106,8 +106,8 @@ def test_a_block_with_challenges(trust: bool) -> None:
         call(b"not a call", event(2)),
         call(resolve_call(b"second"), event(2, address=b"\xdb" * 20), event(2, topic=bytes(32)), event(2)),
     )
-    found = endpoint.verified(block.number, WITH_CHALLENGES, trust)
-    assert [(each.log.index, each.resolve_data) for each in found.challenges] == [
+    result = endpoint.verified(block.number, WITH_CHALLENGES, trust)
+    assert [(challenge.log.index, challenge.resolve_data) for challenge in result.challenges] == [
         (1, None),
         (2, None),
         (3, b"first"),
@@ -115,15 +115,17 @@ def test_a_block_with_challenges(trust: bool) -> None:
         (6, None),
         (9, b"second"),
     ]
-    assert len(found.config_updates) == 1
+    assert len(result.config_updates) == 1
     without = endpoint.verified(block.number, trust=trust)
-    assert without == msgspec.structs.replace(found, challenges=())
+    assert without == msgspec.structs.replace(result, challenges=())
 
 
 def test_challenges_alone_need_the_receipts() -> None:
     endpoint = L1Endpoint()
     block = endpoint.add(call(resolve_call(b"input"), event(2)))
-    assert [each.resolve_data for each in endpoint.verified(block.number, WITH_CHALLENGES).challenges] == [b"input"]
+    assert [challenge.resolve_data for challenge in endpoint.verified(block.number, WITH_CHALLENGES).challenges] == [
+        b"input"
+    ]
     assert endpoint.verified(block.number).challenges == ()
 
 

@@ -173,7 +173,7 @@ def test_a_fee_too_large_for_a_message(block_json: Blocks, l1_filter: L1Filter) 
 
 def test_a_reference_is_verified_too(block_json: Blocks) -> None:
     block = block_json(BLOCK)
-    block["transactions"] = [each["hash"] for each in block["transactions"]]
+    block["transactions"] = [item["hash"] for item in block["transactions"]]
     ref = verify_block_ref(block, False)
     assert (ref.number, "0x" + ref.hash.hex(), "0x" + ref.parent_hash.hex()) == (
         BLOCK,

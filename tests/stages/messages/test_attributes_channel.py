@@ -104,7 +104,7 @@ def output(number: int, ahead: bool = False, size: int = 1) -> AttributesReady:
 
 
 def run_of(count: int) -> AttributesSender:
-    """A run whose messages were sent: the first block's attributes, and `count` derived ahead."""
+    """Return a run whose messages were sent: the first block's attributes, and `count` derived ahead."""
     run = AttributesSender(32)
     run.restart(7)
     run.derived(output(1), NOW)
@@ -117,13 +117,13 @@ def run_of(count: int) -> AttributesSender:
 
 
 def result(sequence: int, accepted: int = 0, outcome: AttributesOutcome = ACCEPTED, held: int = 1) -> AttributesResult:
-    """The outcome of number `sequence`, and of the `accepted` ones right before."""
+    """Return the outcome of number `sequence`, and of the `accepted` ones right before."""
     hashes = tuple(BLOCKS[item].hash for item in range(sequence - accepted, sequence))
     return AttributesResult(7, sequence, outcome, BLOCKS[sequence], SYSTEM_CONFIG, L1, hashes, held)
 
 
 def answers(run: AttributesSender) -> list[tuple[int, L2BlockRef]]:
-    """The answers, each taken once its attributes were derived again."""
+    """Return the answers, each taken once its attributes were derived again."""
     value = []
     while (answer := run.take_answer()) is not None:
         value.append((answer.sequence, answer.safe_head))

@@ -44,7 +44,7 @@ Parser = Callable[[bytes], object]
 
 
 def accepting_errors(parse: Callable[[bytes], object], *errors: type[Exception]) -> Parser:
-    """The parser, whose own errors count as a result."""
+    """Return the parser, whose own errors count as a result."""
 
     def parse_or_none(raw: bytes) -> object:
         try:
@@ -56,12 +56,12 @@ def accepting_errors(parse: Callable[[bytes], object], *errors: type[Exception])
 
 
 def signed_part(version: int) -> bytes:
-    """The signed part of a block of a version."""
+    """Return the signed part of a block of a version."""
     return block_message.encode_signed_part(block(version, transactions=(b"\x02" * 50, b"\x02" * 9)), version)
 
 
 def block_validator(version: int) -> Parser:
-    """Validates a block with a valid signature."""
+    """Validate a block with a valid signature."""
     signers = UnsafeBlockSigners()
     signers.update(SIGNER.address, 0.0)
     validator = BlockValidator(CONFIGS[version], signers)

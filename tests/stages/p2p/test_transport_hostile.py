@@ -59,7 +59,7 @@ GARBAGE = [
 
 @asynccontextmanager
 async def guarded(**options: object) -> AsyncIterator[tuple[RecordingHost, RecordingHost]]:
-    """The host under attack and an honest peer, which is served before and after; no state may be left."""
+    """Yield the host under attack and an honest peer, which is served before and after; no state may be left."""
     async with running_host(1, **options) as ours, running_host(2) as good:
         await good.connect(ours.peer_id, ours.addresses)
         await good.wait_for(PeerIdentified)
@@ -106,7 +106,7 @@ async def test_five_hundred_garbage_connections(capsys: pytest.CaptureFixture[st
 
 async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
     async def drip(port: int, stop: asyncio.Event) -> bool:
-        """Sends a valid opening byte by byte; returns whether it was disconnected."""
+        """Send a valid opening byte by byte; returns whether it was disconnected."""
         try:
             async with tcp_connection(port) as (reader, writer):
                 for byte in NOISE + b"\x00\x20" + bytes(32):
@@ -132,7 +132,7 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
 
 
 async def _cut(*plain: bytes) -> None:
-    """Asserts that a peer that sends this is disconnected."""
+    """Assert that a peer that sends this is disconnected."""
     async with guarded() as (ours, good):
         async with raw_peer(ours.port) as peer:
             await until(lambda: len(ours.peers()) == 2)

@@ -53,14 +53,14 @@ def chain(**fork_times: int) -> RollupConfig:
 
 
 def until(fork: str, time: int = 0, **changes: Any) -> RollupConfig:
-    """A chain with all forks up to this one from genesis on, but the last from `time` on."""
+    """Return a chain with all forks up to this one from genesis on, but the last from `time` on."""
     earlier = {name: 0 for name in FORK_NAMES[1 : FORK_NAMES.index(fork)]}
     return msgspec.structs.replace(chain(**earlier, **{fork: time}), **changes)
 
 
 def epoch(number: int = 101, block_hash: bytes = NEW_ORIGIN, **changes: Any) -> L1Header:
-    found = L1Header(block_hash, number, OLD_ORIGIN, TIME - 40, b"\x31" * 32, 7, 40_000_000, b"\x32" * 32)
-    return msgspec.structs.replace(found, **changes)
+    l1_header = L1Header(block_hash, number, OLD_ORIGIN, TIME - 40, b"\x31" * 32, 7, 40_000_000, b"\x32" * 32)
+    return msgspec.structs.replace(l1_header, **changes)
 
 
 SAME = epoch(100, OLD_ORIGIN, parent_hash=b"\x0c" * 32)
@@ -90,29 +90,33 @@ def update(kind: int, value: int) -> Log:
 
 def test_within_an_epoch_logs_do_not_count() -> None:
     config = until("jovian")
-    found, system = prepared(config, deposits=(portal_log(5, 1),), updates=(update(2, 9),))
-    assert len(found.transactions) == 1
-    assert (found.gas_limit, system) == (30_000_000, CONFIG)
-    info = l1_info_of_block(found.transactions, L1InfoFormat.JOVIAN)
+    result, system = prepared(config, deposits=(portal_log(5, 1),), updates=(update(2, 9),))
+    assert len(result.transactions) == 1
+    assert (result.gas_limit, system) == (30_000_000, CONFIG)
+    info = l1_info_of_block(result.transactions, L1InfoFormat.JOVIAN)
     assert (info.sequence_number, info.origin) == (4, PARENT.l1_origin)
 
 
 def test_the_first_block_of_an_epoch() -> None:
     config = until("jovian")
     logs = (portal_log(5, 1), portal_log(6, 4))
-    found, system = prepared(config, epoch(), deposits=logs, updates=(update(2, 9), update(2, 2**70), update(6, 8)))
-    info = l1_info_of_block(found.transactions, L1InfoFormat.JOVIAN)
+    result, system = prepared(config, epoch(), deposits=logs, updates=(update(2, 9), update(2, 2**70), update(6, 8)))
+    info = l1_info_of_block(result.transactions, L1InfoFormat.JOVIAN)
     assert (info.sequence_number, info.number, info.block_hash) == (0, 101, NEW_ORIGIN)
     assert (info.base_fee_scalar, info.blob_base_fee_scalar, info.da_footprint_gas_scalar) == (11, 12, 400)
-    assert [decode_deposit(each).gas for each in found.transactions] == [1_000_000, 5, 6]
-    assert (system.gas_limit, system.min_base_fee) == (found.gas_limit, found.min_base_fee) == (9, 8)
+    assert [decode_deposit(transaction).gas for transaction in result.transactions] == [1_000_000, 5, 6]
+    assert (system.gas_limit, system.min_base_fee) == (result.gas_limit, result.min_base_fee) == (9, 8)
 
 
 def test_fields_of_the_newest_fork() -> None:
-    found = prepared(until("jovian")).attributes
-    assert (found.timestamp, found.prev_randao, found.fee_recipient) == (TIME, b"\x31" * 32, SEQUENCER_FEE_VAULT)
-    assert (found.withdrawals, found.parent_beacon_root, found.no_tx_pool) == (True, b"\x32" * 32, True)
-    assert (found.eip1559_params, found.min_base_fee) == (bytes(8), 0)
+    attributes = prepared(until("jovian")).attributes
+    assert (attributes.timestamp, attributes.prev_randao, attributes.fee_recipient) == (
+        TIME,
+        b"\x31" * 32,
+        SEQUENCER_FEE_VAULT,
+    )
+    assert (attributes.withdrawals, attributes.parent_beacon_root, attributes.no_tx_pool) == (True, b"\x32" * 32, True)
+    assert (attributes.eip1559_params, attributes.min_base_fee) == (bytes(8), 0)
 
 
 @pytest.mark.parametrize(
@@ -130,21 +134,21 @@ def test_fields_of_the_newest_fork() -> None:
 def test_fields_appear_with_their_forks(
     fork: str, withdrawals: bool, beacon_root: bytes | None, params: bytes | None, min_base_fee: int | None
 ) -> None:
-    found = prepared(until(fork)).attributes
-    assert (found.withdrawals, found.parent_beacon_root) == (withdrawals, beacon_root)
-    assert (found.eip1559_params, found.min_base_fee) == (params, min_base_fee)
+    attributes = prepared(until(fork)).attributes
+    assert (attributes.withdrawals, attributes.parent_beacon_root) == (withdrawals, beacon_root)
+    assert (attributes.eip1559_params, attributes.min_base_fee) == (params, min_base_fee)
 
 
 def test_an_l1_without_beacon_root_gives_the_zero_hash() -> None:
     origin = msgspec.structs.replace(SAME, parent_beacon_root=None, excess_blob_gas=None)
-    found = prepared(until("ecotone"), origin).attributes
-    assert found.parent_beacon_root == ZERO_HASH
-    assert l1_info_of_block(found.transactions, L1InfoFormat.ECOTONE).blob_base_fee == 1
+    attributes = prepared(until("ecotone"), origin).attributes
+    assert attributes.parent_beacon_root == ZERO_HASH
+    assert l1_info_of_block(attributes.transactions, L1InfoFormat.ECOTONE).blob_base_fee == 1
 
 
 def test_before_regolith_the_l1_attributes_deposit_is_a_system_transaction() -> None:
-    found = prepared(chain(regolith=TIME + 2)).attributes
-    first = decode_deposit(found.transactions[0])
+    attributes = prepared(chain(regolith=TIME + 2)).attributes
+    first = decode_deposit(attributes.transactions[0])
     assert (first.gas, first.is_system) == (150_000_000, True)
 
 
@@ -173,7 +177,7 @@ def test_undecodable_deposits_are_critical_and_named() -> None:
     bad = tuple(Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9))
     with pytest.raises(UndecodableDepositsError) as raised:
         prepared(until("jovian"), epoch(), deposits=(portal_log(5, 1), *bad))
-    assert [each.log_index for each in raised.value.failures] == [3, 9]
+    assert [failure.log_index for failure in raised.value.failures] == [3, 9]
     assert isinstance(raised.value, CriticalError)
     assert "\n" not in str(raised.value)
 
@@ -207,8 +211,8 @@ def test_the_pectra_correction_reaches_the_l1_attributes() -> None:
     config = until("jovian")
     corrected = msgspec.structs.replace(config, pectra_blob_schedule_time=TIME + 100)
     fees = [
-        l1_info_of_block(prepared(each).attributes.transactions, L1InfoFormat.JOVIAN).blob_base_fee
-        for each in (config, corrected)
+        l1_info_of_block(prepared(item).attributes.transactions, L1InfoFormat.JOVIAN).blob_base_fee
+        for item in (config, corrected)
     ]
     assert fees == [30, 159773]
 
@@ -216,19 +220,19 @@ def test_the_pectra_correction_reaches_the_l1_attributes() -> None:
 @pytest.mark.parametrize("fork", ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"])
 def test_upgrade_transactions_come_after_the_deposits(fork: str) -> None:
     bundle = load_bundle(fork)
-    found = prepared(until(fork, TIME), epoch(), deposits=(portal_log(5, 1),)).attributes
-    assert found.transactions[2:] == bundle.transactions
-    assert all(map(is_deposit, found.transactions))
+    attributes = prepared(until(fork, TIME), epoch(), deposits=(portal_log(5, 1),)).attributes
+    assert attributes.transactions[2:] == bundle.transactions
+    assert all(map(is_deposit, attributes.transactions))
     extra = bundle.gas if fork in ("karst", "lagoon") else 0
-    assert found.gas_limit == 30_000_000 + extra
+    assert attributes.gas_limit == 30_000_000 + extra
     assert prepared(until(fork, TIME - 2)).attributes.gas_limit == 30_000_000
 
 
 def test_chains_with_others_in_the_dependency_set_send_two_more_in_lagoon() -> None:
     bundle = load_bundle("lagoon")
-    found = prepared(until("lagoon", TIME, dependency_set_size=2)).attributes
-    assert found.transactions[1:] == (SET_FEATURE, *bundle.transactions, FUND)
-    assert found.gas_limit == 30_000_000 + bundle.gas
+    attributes = prepared(until("lagoon", TIME, dependency_set_size=2)).attributes
+    assert attributes.transactions[1:] == (SET_FEATURE, *bundle.transactions, FUND)
+    assert attributes.gas_limit == 30_000_000 + bundle.gas
 
 
 def test_batch_transactions_come_last_and_deposits_only_removes_them() -> None:
@@ -266,9 +270,9 @@ def test_after_all_forks_only_unused_bytes_are_lost() -> None:
 
 
 def test_zeros_are_read_back_as_the_constants() -> None:
-    found = after(until("jovian"), CONFIG)
-    assert found.eip1559_params == bytes.fromhex("000000fa00000006")
-    assert found.da_footprint_gas_scalar == 400
+    result = after(until("jovian"), CONFIG)
+    assert result.eip1559_params == bytes.fromhex("000000fa00000006")
+    assert result.da_footprint_gas_scalar == 400
     assert after(until("granite"), CONFIG) == CONFIG
 
 
@@ -292,8 +296,8 @@ def test_values_that_a_block_cannot_carry_are_lost(config: RollupConfig, lost: d
 
 
 def test_jovian_activation_keeps_the_minimum_but_not_the_footprint() -> None:
-    found = after(until("jovian", TIME))
-    assert (found.min_base_fee, found.da_footprint_gas_scalar) == (8, 0)
+    result = after(until("jovian", TIME))
+    assert (result.min_base_fee, result.da_footprint_gas_scalar) == (8, 0)
 
 
 def test_upgrade_gas_is_subtracted_after_the_activation_block() -> None:
@@ -304,8 +308,8 @@ def test_upgrade_gas_is_subtracted_after_the_activation_block() -> None:
 
 def test_v0_scalars_become_v1_and_words_stay_before_ecotone() -> None:
     v0 = msgspec.structs.replace(CONFIG, scalar=(684000).to_bytes(32, "big"), overhead=b"\x05" * 32)
-    found = after(until("ecotone"), v0)
-    assert (found.scalar, found.overhead) == (packed_scalar(684000, 0), ZERO_HASH)
+    result = after(until("ecotone"), v0)
+    assert (result.scalar, result.overhead) == (packed_scalar(684000, 0), ZERO_HASH)
     old = after(until("delta"), v0)
     assert (old.scalar, old.overhead) == (v0.scalar, v0.overhead)
     padded = msgspec.structs.replace(CONFIG, scalar=b"\x00\x01" + bytes(30))
@@ -326,8 +330,8 @@ def test_recorded_blocks_of_op_sepolia(shared_data: Path) -> None:
     portal = bytes.fromhex("16fc5058f25648194471939df75cf27a2fdc48bc")
     config = until("granite", deposit_contract=portal, l1_chain_id=11155111)
     for parent_block, block in itertools.pairwise(blocks):
-        parent, header = (decode_header(bytes.fromhex(each["header_rlp"])) for each in (parent_block, block))
-        transactions = tuple(bytes.fromhex(each) for each in parent_block["txs"])
+        parent, header = (decode_header(bytes.fromhex(item["header_rlp"])) for item in (parent_block, block))
+        transactions = tuple(bytes.fromhex(item) for item in parent_block["txs"])
         parent_hash = bytes.fromhex(parent_block["hash"][2:])
         info = l1_info_of_block(transactions, L1InfoFormat.ECOTONE)
         reference = L2BlockRef(
@@ -342,17 +346,17 @@ def test_recorded_blocks_of_op_sepolia(shared_data: Path) -> None:
             extra_data=parent.extra_data,
             transactions=transactions,
         )
-        expected = tuple(bytes.fromhex(each) for each in block["txs"])
+        expected = tuple(bytes.fromhex(item) for item in block["txs"])
         origin = l1_blocks[l1_info_of_block(expected, L1InfoFormat.ECOTONE).block_hash]
-        receipts = [bytes.fromhex(each) for each in origin["receipts"]]
+        receipts = [bytes.fromhex(item) for item in origin["receipts"]]
         logs = logs_of_receipts(receipts, {(portal, DEPOSIT_TOPIC)})
         l1 = l1_header(decode_header(bytes.fromhex(origin["header_rlp"])), bytes.fromhex(origin["hash"][2:]))
-        found = prepare_attributes(config, L1_CHAINS[11155111], reference, system, l1, logs, ()).attributes
-        assert found.transactions == tuple(each for each in expected if is_deposit(each))
-        assert (found.timestamp, found.prev_randao, found.gas_limit) == (
+        attributes = prepare_attributes(config, L1_CHAINS[11155111], reference, system, l1, logs, ()).attributes
+        assert attributes.transactions == tuple(item for item in expected if is_deposit(item))
+        assert (attributes.timestamp, attributes.prev_randao, attributes.gas_limit) == (
             header.timestamp,
             header.mix_hash,
             header.gas_limit,
         )
-        assert (found.parent_beacon_root, found.fee_recipient) == (header.parent_beacon_root, header.miner)
-        assert system_config_after(config, found, header.number) == system
+        assert (attributes.parent_beacon_root, attributes.fee_recipient) == (header.parent_beacon_root, header.miner)
+        assert system_config_after(config, attributes, header.number) == system

@@ -81,8 +81,8 @@ def deposit_json() -> dict[str, Any]:
 
 
 def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
-    found = header_json(payload_header(payload))
-    return found | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
+    result = header_json(payload_header(payload))
+    return result | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
 
 
 REF = L2BlockRef(PAYLOAD.block_hash, 41, b"\x11" * 32, 1002, BlockId(5, b"\x08" * 32), 9)
@@ -104,8 +104,8 @@ def test_another_genesis_block_is_refused() -> None:
 
 
 def test_the_config_of_a_payload() -> None:
-    found = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
-    assert found == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
+    result = block_refs.system_config_of_payload(CONFIG, PAYLOAD)
+    assert result == SystemConfig(b"\x0a" * 20, ZERO_HASH, packed_scalar(3, 4), 30_000_000)
 
 
 def test_references_from_json() -> None:
@@ -149,8 +149,8 @@ def test_invalid_json_blocks(changes: dict[str, Any], text: str) -> None:
 
 
 def test_without_verify_the_hash_is_not_checked() -> None:
-    found = block_refs.payload_from_block_json(block_json() | {"gasUsed": "0x1"}, verify=False)
-    assert (found.gas_used, found.block_hash) == (1, PAYLOAD.block_hash)
+    result = block_refs.payload_from_block_json(block_json() | {"gasUsed": "0x1"}, verify=False)
+    assert (result.gas_used, result.block_hash) == (1, PAYLOAD.block_hash)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_recorded_blocks_hash_as_payloads(shared_data: Path) -> None:
     for block in json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_bytes()):
         header = decode_header(bytes.fromhex(block["header_rlp"]))
         payload = block_refs.payload_of_header(
-            header, bytes.fromhex(block["hash"][2:]), tuple(bytes.fromhex(each) for each in block["txs"])
+            header, bytes.fromhex(block["hash"][2:]), tuple(bytes.fromhex(item) for item in block["txs"])
         )
         assert payload_block_hash(payload) == payload.block_hash
         assert payload.withdrawals and payload.withdrawals_root is None

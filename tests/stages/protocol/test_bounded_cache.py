@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 
 def filled(cache: BoundedCache[int, str], *entries: tuple[int, int]) -> list[int]:
-    """Puts values by key and size; the keys that are cached then."""
+    """Put values by key and size; the keys that are cached then."""
     for key, size in entries:
         cache.put(key, str(key), size)
     return [key for key in range(10) if cache.peek(key) == str(key)]

@@ -93,8 +93,8 @@ def test_an_event_from_the_tests_of_op_alt_da() -> None:
     words = (64, 1, 33)
     data = b"".join(word.to_bytes(32, "big") for word in words) + b"\0" + digest + bytes(31)
     assert topics[0] == CHALLENGE_TOPIC
-    found = decode_event(Log(CONTRACT, topics, data, 0))
-    assert found == ChallengeEvent(Commitment(KECCAK, digest), 14, ChallengeStatus.ACTIVE)
+    event = decode_event(Log(CONTRACT, topics, data, 0))
+    assert event == ChallengeEvent(Commitment(KECCAK, digest), 14, ChallengeStatus.ACTIVE)
 
 
 def test_every_status_and_kind() -> None:

@@ -58,7 +58,7 @@ CHAIN_GENESIS = CHAIN.rollup.genesis
 
 
 def leaving(seconds: int) -> RollupConfig:
-    """The chain with a foreign fork so many seconds after genesis; its blocks come every 2 s."""
+    """Return the chain with a foreign fork so many seconds after genesis; its blocks come every 2 s."""
     return msgspec.structs.replace(CHAIN.rollup, foreign_fork=ForeignFork("Somefork", CHAIN_GENESIS.l2_time + seconds))
 
 
@@ -107,7 +107,7 @@ GOOD = RollupConfig(
 
 
 def changed(path: str, value: Any) -> RollupConfig:
-    """The good configuration with one field, named by its path, replaced."""
+    """Return the good configuration with one field, named by its path, replaced."""
 
     def replace(struct: Any, names: list[str]) -> Any:
         inner = value if len(names) == 1 else replace(getattr(struct, names[0]), names[1:])

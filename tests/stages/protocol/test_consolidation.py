@@ -77,14 +77,14 @@ def compare(
     fork: str, attributes: dict[str, Any] | None = None, block: dict[str, Any] | None = None
 ) -> ComparedField | None:
     base_attributes, base_block = BY_FORK[fork]
-    found = first_mismatch(
+    result = first_mismatch(
         chain(fork),
         PayloadAttributes(**(ATTRIBUTES | base_attributes | (attributes or {}))),
         PARENT,
         ExecutionPayload(**(BLOCK | base_block | (block or {}))),
     )
-    assert found is None or (found.text and "\n" not in found.text)
-    return None if found is None else found.field
+    assert result is None or (result.text and "\n" not in result.text)
+    return None if result is None else result.field
 
 
 @pytest.mark.parametrize("fork", BY_FORK)
@@ -182,13 +182,13 @@ def test_mismatches_are_found_in_order() -> None:
 
 
 def test_long_transactions_do_not_flood_the_text() -> None:
-    found = first_mismatch(
+    result = first_mismatch(
         chain("regolith"),
         PayloadAttributes(**(ATTRIBUTES | {"transactions": (b"a" * 100_000,)})),
         PARENT,
         ExecutionPayload(**(BLOCK | {"transactions": (b"b" * 100_000,)})),
     )
-    assert found is not None and found.field is ComparedField.TRANSACTION and len(found.text) < 1000
+    assert result is not None and result.field is ComparedField.TRANSACTION and len(result.text) < 1000
 
 
 def test_holocene_needs_the_constants_of_the_chain() -> None:
@@ -203,10 +203,10 @@ def test_holocene_needs_the_constants_of_the_chain() -> None:
 def test_all_mismatches_come_in_the_order_of_the_checks() -> None:
     config = chain("ecotone")
     block = ExecutionPayload(**(BLOCK | {"timestamp": 1001, "fee_recipient": bytes(20), "gas_limit": 1}))
-    found = list(mismatches(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
-    assert [each.field for each in found if each.field is not ComparedField.WITHDRAWALS] == [
+    result = list(mismatches(config, PayloadAttributes(**ATTRIBUTES), PARENT, block))
+    assert [item.field for item in result if item.field is not ComparedField.WITHDRAWALS] == [
         ComparedField.TIMESTAMP,
         ComparedField.GAS_LIMIT,
         ComparedField.FEE_RECIPIENT,
     ]
-    assert found[0] == first_mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)
+    assert result[0] == first_mismatch(config, PayloadAttributes(**ATTRIBUTES), PARENT, block)

@@ -66,9 +66,9 @@ def test_deposits_round_trip(deposit: DepositTransaction) -> None:
 
 @given(DEPOSITS, st.binary(min_size=32, max_size=32), st.integers(0, 5000))
 def test_portal_logs_become_deposits(deposit: DepositTransaction, block_hash: bytes, index: int) -> None:
-    found = deposits.deposit_from_log(portal_log(deposit, index), block_hash)
+    result = deposits.deposit_from_log(portal_log(deposit, index), block_hash)
     source_hash = deposits.user_source_hash(block_hash, index)
-    assert found == msgspec.structs.replace(deposit, source_hash=source_hash, is_system=False)
+    assert result == msgspec.structs.replace(deposit, source_hash=source_hash, is_system=False)
 
 
 @given(st.binary(max_size=200))
@@ -126,10 +126,10 @@ def test_malformed_deposits(encoded: bytes) -> None:
 )
 def test_undecodable_opaque_data(data: OpaqueData, check: DepositCheck) -> None:
     log = Log(PORTAL, (DEPOSIT_TOPIC, ZERO_HASH, ZERO_HASH, ZERO_HASH), data.encode(), 6)
-    found = deposits.deposit_from_log(log, ZERO_HASH)
-    assert isinstance(found, DepositFailure)
-    assert (found.check, found.log_index) == (check, 6)
-    assert found.text
+    result = deposits.deposit_from_log(log, ZERO_HASH)
+    assert isinstance(result, DepositFailure)
+    assert (result.check, result.log_index) == (check, 6)
+    assert result.text
 
 
 def test_checks_come_in_order() -> None:
@@ -138,10 +138,10 @@ def test_checks_come_in_order() -> None:
     seen = []
     data = b"\0" * 33
     for _ in range(8):
-        found = deposits.deposit_from_log(Log(PORTAL, topics, data, 0), ZERO_HASH)
-        assert isinstance(found, DepositFailure)
-        seen.append(found.check)
-        match found.check:
+        result = deposits.deposit_from_log(Log(PORTAL, topics, data, 0), ZERO_HASH)
+        assert isinstance(result, DepositFailure)
+        seen.append(result.check)
+        match result.check:
             case DepositCheck.TOPICS:
                 topics = (b"\x01" * 32, ZERO_HASH, ZERO_HASH, b"\x01" * 32)
             case DepositCheck.SELECTOR:
@@ -164,4 +164,4 @@ def test_all_failures_of_a_block_are_named() -> None:
     bad = [Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9)]
     transactions, failures = deposits.user_deposits([bad[0], portal_log(good, 4), bad[1]], ZERO_HASH)
     assert len(transactions) == 1
-    assert [each.log_index for each in failures] == [3, 9]
+    assert [failure.log_index for failure in failures] == [3, 9]

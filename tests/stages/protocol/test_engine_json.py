@@ -64,9 +64,9 @@ def test_attributes_round_trip(attributes: PayloadAttributes) -> None:
 
 @given(PAYLOADS)
 def test_payloads_round_trip(payload: ExecutionPayload) -> None:
-    found = json.loads(engine_json.encode_payload(payload))
-    assert found == engine_json.payload_to_json(payload)
-    assert engine_json.payload_from_json(found, payload.parent_beacon_root) == payload
+    result = json.loads(engine_json.encode_payload(payload))
+    assert result == engine_json.payload_to_json(payload)
+    assert engine_json.payload_from_json(result, payload.parent_beacon_root) == payload
     assert engine_json.envelope_from_json(engine_json.envelope_to_json(payload)) == payload
 
 
@@ -134,11 +134,11 @@ def test_the_fields_are_in_the_order_of_the_payload_s_attributes() -> None:
 def test_payloads_name_the_missing_field(name: str) -> None:
     payload = msgspec.convert([b"\0" * 32, b"\0" * 20, *[b"\0" * 32] * 2, b"\0" * 256, b"\0" * 32, *[1] * 4, b"", 1,
                                b"\0" * 32, [], True, None, None, None, None], ExecutionPayload)  # fmt: skip
-    found = engine_json.payload_to_json(payload)
-    assert engine_json.payload_from_json(found) == payload
-    del found[name]
+    result = engine_json.payload_to_json(payload)
+    assert engine_json.payload_from_json(result) == payload
+    del result[name]
     with pytest.raises(PayloadError, match=f"^{name}: "):
-        engine_json.payload_from_json(found)
+        engine_json.payload_from_json(result)
 
 
 def test_an_envelope_needs_a_payload() -> None:
@@ -151,5 +151,5 @@ def test_an_envelope_needs_a_payload() -> None:
 def test_recorded_attributes_round_trip(shared_data: Path) -> None:
     for path in sorted((shared_data / "l2_payloads").glob("*.json")):
         given_text = json.loads(path.read_bytes())["executing_payload"]
-        found = engine_json.attributes_to_json(engine_json.attributes_from_json(given_text))
-        assert found == {name: value for name, value in given_text.items() if value is not None}
+        result = engine_json.attributes_to_json(engine_json.attributes_from_json(given_text))
+        assert result == {name: value for name, value in given_text.items() if value is not None}

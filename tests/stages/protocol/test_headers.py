@@ -65,8 +65,8 @@ def test_an_absent_field_before_the_last_is_an_empty_string() -> None:
 
 @given(st.integers(0, 2**256 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=40))
 def test_headers_round_trip(base_fee: int, number: int, extra_data: bytes) -> None:
-    found = header(8, base_fee=base_fee, number=number, extra_data=extra_data)
-    assert headers.decode_header(headers.encode_header(found)) == found
+    result = header(8, base_fee=base_fee, number=number, extra_data=extra_data)
+    assert headers.decode_header(headers.encode_header(result)) == result
 
 
 @given(st.binary(max_size=100))
@@ -122,9 +122,9 @@ def test_json_headers_name_the_bad_field(name: str, text: Any) -> None:
 
 
 def test_the_fields_that_derivation_reads() -> None:
-    found = headers.l1_header(header(), b"\x0f" * 32)
-    assert (found.hash, found.number, found.mix_hash, found.base_fee) == (b"\x0f" * 32, 6582944, b"\x06" * 32, 7)
-    assert (found.excess_blob_gas, found.parent_beacon_root) == (0, b"\x08" * 32)
+    result = headers.l1_header(header(), b"\x0f" * 32)
+    assert (result.hash, result.number, result.mix_hash, result.base_fee) == (b"\x0f" * 32, 6582944, b"\x06" * 32, 7)
+    assert (result.excess_blob_gas, result.parent_beacon_root) == (0, b"\x08" * 32)
     early = headers.l1_header(header(0), b"\x0f" * 32)
     assert (early.base_fee, early.excess_blob_gas, early.parent_beacon_root) == (0, None, None)
 
@@ -135,11 +135,11 @@ def test_recorded_l1_headers(shared_data: Path) -> None:
     for line in lines:
         block = json.loads(line)
         raw = bytes.fromhex(block["header_rlp"])
-        found = headers.decode_header(raw)
-        assert headers.encode_header(found) == raw
-        assert headers.header_hash(found).hex() == block["hash"][2:]
-        assert parent in (b"", found.parent_hash)
-        parent = headers.header_hash(found)
+        header = headers.decode_header(raw)
+        assert headers.encode_header(header) == raw
+        assert headers.header_hash(header).hex() == block["hash"][2:]
+        assert parent in (b"", header.parent_hash)
+        parent = headers.header_hash(header)
     assert len(lines) == 81
 
 
@@ -153,10 +153,10 @@ def test_recorded_l2_parent_headers(shared_data: Path) -> None:
     known: dict[bytes, str] = {}
     for path in sorted((shared_data / "l2_payloads").glob("*.json")):
         fixture = json.loads(path.read_bytes())
-        found = headers.header_from_json(fixture["parent_header"])
-        digest = headers.header_hash(found)
+        result = headers.header_from_json(fixture["parent_header"])
+        digest = headers.header_hash(result)
         known[digest] = path.name
-        assert known.get(found.parent_hash, "") < path.name
+        assert known.get(result.parent_hash, "") < path.name
     assert len(known) == 24
 
 

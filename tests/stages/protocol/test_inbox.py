@@ -84,15 +84,17 @@ def test_random_bytes_are_ignored(data: bytes) -> None:
 def test_blobs_are_counted_over_the_whole_block() -> None:
     foreign = signed(3, to=b"\xab" * 20, blobVersionedHashes=[b"\x01" * 32] * 3)
     block = [signed(2), foreign, signed(3), signed(0), signed(3)]
-    found = inbox_transactions(block, INBOX, CHAIN)
-    assert [each.kind for each in found] == [2, 3, 0, 3]
-    assert [[blob.index for blob in each.blobs] for each in found] == [[], [3, 4], [], [5, 6]]
+    result = inbox_transactions(block, INBOX, CHAIN)
+    assert [item.kind for item in result] == [2, 3, 0, 3]
+    assert [[blob.index for blob in item.blobs] for item in result] == [[], [3, 4], [], [5, 6]]
 
 
 def test_hashes_only_where_they_are_wanted() -> None:
     raw = signed(2)
-    assert [each.hash for each in inbox_transactions([raw], INBOX, CHAIN)] == [b""]
-    assert [each.hash for each in inbox_transactions([raw], INBOX, CHAIN, with_hashes=True)] == [keccak256(raw)]
+    assert [inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, CHAIN)] == [b""]
+    assert [
+        inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, CHAIN, with_hashes=True)
+    ] == [keccak256(raw)]
 
 
 def test_recorded_batcher_transactions(shared_data: Path) -> None:
@@ -105,12 +107,12 @@ def test_recorded_batcher_transactions(shared_data: Path) -> None:
         block = json.loads(line)
         if "txs" not in block:
             continue
-        raws = [bytes.fromhex(each) for each in block["txs"]]
+        raws = [bytes.fromhex(item) for item in block["txs"]]
         assert ordered_root(raws) == decode_header(bytes.fromhex(block["header_rlp"])).transactions_root
-        for found in inbox_transactions(raws, inbox, 11155111):
-            if found.sender == batcher:
-                kinds.append(found.kind)
-                blobs += [each.hash for each in found.blobs]
+        for transaction in inbox_transactions(raws, inbox, 11155111):
+            if transaction.sender == batcher:
+                kinds.append(transaction.kind)
+                blobs += [blob.hash for blob in transaction.blobs]
     stored = {path.stem[5:] for path in (shared_data / "op_sepolia_replay").glob("blob_*.bin")}
-    assert {each.hex() for each in blobs} == stored
+    assert {blob.hex() for blob in blobs} == stored
     assert set(kinds) <= {2, 3}

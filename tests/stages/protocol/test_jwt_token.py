@@ -16,7 +16,7 @@ NOW = 1_700_000_000
 
 
 def by_hand(payload: bytes, header: bytes = b'{"alg":"HS256","typ":"JWT"}', secret: bytes = SECRET) -> str:
-    """A signed token without the library."""
+    """Return a signed token without the library."""
     signed = b".".join(base64.urlsafe_b64encode(part).rstrip(b"=") for part in (header, payload))
     signature = base64.urlsafe_b64encode(hmac.digest(secret, signed, "sha256")).rstrip(b"=")
     return f"Bearer {(signed + b'.' + signature).decode()}"

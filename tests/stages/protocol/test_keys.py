@@ -34,11 +34,11 @@ def test_all_operations_are_those_of_the_native_backend(secret: bytes) -> None:
     assert KEYS.ecdsa_recover(DIGEST, native.sign_msg_hash(DIGEST)) == ours.public_key
     plain = KEYS.ecdsa_sign_non_recoverable(DIGEST, ours)
     assert isinstance(plain, NonRecoverableSignature)
-    for each in (signature, plain, native.sign_msg_hash_non_recoverable(DIGEST)):
-        assert KEYS.ecdsa_verify(DIGEST, each, ours.public_key) and KeyAPI(NATIVE).ecdsa_verify(
-            DIGEST, each, native.public_key
+    for item in (signature, plain, native.sign_msg_hash_non_recoverable(DIGEST)):
+        assert KEYS.ecdsa_verify(DIGEST, item, ours.public_key) and KeyAPI(NATIVE).ecdsa_verify(
+            DIGEST, item, native.public_key
         )
-        assert not KEYS.ecdsa_verify(bytes(32), each, ours.public_key)
+        assert not KEYS.ecdsa_verify(bytes(32), item, ours.public_key)
 
 
 def test_a_high_s_is_valid_as_in_the_native_backend() -> None:

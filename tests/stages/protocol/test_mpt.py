@@ -44,7 +44,7 @@ class SimpleTrie:
         for path, value in pairs.items():
             if path:
                 below[path[0]][path[1:]] = value
-        return [*(self._reference(self._build(each)) for each in below), pairs.get((), b"")]
+        return [*(self._reference(self._build(item)) for item in below), pairs.get((), b"")]
 
     def _reference(self, node: Any) -> Any:
         encoded = rlp.encode(node)
@@ -108,7 +108,7 @@ def test_a_missing_or_changed_node_never_proves_another_value(content: dict[byte
 def test_random_nodes_raise_only_proof_errors(nodes: list[bytes]) -> None:
     assume(keccak256(nodes[0]) != EMPTY_ROOT)
     with pytest.raises(ProofError):
-        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, [each for each in nodes if each != nodes[0]])
+        mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, [node for node in nodes if node != nodes[0]])
     with contextlib.suppress(ProofError):
         mpt.verify_proof(keccak256(nodes[0]), b"\x12\x34" * 16, nodes)
 
@@ -119,8 +119,8 @@ def test_accounts_and_slots() -> None:
     account = rlp.encode([b"\x05", (10**18).to_bytes(8, "big"), storage.root, EMPTY_CODE_HASH])
     addresses = [bytes([place]) * 20 for place in range(30)]
     state = SimpleTrie({keccak256(address): account for address in addresses})
-    found = mpt.verify_account(state.root, addresses[3], state.nodes.values())
-    assert found == Account(5, 10**18, storage.root, EMPTY_CODE_HASH)
+    result = mpt.verify_account(state.root, addresses[3], state.nodes.values())
+    assert result == Account(5, 10**18, storage.root, EMPTY_CODE_HASH)
     assert mpt.verify_account(state.root, b"\xff" * 20, state.nodes.values()) is None
     for slot in range(1, 45):
         expected = slot * 1000 if slot < 40 else 0

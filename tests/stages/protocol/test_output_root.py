@@ -11,7 +11,7 @@ WORDS = st.binary(min_size=32, max_size=32)
 
 def test_the_output_root_of_version_0() -> None:
     """[HSH18]"""
-    state, storage, block = (bytes([each]) * 32 for each in (1, 2, 3))
+    state, storage, block = (bytes([item]) * 32 for item in (1, 2, 3))
     assert output_preimage(state, storage, block) == bytes(32) + state + storage + block
     assert output_root(state, storage, block) == keccak256(bytes(32) + state + storage + block)
 

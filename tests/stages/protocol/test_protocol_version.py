@@ -70,4 +70,4 @@ def test_releases_compare_like_their_numbers(one: ProtocolVersion, two: Protocol
 @pytest.mark.parametrize(("level", "halting"), [(None, 0), ("none", 0), ("major", 1), ("minor", 2), ("patch", 3)])
 def test_the_level_decides_which_outdated_version_halts(level: str | None, halting: int) -> None:
     required = [version(10), version(9, 1), version(9, 0, 1), version(9), version(8), bytes(32), b"\1" + bytes(31)]
-    assert [must_halt(level, each) for each in required] == [True] * halting + [False] * (7 - halting)
+    assert [must_halt(level, item) for item in required] == [True] * halting + [False] * (7 - halting)

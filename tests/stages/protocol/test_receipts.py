@@ -34,9 +34,9 @@ def raw(status: Any = b"\x01", logs: Any = (), kind: int = 2) -> bytes:
 
 
 def test_json_receipts() -> None:
-    found = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT))
-    assert (found.kind, found.succeeded, found.cumulative_gas) == (2, True, 21000)
-    assert found.logs == ((ADDRESS, (TOPIC,), b"\xab\xcd"),)
+    receipt = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT))
+    assert (receipt.kind, receipt.succeeded, receipt.cumulative_gas) == (2, True, 21000)
+    assert receipt.logs == ((ADDRESS, (TOPIC,), b"\xab\xcd"),)
     failed = receipts.decode_receipt(receipts.receipt_from_json(RECEIPT | {"type": "0x0", "status": "0x0", "logs": []}))
     assert (failed.kind, failed.succeeded, failed.logs) == (0, False, ())
 
@@ -78,10 +78,10 @@ def test_malformed_json_receipts(found: Any) -> None:
 
 @given(st.binary(max_size=100))
 def test_random_bytes_raise_the_modules_error(data: bytes) -> None:
-    for each in (data, b"\x02" + data):
+    for item in (data, b"\x02" + data):
         with pytest.raises(RlpError):
-            receipts.decode_receipt(each)
-        assert receipts.logs_of_receipts([each, each + ADDRESS], {(ADDRESS, TOPIC)}) == ()
+            receipts.decode_receipt(item)
+        assert receipts.logs_of_receipts([item, item + ADDRESS], {(ADDRESS, TOPIC)}) == ()
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ def test_logs_are_numbered_over_the_block_and_filtered() -> None:
         raw(logs=[[ADDRESS, [], b""], [ADDRESS, [b"\x02" * 32, TOPIC], b""], wanted], kind=0x55),
         raw(logs=[[b"\x88" * 20, [TOPIC], ADDRESS]]),
     ]
-    found = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC)})
-    assert [(log.index, log.address, log.topics, log.data) for log in found] == [
+    result = receipts.logs_of_receipts(block, {(ADDRESS, TOPIC)})
+    assert [(log.index, log.address, log.topics, log.data) for log in result] == [
         (1, ADDRESS, (TOPIC,), b"x"),
         (7, ADDRESS, (TOPIC,), b"x"),
     ]
@@ -124,8 +124,8 @@ def test_logs_are_numbered_over_the_block_and_filtered() -> None:
 
 def test_a_receipt_of_unknown_form_counts_as_without_logs() -> None:
     strange = b"\x55" + rlp.encode([ADDRESS] * 7)
-    found = receipts.logs_of_receipts([strange, raw(logs=[[ADDRESS, [TOPIC], b""]])], {(ADDRESS, TOPIC)})
-    assert [log.index for log in found] == [0]
+    result = receipts.logs_of_receipts([strange, raw(logs=[[ADDRESS, [TOPIC], b""]])], {(ADDRESS, TOPIC)})
+    assert [log.index for log in result] == [0]
 
 
 def test_recorded_receipts_have_their_root(shared_data: Path) -> None:
@@ -136,7 +136,7 @@ def test_recorded_receipts_have_their_root(shared_data: Path) -> None:
         block = json.loads(line)
         if "receipts" not in block:
             continue
-        encoded = [bytes.fromhex(each) for each in block["receipts"]]
+        encoded = [bytes.fromhex(item) for item in block["receipts"]]
         assert ordered_root(encoded) == decode_header(bytes.fromhex(block["header_rlp"])).receipts_root
         portal_logs += [
             (block["number"], log.index) for log in receipts.logs_of_receipts(encoded, {(portal, DEPOSIT_TOPIC)})
@@ -157,11 +157,11 @@ def test_recorded_receipts_of_another_store(shared_data: Path) -> None:
 def test_recorded_l2_receipts_encode(shared_data: Path) -> None:
     texts = json.loads((shared_data / "l1" / "base_mainnet_42969982_receipts.json").read_bytes())
     gas = 0
-    for each in texts:
-        found = receipts.decode_receipt(receipts.receipt_from_json({"logsBloom": "0x" + "00" * 256} | each))
-        assert len(found.logs) == len(each["logs"])
-        assert found.cumulative_gas > gas
-        gas = found.cumulative_gas
+    for text in texts:
+        receipt = receipts.decode_receipt(receipts.receipt_from_json({"logsBloom": "0x" + "00" * 256} | text))
+        assert len(receipt.logs) == len(text["logs"])
+        assert receipt.cumulative_gas > gas
+        gas = receipt.cumulative_gas
 
 
 @given(st.lists(st.binary(min_size=20, max_size=32), min_size=1, max_size=10))

@@ -21,7 +21,7 @@ LARGE = [0, 1, 55, 56, 255, 256, 65535, 65536, 70000]
 
 
 def plain(item: Any) -> Any:
-    return item if isinstance(item, bytes) else [plain(each) for each in item]
+    return item if isinstance(item, bytes) else [plain(entry) for entry in item]
 
 
 @given(ITEMS)
@@ -56,12 +56,12 @@ def test_the_same_encodings_as_in_the_reference_are_accepted(data: bytes) -> Non
     except reference.exceptions.RLPException:
         expected = None
     try:
-        found = rlp.decode(data)
+        result = rlp.decode(data)
     except RlpError:
-        found = None
-    assert found == expected
-    if found is not None:
-        assert rlp.encode(found) == data
+        result = None
+    assert result == expected
+    if result is not None:
+        assert rlp.encode(result) == data
 
 
 @given(ITEMS, st.data())

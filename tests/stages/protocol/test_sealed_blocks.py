@@ -20,8 +20,8 @@ def chain() -> ChainFixture:
 def asked(chain: ChainFixture, pool: bool = False) -> tuple[PayloadAttributes, ExecutionPayload]:
     """Attributes of an L1 info deposit, another deposit and three transactions, and the block that is built of them."""
     attributes = chain.attributes(chain.genesis, 100, [])
-    given = (*attributes.transactions, DEPOSIT, b"\x02a", b"\x02b", b"\x02a")
-    attributes = msgspec.structs.replace(attributes, transactions=given, no_tx_pool=not pool)
+    value = (*attributes.transactions, DEPOSIT, b"\x02a", b"\x02b", b"\x02a")
+    attributes = msgspec.structs.replace(attributes, transactions=value, no_tx_pool=not pool)
     return attributes, chain.seal(chain.genesis, attributes, POOL if pool else ())
 
 
@@ -56,18 +56,18 @@ def test_the_block_that_was_asked_for(chain: ChainFixture, pool: bool) -> None:
 def test_another_block_is_a_fault_of_the_engine(
     chain: ChainFixture, pool: bool, changes: dict[str, Any], text: str
 ) -> None:
-    found = compare(chain, pool, **changes)
-    assert found is not None and text in found.text and not found.left_out
+    result = compare(chain, pool, **changes)
+    assert result is not None and text in result.text and not result.left_out
 
 
 @pytest.mark.parametrize("kept", [(0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 3, 4), (0, 1, 2, 4)])
 def test_left_out_transactions_make_the_attributes_invalid(chain: ChainFixture, kept: tuple[int, ...]) -> None:
     _, block = asked(chain)
-    found = compare(chain, transactions=tuple(block.transactions[index] for index in kept))
-    assert found is not None and found.left_out
+    result = compare(chain, transactions=tuple(block.transactions[index] for index in kept))
+    assert result is not None and result.left_out
     first = next(index for index in range(5) if index >= len(kept) or kept[index] != index)
-    assert f"the engine left out transaction {first} (0x" in found.text
-    assert (f"{4 - len(kept)} more" in found.text) is (len(kept) < 4)
+    assert f"the engine left out transaction {first} (0x" in result.text
+    assert (f"{4 - len(kept)} more" in result.text) is (len(kept) < 4)
 
 
 @pytest.mark.parametrize("kept", [(1, 2, 3, 4), (0, 2, 3, 4), (0, 1, 3, 2, 4), (0, 1, 2, 3, 4, 4), (0, 1, 3, 3)])
@@ -75,21 +75,21 @@ def test_a_deposit_that_is_missing_or_another_order_is_a_fault_of_the_engine(
     chain: ChainFixture, kept: tuple[int, ...]
 ) -> None:
     _, block = asked(chain)
-    found = compare(chain, transactions=tuple(block.transactions[index] for index in kept))
-    assert found is not None and not found.left_out and "other transactions than it was given" in found.text
+    result = compare(chain, transactions=tuple(block.transactions[index] for index in kept))
+    assert result is not None and not result.left_out and "other transactions than it was given" in result.text
 
 
 def test_header_fields_count_before_transactions(chain: ChainFixture) -> None:
-    found = compare(chain, transactions=(), gas_limit=7)
-    assert found is not None and "gas limit" in found.text
+    result = compare(chain, transactions=(), gas_limit=7)
+    assert result is not None and "gas limit" in result.text
 
 
 def test_a_block_from_the_pool_begins_with_what_was_given(chain: ChainFixture) -> None:
     attributes, _ = asked(chain, pool=True)
-    given = attributes.transactions
-    assert compare(chain, True, transactions=given) is None
-    found = compare(chain, True, transactions=(*given[:2], *given[3:], *POOL))
-    assert found is not None and not found.left_out and "transaction 2 is 0x" in found.text
+    transactions = attributes.transactions
+    assert compare(chain, True, transactions=transactions) is None
+    result = compare(chain, True, transactions=(*transactions[:2], *transactions[3:], *POOL))
+    assert result is not None and not result.left_out and "transaction 2 is 0x" in result.text
     for added, text in ((DEPOSIT, "transaction 6 of the block that the engine sealed is a deposit"), (b"", "6 of the")):
-        found = compare(chain, True, transactions=(*given, POOL[0], added, POOL[1]))
-        assert found is not None and not found.left_out and text in found.text
+        result = compare(chain, True, transactions=(*transactions, POOL[0], added, POOL[1]))
+        assert result is not None and not result.left_out and text in result.text

@@ -27,7 +27,7 @@ def test_keys_and_signatures_are_those_of_another_implementation(secret: bytes, 
     signature = secp256k1.sign_recoverable(digest, secret)
     assert Signature(signature, backend=NATIVE).recover_public_key_from_msg_hash(digest) == key.public_key
     theirs = key.sign_msg_hash(digest).to_bytes()
-    assert {secp256k1.recover_point(digest, each)[1:] for each in (signature, theirs)} == {key.public_key.to_bytes()}
+    assert {secp256k1.recover_point(digest, item)[1:] for item in (signature, theirs)} == {key.public_key.to_bytes()}
     assert secp256k1.verify_compact(point, digest, signature[: secp256k1.COMPACT_SIZE])
     assert secp256k1.verify_der(point, digest, secp256k1.sign_der(digest, secret))
 

@@ -82,7 +82,7 @@ def test_later_updates_win_and_bad_ones_are_skipped() -> None:
     logs = [update(2, 5), update(9, 1, index=1), update(2, 6), update(2, 2**64, index=3)]
     config, skipped = apply_updates(START, logs, AFTER)
     assert config.gas_limit == 6
-    assert [(each.log_index, each.check) for each in skipped] == [(1, UpdateCheck.TYPE), (3, UpdateCheck.PADDING)]
+    assert [(item.log_index, item.check) for item in skipped] == [(1, UpdateCheck.TYPE), (3, UpdateCheck.PADDING)]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_later_updates_win_and_bad_ones_are_skipped() -> None:
 )
 def test_topics_are_checked(topics: tuple[bytes, ...], check: UpdateCheck) -> None:
     _, skipped = apply_updates(START, [Log(L1_CONFIG, topics, update(0, b"").data, 3)], AFTER)
-    assert [each.check for each in skipped] == [check]
+    assert [item.check for item in skipped] == [check]
 
 
 @given(st.integers(0, 8), st.binary(max_size=140))

@@ -72,31 +72,31 @@ def as_json(found: Transaction) -> dict[str, Any]:
     }
     if found.kind:
         text["accessList"] = [
-            {"address": "0x" + each.address.hex(), "storageKeys": ["0x" + slot.hex() for slot in each.slots]}
-            for each in found.access_list
+            {"address": "0x" + item.address.hex(), "storageKeys": ["0x" + slot.hex() for slot in item.slots]}
+            for item in found.access_list
         ]
     if found.kind >= 2:
         text |= {"maxFeePerGas": hex(found.max_fee), "maxPriorityFeePerGas": hex(found.max_priority_fee)}
     if found.kind == 3:
         text["maxFeePerBlobGas"] = hex(found.max_blob_fee)
-        text["blobVersionedHashes"] = ["0x" + each.hex() for each in found.blob_hashes]
+        text["blobVersionedHashes"] = ["0x" + blob_hash_.hex() for blob_hash_ in found.blob_hashes]
     if found.kind == 4:
         names = ("chainId", "address", "nonce", "yParity", "r", "s")
         text["authorizationList"] = [
             {
                 name: "0x" + v.hex() if isinstance(v, bytes) else hex(v)
-                for name, v in zip(names, values(each), strict=True)
+                for name, v in zip(names, values(authorization), strict=True)
             }
-            for each in found.authorizations
+            for authorization in found.authorizations
         ]
     return text
 
 
 def typed(text: Any) -> TransactionJson:
     """As an answer is decoded; Raises MalformedJsonError."""
-    found = decode_json(json.dumps(text).encode(), TransactionJson, 1000)
-    assert isinstance(found, TransactionJson)
-    return found
+    result = decode_json(json.dumps(text).encode(), TransactionJson, 1000)
+    assert isinstance(result, TransactionJson)
+    return result
 
 
 def outcome(found: Any) -> bytes | str:
@@ -108,13 +108,15 @@ def outcome(found: Any) -> bytes | str:
 
 @pytest.mark.parametrize("kind", range(5))
 def test_every_type(kind: int) -> None:
-    found = example(kind)
-    assert transaction_from_json(as_json(found)) == transactions.encode_transaction(found)
-    parity = as_json(found) | {"yParity": "0x1"}
+    result = example(kind)
+    assert transaction_from_json(as_json(result)) == transactions.encode_transaction(result)
+    parity = as_json(result) | {"yParity": "0x1"}
     if kind:
         del parity["v"]
-    assert transaction_from_json(parity) == transactions.encode_transaction(found)
-    assert transaction_from_json(typed(parity | {"blockHash": {}, "ffff": 1})) == transactions.encode_transaction(found)
+    assert transaction_from_json(parity) == transactions.encode_transaction(result)
+    assert transaction_from_json(typed(parity | {"blockHash": {}, "ffff": 1})) == transactions.encode_transaction(
+        result
+    )
 
 
 @pytest.mark.parametrize("kind", [*range(5), 0x7E])
@@ -148,8 +150,8 @@ def test_members_of_another_type_are_named(changes: dict[str, Any], text: str) -
 
 @pytest.mark.parametrize("kind", range(3))
 def test_contract_creations(kind: int) -> None:
-    found = example(kind, to=None)
-    assert transaction_from_json(as_json(found)) == transactions.encode_transaction(found)
+    result = example(kind, to=None)
+    assert transaction_from_json(as_json(result)) == transactions.encode_transaction(result)
 
 
 def test_a_missing_type_is_legacy() -> None:
@@ -202,9 +204,9 @@ def test_malformed_objects(found: Any) -> None:
 @pytest.mark.parametrize("name", ["pre-shanghai-success", "post-shanghai-success"])
 def test_recorded_l1_blocks(shared_data: Path, name: str) -> None:
     block = json.loads((shared_data / "l1" / f"op_service_blocks_{name}_data.json").read_bytes())
-    raws = [transaction_from_json(each) for each in block["transactions"]]
-    assert ["0x" + keccak256(raw).hex() for raw in raws] == [each["hash"] for each in block["transactions"]]
+    raws = [transaction_from_json(item) for item in block["transactions"]]
+    assert ["0x" + keccak256(raw).hex() for raw in raws] == [item["hash"] for item in block["transactions"]]
     assert ordered_root(raws).hex() == block["transactionsRoot"][2:]
-    for raw, each in zip(raws, block["transactions"], strict=True):
+    for raw, item in zip(raws, block["transactions"], strict=True):
         sender = transactions.recover_sender(transactions.decode_transaction(raw), 5)
-        assert sender is not None and sender.hex() == each["from"][2:]
+        assert sender is not None and sender.hex() == item["from"][2:]

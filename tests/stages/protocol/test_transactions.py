@@ -77,42 +77,44 @@ def test_transactions_round_trip(transaction: Transaction) -> None:
 @pytest.mark.parametrize("name", UNSIGNED)
 def test_the_sender_of_signed_transactions(name: str) -> None:
     raw = signed(name)
-    found = transactions.decode_transaction(raw)
-    assert transactions.encode_transaction(found) == raw
-    assert (found.nonce, found.gas, found.value, found.data) == (5, 21000, 7, b"hello")
-    assert found.to == (None if name == "creation" else b"\xab" * 20)
-    assert transactions.recover_sender(found, CHAIN) == SENDER
-    assert transactions.recover_sender(found, 1) is None
+    transaction = transactions.decode_transaction(raw)
+    assert transactions.encode_transaction(transaction) == raw
+    assert (transaction.nonce, transaction.gas, transaction.value, transaction.data) == (5, 21000, 7, b"hello")
+    assert transaction.to == (None if name == "creation" else b"\xab" * 20)
+    assert transactions.recover_sender(transaction, CHAIN) == SENDER
+    assert transactions.recover_sender(transaction, 1) is None
 
 
 def test_an_unprotected_legacy_transaction_is_valid_on_every_chain() -> None:
     unprotected = {name: value for name, value in UNSIGNED["legacy"].items() if name != "chainId"}
-    found = transactions.decode_transaction(bytes(eth_account().sign_transaction(unprotected, KEY).raw_transaction))
-    assert found.chain_id is None
-    assert transactions.recover_sender(found, 1) == transactions.recover_sender(found, CHAIN) == SENDER
+    transaction = transactions.decode_transaction(
+        bytes(eth_account().sign_transaction(unprotected, KEY).raw_transaction)
+    )
+    assert transaction.chain_id is None
+    assert transactions.recover_sender(transaction, 1) == transactions.recover_sender(transaction, CHAIN) == SENDER
 
 
 def test_set_code_transactions_have_a_sender() -> None:
     authorization = eth_account().sign_authorization({"chainId": CHAIN, "address": TO, "nonce": 1}, KEY)
     unsigned = BASE | FEES | {"type": 4, "authorizationList": [authorization]}
     raw = bytes(eth_account().sign_transaction(unsigned, KEY).raw_transaction)
-    found = transactions.decode_transaction(raw)
-    assert transactions.encode_transaction(found) == raw
-    assert found.authorizations[0][:3] == (CHAIN, b"\xab" * 20, 1)
-    assert transactions.recover_sender(found, CHAIN) == SENDER
+    transaction = transactions.decode_transaction(raw)
+    assert transactions.encode_transaction(transaction) == raw
+    assert transaction.authorizations[0][:3] == (CHAIN, b"\xab" * 20, 1)
+    assert transactions.recover_sender(transaction, CHAIN) == SENDER
 
 
 @pytest.mark.parametrize(
     "changes", [{"r": 0}, {"s": 0}, {"r": ORDER}, {"s": ORDER // 2 + 1}, {"s": ORDER}, {"r": 2**256 - 1}, {"r": 5}]
 )
 def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None:
-    found = transactions.decode_transaction(signed("dynamic fee"))
-    assert transactions.recover_sender(msgspec.structs.replace(found, **changes), CHAIN) is None
+    transaction = transactions.decode_transaction(signed("dynamic fee"))
+    assert transactions.recover_sender(msgspec.structs.replace(transaction, **changes), CHAIN) is None
 
 
 def test_a_signature_with_high_s_has_no_sender() -> None:
-    found = transactions.decode_transaction(signed("dynamic fee"))
-    mirrored = msgspec.structs.replace(found, s=ORDER - found.s, y_parity=1 - found.y_parity)
+    transaction = transactions.decode_transaction(signed("dynamic fee"))
+    mirrored = msgspec.structs.replace(transaction, s=ORDER - transaction.s, y_parity=1 - transaction.y_parity)
     assert transactions.recover_sender(mirrored, CHAIN) is None
 
 
@@ -151,9 +153,9 @@ def test_recorded_transactions_of_a_beacon_block(shared_data: Path) -> None:
     assert len(raws) == 322
     kinds = set()
     for raw in raws:
-        found = transactions.decode_transaction(raw)
-        kinds.add(found.kind)
-        assert transactions.encode_transaction(found) == raw
+        transaction = transactions.decode_transaction(raw)
+        kinds.add(transaction.kind)
+        assert transactions.encode_transaction(transaction) == raw
     assert kinds == {0, 2, 3} or kinds == {0, 1, 2, 3}
     for raw in raws[:10]:
         expected = bytes.fromhex(eth_account().recover_transaction(raw)[2:])

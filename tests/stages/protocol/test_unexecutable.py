@@ -22,7 +22,7 @@ KEY = Key(b"\x21" * 32)
 
 
 def signed(kind: int = 2, chain_id: int | None = CHAIN_ID, **values: Any) -> bytes:
-    """A transaction with its sender's signature, and then with other values of the signature's fields."""
+    """Return a transaction with its sender's signature, and then with other values of the signature's fields."""
     unsigned = msgspec.structs.replace(unsigned_transaction(kind, chain_id), **values)
     parity, r, s = KEY.sign(signing_hash(unsigned))
     fields = {"y_parity": parity, "r": r, "s": s} | {name: values[name] for name in values if name in ("r", "s")}

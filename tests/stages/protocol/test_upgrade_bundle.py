@@ -33,8 +33,8 @@ LAGOON = BUNDLE_FORKS["lagoon"].carried
 
 
 def bundle(metadata: Any = None, **changes: Any) -> bytes:
-    found = {"metadata": metadata or {"version": "1.0.0"}, "transactions": [ENTRY | changes]}
-    return json.dumps(found).encode()
+    result = {"metadata": metadata or {"version": "1.0.0"}, "transactions": [ENTRY | changes]}
+    return json.dumps(result).encode()
 
 
 def content(carried: CarriedBundle) -> bytes:
@@ -160,13 +160,13 @@ def test_rules(index: int, change: Any, rule: str) -> None:
 
 
 def test_the_manager_names_every_contract_and_its_address() -> None:
-    found = dict(deployments(parse_bundle(content(LAGOON[1]))))
-    manager = found.pop(max(found))
+    result = dict(deployments(parse_bundle(content(LAGOON[1]))))
+    manager = result.pop(max(result))
     assert manager.name == "L2ContractsManager"
     names = manager_names(manager)
-    assert {each.address for each in found.values()} == set(names)
-    assert all(each.name in names[each.address] for each in found.values())
-    assert len(names[next(each for each in found.values() if each.name == "L1FeeVault").address]) == 2
+    assert {item.address for item in result.values()} == set(names)
+    assert all(item.name in names[item.address] for item in result.values())
+    assert len(names[next(item for item in result.values() if item.name == "L1FeeVault").address]) == 2
 
 
 # --- out of a block ------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_an_entry_whose_intent_is_not_known_keeps_its_source_hash() -> None:
 
 
 def test_the_first_difference_is_named() -> None:
-    ours, theirs = (upgrades.carried_bundle("lagoon", each).transactions for each in LAGOON[:2])
+    ours, theirs = (upgrades.carried_bundle("lagoon", item).transactions for item in LAGOON[:2])
     assert first_difference(ours, ours) == ""
     assert first_difference(ours, theirs) == (
         "transaction 4: its data has 4900 bytes instead of 4356, and differs from byte 98"

@@ -29,16 +29,16 @@ def test_every_bundle_of_the_table_has_a_lock() -> None:
 def test_upgrade_transactions_of_forks(name: str) -> None:
     bundle = upgrades.load_bundle(name)
     assert len(bundle.transactions) == COUNTS[name]
-    assert bundle.gas == GAS[name] == sum(decode_deposit(each).gas for each in bundle.transactions)
+    assert bundle.gas == GAS[name] == sum(decode_deposit(transaction).gas for transaction in bundle.transactions)
     assert upgrades.LOCKS.get(name) in (None, upgrades.transactions_lock(bundle.transactions))
 
 
 @pytest.mark.parametrize("carried", LAGOON.carried, ids=lambda carried: carried.sha256[:8])
 def test_room_for_the_wrappers_is_reserved_on_every_chain(carried: CarriedBundle) -> None:
     bundle = upgrades.carried_bundle("lagoon", carried)
-    wrappers = sum(decode_deposit(each).gas for each in (upgrades.SET_FEATURE, upgrades.FUND))
+    wrappers = sum(decode_deposit(item).gas for item in (upgrades.SET_FEATURE, upgrades.FUND))
     assert wrappers == WRAPPERS_GAS
-    assert bundle.gas == wrappers + sum(decode_deposit(each).gas for each in bundle.transactions)
+    assert bundle.gas == wrappers + sum(decode_deposit(transaction).gas for transaction in bundle.transactions)
     assert (bundle.sha256, bundle.found) == (carried.sha256, carried.found)
 
 

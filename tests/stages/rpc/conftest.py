@@ -13,7 +13,7 @@ from tests.support.rpc.harness import RpcHarness, RunWithRpc
 
 @pytest.fixture
 def running_rpc(tmp_path: Path) -> RunWithRpc:
-    """Runs a scenario with an rpc stage whose metrics directory is `tmp_path`."""
+    """Run a scenario with an rpc stage whose metrics directory is `tmp_path`."""
 
     @asynccontextmanager
     async def run(**options: Any) -> AsyncIterator[RpcHarness]:

@@ -40,8 +40,9 @@ GENESIS_L1, GENESIS_TIME = 100, 1_000
 
 
 def l1_header(number: int, branches: Sequence[tuple[int, str]] = ((0, "a"),), step: int = 12) -> L1Header:
-    """Block `number` of an L1 chain with `step` seconds between blocks; `branches` are first block and name of each
-    branch, from the lowest up."""
+    """Block `number` of an L1 chain with `step` seconds between blocks.
+
+    `branches` are first block and name of each branch, from the lowest up."""
 
     def block_hash(of: int) -> bytes:
         branch = [name for first, name in branches if first <= max(of, 0)][-1]
@@ -60,7 +61,7 @@ def l1_header(number: int, branches: Sequence[tuple[int, str]] = ((0, "a"),), st
 
 
 def genesis_payload() -> ExecutionPayload:
-    """The L2 genesis block."""
+    """Return the L2 genesis block."""
     payload = msgspec.structs.replace(
         signed_blocks.genesis_payload(GENESIS_TIME),
         state_root=keccak256(b"genesis state"),
@@ -71,8 +72,10 @@ def genesis_payload() -> ExecutionPayload:
 
 
 class ChainFixture:
-    """An L1 chain of headers, and L2 blocks on it made of real attributes; `seal` makes the block that an execution
-    engine would. `known` and `payloads` hold all L2 blocks ever made, by hash."""
+    """An L1 chain of headers, and L2 blocks on it made of real attributes.
+
+    `seal` makes the block that an execution engine would. `known` and `payloads` hold all L2 blocks ever made, by
+    hash."""
 
     l1_chain = L1_CHAIN
     user = USER
@@ -92,25 +95,26 @@ class ChainFixture:
         self.branches = [branch for branch in self.branches if branch[0] < fork_at] + [(fork_at, branch)]
 
     def l1(self, number: int) -> L1Block:
-        """The canonical L1 block of a number."""
+        """Return the canonical L1 block of a number."""
         return L1Block(l1_header(number, self.branches, self.l1_step), (), (), ())
 
     def l1_ref(self, number: int) -> L1BlockRef:
-        """The reference of the canonical L1 block of a number."""
+        """Return the reference of the canonical L1 block of a number."""
         return self.l1(number).ref
 
     def attributes(
         self, parent: L2BlockRef, epoch: int, users: Sequence[bytes] = (), config: SystemConfig | None = None
     ) -> PayloadAttributes:
-        """Derived attributes of the block after `parent` with the L1 origin `epoch`; `config` is that of a parent that
-        is not built yet."""
+        """Derived attributes of the block after `parent` with the L1 origin `epoch`.
+
+        `config` is that of a parent that is not built yet."""
         block = self.l1(epoch)
         config = config or self.known[parent.hash].config
         prepared = prepare_attributes(self.rollup, L1_CHAIN, parent, config, block.header, (), ())
         return with_transactions(prepared.attributes, users)
 
     def seal(self, parent: L2BlockRef, attributes: PayloadAttributes, extra: Sequence[bytes] = ()) -> ExecutionPayload:
-        """The block of attributes; `extra` are transactions of the engine's pool."""
+        """Return the block of attributes; `extra` are transactions of the engine's pool."""
         rules = self.rollup.schedule().l2(attributes.timestamp)
         constants = self.rollup.chain_op_config
         assert constants is not None
@@ -138,13 +142,13 @@ class ChainFixture:
         return self.keep(msgspec.structs.replace(payload, block_hash=payload_block_hash(payload)))
 
     def keep(self, payload: ExecutionPayload) -> ExecutionPayload:
-        """Adds a block; the block."""
+        """Add a block; the block."""
         self.payloads[payload.block_hash] = payload
         self.known[payload.block_hash] = l2_block_info(payload, self.rollup)
         return payload
 
     def ref(self, payload: ExecutionPayload) -> L2BlockRef:
-        """The reference of a block."""
+        """Return the reference of a block."""
         return self.known[payload.block_hash].ref
 
     def build(self, length: int, per_epoch: int = 6, users: Sequence[bytes] = ()) -> list[L2BlockRef]:
@@ -157,7 +161,7 @@ class ChainFixture:
 
 
 def make_rollup(fork_times: Mapping[str, int] | None = None, **changes: object) -> RollupConfig:
-    """A rollup config with all forks at genesis, or at the times given."""
+    """Return a rollup config with all forks at genesis, or at the times given."""
     config = RollupConfig(
         genesis=Genesis(
             l1=BlockId(GENESIS_L1, l1_header(GENESIS_L1).hash),
@@ -181,5 +185,5 @@ def make_rollup(fork_times: Mapping[str, int] | None = None, **changes: object) 
 
 
 def chain_with(fork_times: Mapping[str, int] | None = None, l1_step: int = 12, **changes: object) -> ChainFixture:
-    """A chain with these fork times, seconds between L1 blocks, and fields of the rollup config."""
+    """Return a chain with these fork times, seconds between L1 blocks, and fields of the rollup config."""
     return ChainFixture(make_rollup(fork_times, **changes), l1_step)

@@ -20,7 +20,7 @@ END = object()
 
 
 def reset_start(chain: ModelRollup, l1: Sequence[ModelL1], l2: Sequence[ModelL2]) -> int:
-    """The number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
+    """Return the number of the L2 block whose L1 origin is read first, with the newest of `l2` as safe head [RS1]."""
     safe, at = l2[-1], len(l2) - 1
     while at > 0 and l2[at].epoch > chain.first_l1:
         time = l1[l2[at].epoch - chain.first_l1].time
@@ -90,14 +90,14 @@ class DerivationModel:
     # --- from L1 blocks to batches ------------------------------------------------------------------------------
 
     def _batcher(self) -> bytes:
-        """The batcher by the updates up to the origin [T5]."""
+        """Return the batcher by the updates up to the origin [T5]."""
         batcher = self.chain.batcher
         for block in self.l1[: self.origin.number - self.chain.first_l1 + 1]:
             batcher = block.batcher or batcher
         return batcher
 
     def _readable_batches(self) -> Iterator[ModelSingular | ModelSpan]:
-        """The batches that are read in this L1 block."""
+        """Yield the batches that are read in this L1 block."""
         if self.new:
             self.bank = {name: item for name, item in self.bank.items() if not self._timed_out(item)}
         for sender, frames in self.origin.items:
@@ -118,7 +118,7 @@ class DerivationModel:
         return channel.opened + self.chain.channel_timeout(self.origin.time) < self.origin.number
 
     def _ready_in_bank(self) -> Iterator[ModelSingular | ModelSpan]:
-        """The batches of the channels that are ready in the bank [CB1 to CB6]."""
+        """Yield the batches of the channels that are ready in the bank [CB1 to CB6]."""
         while self.bank:
             oldest = next(iter(self.bank))
             if self._timed_out(self.bank[oldest]):
@@ -136,7 +136,7 @@ class DerivationModel:
         return complete and not self._timed_out(channel)
 
     def _ingest(self, frame: ModelFrame) -> None:
-        """Adds a frame to the bank [CB7 to CB10, CB14]."""
+        """Add a frame to the bank [CB7 to CB10, CB14]."""
         channel = self.bank.setdefault(frame.channel, _OpenChannel(self.origin.number))
         closed = channel.end is not None
         if self._timed_out(channel) or (frame.is_last and closed) or frame.number in channel.pieces:
@@ -149,7 +149,7 @@ class DerivationModel:
             channel.pieces = {number: piece for number, piece in channel.pieces.items() if number <= frame.number}
 
     def _assemble(self, frame: ModelFrame) -> Iterator[ModelSingular | ModelSpan]:
-        """Adds a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
+        """Add a frame to the staging channel; the batches of a completed channel [CA3 to CA7]."""
         if frame.number == 0:
             self.bank = {frame.channel: _OpenChannel(self.origin.number)}
         channel = self.bank.get(frame.channel)
@@ -161,7 +161,7 @@ class DerivationModel:
             yield from self._read(b"".join(channel.pieces.values()))
 
     def _read(self, body: bytes) -> Iterator[ModelSingular | ModelSpan]:
-        """The batches of a channel that may be read here [RD3, BE5, BE6]."""
+        """Yield the batches of a channel that may be read here [RD3, BE5, BE6]."""
         channel = self.chain.channels[body]
         if channel.brotli and not self.chain.active("fjord", self.origin.time):
             return
@@ -175,7 +175,7 @@ class DerivationModel:
                 return
 
     def _flush(self) -> None:
-        """Drops the pending span, the channel being read and the staging channel [E5b]."""
+        """Drop the pending span, the channel being read and the staging channel [E5b]."""
         self.pending, self.flushed = [], True
         if self.new:
             self.bank = {}
@@ -183,7 +183,7 @@ class DerivationModel:
     # --- the stages --------------------------------------------------------------------------------------
 
     def _update_origins(self) -> bool:
-        """Updates the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
+        """Update the L1 window; whether the L1 block is behind the parent's origin [E2, E3]."""
         behind = self.origin.number < self.safe.epoch
         if self.origin is not self.seen:
             self.seen = self.origin
@@ -200,7 +200,7 @@ class DerivationModel:
         )
 
     def _next_pending(self) -> ModelSingular | None:
-        """The next block of the pending span, if its time is the next one [X6]."""
+        """Return the next block of the pending span, if its time is the next one [X6]."""
         if self.pending and self.pending[0].time == self.next_time:
             return self.pending.pop(0)
         self.pending = []
@@ -236,7 +236,7 @@ class DerivationModel:
         return "more" if ended == "eof" and batch is not END else ended
 
     def _take(self, batch: ModelSingular | ModelSpan) -> str:
-        """An accepted batch, block by block [BQ10]."""
+        """Return an accepted batch, block by block [BQ10]."""
         if isinstance(batch, ModelSingular):
             return self._build(batch, True)
         result = self._extract(batch)
@@ -274,7 +274,7 @@ class DerivationModel:
         return "more"
 
     def _expired(self, out_of_data: bool) -> str:
-        """An empty batch, if one is due [E7]."""
+        """Return an empty batch, if one is due [E7]."""
         epoch = self.window[0]
         expiry = epoch.number + self.chain.window
         if not (expiry < self.origin.number or (expiry == self.origin.number and out_of_data)):
@@ -298,7 +298,7 @@ class DerivationModel:
         return next((item for item in self.window if item.number == number), None)
 
     def _single(self, batch: ModelSingular, inclusion: ModelL1) -> str:
-        """The checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
+        """Return the checks of a singular batch [V1 to V15]. A parent hash without bytes stands for any parent [X4]."""
         if not self.window:
             return "undecided"
         if batch.time > self.next_time:
@@ -320,7 +320,7 @@ class DerivationModel:
         return verdict or ("drop" if any(self._rejected(tx, batch.time) for tx in batch.txs) else "accept")
 
     def _drift(self, time: int, txs: tuple[bytes, ...], origin: ModelL1, advanced: bool) -> str | None:
-        """The drift check [V13, FU5]."""
+        """Return the drift check [V13, FU5]."""
         if time <= origin.time + self.chain.max_drift(origin.time):
             return None
         if txs:
@@ -333,7 +333,7 @@ class DerivationModel:
         return "drop" if time >= following.time else None
 
     def _rejected(self, tx: bytes, time: int) -> bool:
-        """The check of transaction types [V14, FU6]."""
+        """Return the check of transaction types [V14, FU6]."""
         if tx[:1] in (b"", b"\x7e"):
             return True
         fork = {4: "isthmus", 0x7D: "lagoon"}.get(tx[0])
@@ -343,14 +343,14 @@ class DerivationModel:
         return span.time + place * self.chain.block_time
 
     def _parent(self, span: ModelSpan) -> ModelL2 | None:
-        """The parent of a span [PX6]."""
+        """Return the parent of a span [PX6]."""
         if span.time >= self.next_time:
             return self.safe
         number = self.safe.number - (self.safe.time - span.time) // self.chain.block_time - 1
         return self.l2[number] if number >= 0 else None
 
     def _prefix(self, span: ModelSpan, inclusion: ModelL1) -> str:
-        """The prefix checks of a span [PX1 to PX12]."""
+        """Return the prefix checks of a span [PX1 to PX12]."""
         if not self.window:
             return "undecided"
         start, end = span.epochs[0], span.epochs[-1]
@@ -381,7 +381,7 @@ class DerivationModel:
         return "drop" if span.origin_check != last.hash[:20] or start < parent.epoch else "accept"
 
     def _span(self, span: ModelSpan, inclusion: ModelL1) -> str:
-        """The full check of a span [FU1 to FU8]."""
+        """Return the full check of a span [FU1 to FU8]."""
         verdict = self._prefix(span, inclusion)
         parent = self._parent(span)
         if verdict != "accept" or parent is None:
@@ -402,7 +402,7 @@ class DerivationModel:
         return self._overlap(span)
 
     def _overlap(self, span: ModelSpan) -> str:
-        """The comparison of an overlap [FU7, N1]."""
+        """Return the comparison of an overlap [FU7, N1]."""
         parent = self._parent(span)
         assert parent is not None
         for place, block in enumerate(self.l2[parent.number + 1 :]):
@@ -411,7 +411,7 @@ class DerivationModel:
         return "accept"
 
     def _extract(self, span: ModelSpan) -> list[ModelSingular] | None:
-        """The blocks of a span after the safe head [X1 to X4]."""
+        """Return the blocks of a span after the safe head [X1 to X4]."""
         result: list[ModelSingular] = []
         for place, (epoch, txs) in enumerate(zip(span.epochs, span.txs, strict=True)):
             if self._time(span, place) > self.safe.time:
@@ -423,7 +423,7 @@ class DerivationModel:
     # --- the block, and the engine's result for it -----------------------------------------------------------------
 
     def _build(self, batch: ModelSingular, concluding: bool) -> str:
-        """Builds a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
+        """Build a block, or replaces it by its deposits, or rejects it [AQ2, AQ3, BQ13]."""
         safe, epoch = self.safe, self.l1[batch.epoch - self.chain.first_l1]
         starts = epoch.number != safe.epoch
         if (starts and epoch.parent_hash != safe.epoch_hash) or (not starts and epoch.hash != safe.epoch_hash):
@@ -451,7 +451,7 @@ class DerivationModel:
 
 
 def pruned(frames: Sequence[ModelFrame]) -> tuple[ModelFrame, ...]:
-    """The frames that the frame queue keeps [Q3]."""
+    """Return the frames that the frame queue keeps [Q3]."""
     result, at = list(frames), 0
     while at + 1 < len(result):
         current, following = result[at], result[at + 1]

@@ -30,8 +30,9 @@ class ModelSingular:
 
 @dataclass(frozen=True)
 class ModelSpan:
-    """A span batch: the epochs and transactions of its blocks, the first at `time`. `filled`: its last transaction is a
-    post-exec one with a gas limit."""
+    """A span batch: the epochs and transactions of its blocks, the first at `time`.
+
+    `filled`: its last transaction is a post-exec one with a gas limit."""
 
     time: int
     parent_check: bytes
@@ -108,7 +109,7 @@ class ModelRollup:
         return fork in self.forks and self.forks[fork] <= time
 
     def activating(self, time: int) -> list[str]:
-        """The forks whose activation block has this time [FK2]."""
+        """Return the forks whose activation block has this time [FK2]."""
         before = time - self.block_time
         return [fork for fork in ORDER if self.active(fork, time) and before >= 0 and not self.active(fork, before)]
 

@@ -23,7 +23,7 @@ def run_code(
     state: State | None = None,
     is_static: bool = False,
 ) -> CallFrame:
-    """Runs code (hex or bytes) at CONTRACT, called by CALLER in block 7 of slot 84 at time 1000; the finished frame."""
+    """Run code (hex or bytes) at CONTRACT, called by CALLER in block 7 of slot 84 at time 1000; the finished frame."""
     state = state or State(StateDatabase())
     program = bytes.fromhex(code) if isinstance(code, str) else code
     if not state.is_alive(CONTRACT):
@@ -36,11 +36,11 @@ def run_code(
 
 
 def result_of(code: str, **options: object) -> int:
-    """The top of the stack after a program."""
+    """Return the top of the stack after a program."""
     return returned_word(run_code(code + RETURN_TOP, **options))  # type: ignore[arg-type]
 
 
 def returned_word(frame: CallFrame) -> int:
-    """The word that a successful frame returned."""
+    """Return the word that a successful frame returned."""
     assert frame.succeeded, frame.error
     return int.from_bytes(frame.output, "big")

@@ -29,7 +29,7 @@ class FakeL1Chain:
         return len(self.headers) - 1
 
     def extend(self, count: int) -> None:
-        """Adds blocks."""
+        """Add blocks."""
         for _ in range(count):
             number = len(self.headers)
             header = Header(
@@ -54,32 +54,32 @@ class FakeL1Chain:
             self._hashes.append(header_hash(header))
 
     def reorg(self, depth: int, length: int) -> None:
-        """Replaces the last `depth` blocks, but never block 0, by `length` others."""
+        """Replace the last `depth` blocks, but never block 0, by `length` others."""
         self._branch += 1
         kept = max(1, len(self.headers) - depth)
         del self.headers[kept:], self._hashes[kept:]
         self.extend(length)
 
     def hash(self, number: int) -> Hash:
-        """The hash of a block."""
+        """Return the hash of a block."""
         return self._hashes[number]
 
     def block(self, number: int) -> L1Block:
-        """A block as the l1 process sends it."""
+        """Return a block as the l1 process sends it."""
         return L1Block(l1_header(self.headers[number], self._hashes[number]), (), (), ())
 
     def ref(self, number: int) -> L1BlockRef:
-        """The reference of a block."""
+        """Return the reference of a block."""
         return self.block(number).ref
 
     def block_json(self, number: int) -> dict[str, Any] | None:
-        """A block as eth_getBlockByNumber returns it; None if there is none."""
+        """Return a block as eth_getBlockByNumber returns it; None if there is none."""
         if not 0 <= number < len(self.headers):
             return None
         return {**header_json(self.headers[number]), "hash": to_hex(self._hashes[number]), "transactions": []}
 
     def methods(self, chain_id: int) -> Methods:
-        """The JSON-RPC methods of an endpoint that has this chain."""
+        """Return the JSON-RPC methods of an endpoint that has this chain."""
 
         def block_by_number(number: str, full: bool) -> Any:
             return self.block_json(self.head - LABELS[number] if number in LABELS else int(number, 16))

@@ -26,7 +26,7 @@ ETHER = 10**18
 
 @cache
 def _predeploys(config: bytes) -> bytes:
-    """The `alloc` of a chain with this configuration, in JSON: what upgrades at genesis make of it takes 0.1 s."""
+    """Return the `alloc` of a chain with this configuration, in JSON: what upgrades at genesis make of it takes 0.1 s."""
     return orjson.dumps(predeploy_alloc(chain_spec(orjson.loads(config)), START))
 
 
@@ -61,7 +61,7 @@ class L2TestChain:
         return L2Backend(self.genesis())
 
     def info(self, time: int, origin: int = 7, **values: Any) -> bytes:
-        """The L1 attributes deposit of a block of this time."""
+        """Return the L1 attributes deposit of a block of this time."""
         fields: dict[str, Any] = {
             "number": origin,
             "timestamp": time,
@@ -103,7 +103,7 @@ class L2TestChain:
         return PayloadAttributes(**(fields | values))
 
     def extend(self, backend: L2Backend, *transactions: bytes, **values: Any) -> Block:
-        """Puts a block of these transactions on the backend's head."""
+        """Put a block of these transactions on the backend's head."""
         execution = backend.begin(
             backend.chain.head, self.attributes(backend.chain.head.header, *transactions, **values)
         )
@@ -121,12 +121,12 @@ class L2TestChain:
         data: bytes = b"",
         gas: int = 100_000,
     ) -> bytes:
-        """A signed type 2 transaction of one of the keys."""
+        """Return a signed type 2 transaction of one of the keys."""
         fees = Fees(tip=10**6, cap=10**11)
         return dynamic_fee_transaction(self.keys[sender], CHAIN_ID, nonce, to, value, data, gas, fees)
 
     def deposit(self, sender: bytes, to: bytes | None, **values: Any) -> bytes:
-        """A user's deposit."""
+        """Return a user's deposit."""
         fields: dict[str, Any] = {
             "source_hash": b"\x05" * 32,
             "sender": sender,

@@ -42,26 +42,27 @@ class LocalChain:
 
     @staticmethod
     def _values(program: Program, line: str, *names: str) -> list[str]:
-        """The words that follow the names in the first line of a program that contains `line`."""
+        """Return the words that follow the names in the first line of a program that contains `line`."""
         words = program.wait_for_line(line).split()
         return [words[words.index(name) + 1] for name in names]
 
     def write(self, name: str, text: str) -> Path:
-        """Writes a file beside those of the chain."""
+        """Write a file beside those of the chain."""
         path = self.files.root / name
         path.write_text(text)
         return path
 
     def changed_rollup(self, name: str, **changes: Any) -> Path:
-        """Writes a rollup.json with other values; `l1` and `l2` change the genesis blocks."""
+        """Write a rollup.json with other values; `l1` and `l2` change the genesis blocks."""
         rollup = json.loads(json.dumps(self.rollup))
         for layer in ("l1", "l2"):
             rollup["genesis"][layer] |= changes.pop(layer, {})
         return self.write(name, json.dumps(rollup | changes))
 
     def options(self, **changes: object) -> list[str]:
-        """The flags of a node on this chain. In the names of changes `_` stands for `.` and `__` for `-`; None leaves a
-        flag out."""
+        """Return the flags of a node on this chain.
+
+        In the names of changes `_` stands for `.` and `__` for `-`; None leaves a flag out."""
         flags: dict[str, object] = {
             "l1": self.l1,
             "l1.beacon": self.beacon,
@@ -82,7 +83,7 @@ class LocalChain:
         return [f"--{name}={value}" for name, value in flags.items() if value is not None]
 
     def node(self, *words: str, **changes: object) -> Program:
-        """Starts a node with those options."""
+        """Start a node with those options."""
         return Program(self._leftovers, "rollup_node.node", *self.options(**changes), *words)
 
     def __enter__(self) -> Self:

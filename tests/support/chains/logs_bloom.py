@@ -6,7 +6,7 @@ from rollup_node.stages.protocol.receipts import bloom_mask
 
 
 def logs_bloom(values: Iterable[bytes]) -> bytes:
-    """The 256-byte bloom of these addresses and topics."""
+    """Return the 256-byte bloom of these addresses and topics."""
     bits = 0
     for value in values:
         bits |= bloom_mask(value)

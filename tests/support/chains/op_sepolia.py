@@ -77,14 +77,14 @@ class SepoliaRecording:
         )
 
     def contents(self, blobs: tuple[BlobRef, ...]) -> tuple[BlobContent, ...]:
-        """The decoded contents of recorded blobs."""
+        """Return the decoded contents of recorded blobs."""
         return tuple(BlobContent(blob.hash, self._blob(blob.hash), None) for blob in blobs)
 
     def _blob(self, blob_hash: bytes) -> bytes:
         return decode_blob((self._folder / f"blob_{blob_hash.hex()}.bin").read_bytes())
 
     def config_of(self, number: int) -> SystemConfig:
-        """The system config that a recorded L2 block carries."""
+        """Return the system config that a recorded L2 block carries."""
         block = self.l2_blocks[number]
         return system_config_of_block(
             self.config,

@@ -23,7 +23,7 @@ class PrecompileVector(msgspec.Struct, frozen=True):
     gas: int | None
 
     def check(self) -> None:
-        """Asserts gas and output, or the halt."""
+        """Assert gas and output, or the halt."""
         precompile = getattr(forks, self.fork.upper()).precompiles[forks.at(self.address)]
         data = bytes.fromhex(self.input)
         if self.output is None:
@@ -36,6 +36,6 @@ class PrecompileVector(msgspec.Struct, frozen=True):
 
 
 def vectors_of(*addresses: int) -> list[PrecompileVector]:
-    """The vectors of the precompiles at these addresses."""
+    """Return the vectors of the precompiles at these addresses."""
     result = msgspec.convert(json.loads(_FILE.read_text()), list[PrecompileVector])
     return [vector for vector in result if vector.address in addresses]

@@ -27,17 +27,17 @@ BASE_FEE = 50
 
 @cache
 def blob_hash() -> Hash:
-    """The versioned hash of BLOB."""
+    """Return the versioned hash of BLOB."""
     return versioned_hash(blob_to_commitment(BLOB))
 
 
 def slot_of(number: int) -> int:
-    """The Beacon slot of a block."""
+    """Return the Beacon slot of a block."""
     return 10 + number - FIRST
 
 
 def header_of(number: int, parent: Hash) -> Header:
-    """The header of a block of the recording."""
+    """Return the header of a block of the recording."""
     return Header(
         parent_hash=parent,
         uncles_hash=EMPTY_UNCLES_HASH,
@@ -63,7 +63,7 @@ def header_of(number: int, parent: Hash) -> Header:
 
 
 def write_recording(folder: Path) -> list[Header]:
-    """Writes the files of a recording; the headers of its blocks."""
+    """Write the files of a recording; the headers of its blocks."""
     headers = [header_of(FIRST, ZERO_HASH)]
     for number in (FIRST + 1, FIRST + 2):
         headers.append(header_of(number, header_hash(headers[-1])))

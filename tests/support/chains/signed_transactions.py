@@ -4,7 +4,7 @@ from rollup_node.stages.protocol.transactions import AccessTuple, Authorization,
 
 
 def unsigned_transaction(kind: int, chain_id: int | None) -> Transaction:
-    """A transaction of a type from 0 to 4 with a zero signature; type 1 creates a contract."""
+    """Return a transaction of a type from 0 to 4 with a zero signature; type 1 creates a contract."""
     return Transaction(
         kind=kind,
         chain_id=chain_id,

@@ -21,28 +21,28 @@ Change = Callable[[Table, Rows], Rows]
 
 
 def run_file(form: str = "jsonl", rollup: str = "aa") -> RunFile:
-    """The run that the history is of."""
+    """Return the run that the history is of."""
     return RunFile(RunConfig("v1", 1, rollup, FIRST, SIZE, 50, form, "engine", False), "local", LAST)
 
 
 def l1_hash(number: int) -> str:
-    """The hash of an L1 block."""
+    """Return the hash of an L1 block."""
     return f"0x{number:064x}"
 
 
 def l2_hash(number: int) -> str:
-    """The hash of an L2 block."""
+    """Return the hash of an L2 block."""
     return f"0x2{number:063x}"
 
 
 def state_after(number: int) -> State:
-    """The state after an L1 block."""
+    """Return the state after an L1 block."""
     safe, origin = Block(2 * number, l2_hash(2 * number)), Block(number - 3, l1_hash(number - 3))
     return State(Block(number, l1_hash(number)), safe, origin, "5c", ())
 
 
 def rows_of(table: Table, number: int) -> Rows:
-    """The rows of a table at an L1 block."""
+    """Return the rows of a table at an L1 block."""
     transaction, channel = f"0x7{number:063x}", f"0xc{number:031x}"
     l1 = {"l1_number": number, "l1_hash": l1_hash(number), "l1_time": TIME + 12 * number}
     match table:
@@ -90,8 +90,9 @@ def _unchanged(table: Table, rows: Rows) -> Rows:
 def publish_range(
     folder: HistoryFolder, first: int, change: Change = _unchanged, form: str = "jsonl", rollup: str = "aa"
 ) -> ManifestRow:
-    """Writes the files and the manifest of a range, of rows that are changed before. A change gets those of a whole
-    table."""
+    """Write the files and the manifest of a range, of rows that are changed before.
+
+    A change gets those of a whole table."""
     wanted = L1Range(first, first + SIZE - 1)
     partial, entries = folder.partial(wanted), []
     files: dict[str, Path] = {}
@@ -119,7 +120,7 @@ def publish_range(
 
 
 def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> HistoryFolder:
-    """A folder with the whole history."""
+    """Return a folder with the whole history."""
     folder = HistoryFolder(path)
     folder.open(run_file(form, rollup))
     for first in range(FIRST, LAST, SIZE):
@@ -128,7 +129,7 @@ def small_history(path: Path, form: str = "jsonl", rollup: str = "aa") -> Histor
 
 
 def forged(folder: HistoryFolder, row: ManifestRow, **changes: Any) -> None:
-    """Writes a manifest anew, with its checksum, under the name of the range that it had."""
+    """Write a manifest anew, with its checksum, under the name of the range that it had."""
     data = encode_manifest(msgspec.structs.replace(row, **changes))
     (folder.path / "manifest" / f"{row.range.name}.json").write_bytes(data)
 

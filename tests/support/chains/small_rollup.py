@@ -86,7 +86,7 @@ class InProcessEngine:
         self._methods = EthApi(self.backend, "small rollup").methods() | EngineApi(self.backend).methods()
 
     def build(self, parent: Hash, attributes: PayloadAttributes) -> ExecutionPayload:
-        """Builds a block on `parent` and makes it the head."""
+        """Build a block on `parent` and makes it the head."""
         rules = self.backend.spec.schedule.l2(attributes.timestamp)
         version = f"engine_forkchoiceUpdatedV{rules.attributes_version}"
         job = self._methods[version](_heads(parent), attributes_to_json(attributes))["payloadId"]
@@ -105,17 +105,17 @@ class InProcessEngine:
         return self.backend.chain.head
 
     def block(self, number: int) -> Block:
-        """The canonical block with a number."""
+        """Return the canonical block with a number."""
         result = self.backend.chain.at(number)
         assert result is not None
         return result
 
     def batch_block(self, number: int) -> L2Block:
-        """A block as the batcher parses it."""
+        """Return a block as the batcher parses it."""
         return parse_block(number, from_hex(self._methods["debug_getRawBlock"](hex(number))))
 
     def state(self) -> State:
-        """The state after the head."""
+        """Return the state after the head."""
         return State(self.backend.store, self.head.header.state_root)
 
 
@@ -184,7 +184,7 @@ class SmallRollup:
         self.l1.append(msgspec.structs.replace(block, deposits=deposits, inbox=inbox))
 
     def _post(self) -> Iterator[InboxTransaction]:
-        """The transactions of one channel with all L2 blocks that are not posted yet."""
+        """Yield the transactions of one channel with all L2 blocks that are not posted yet."""
         blocks = [self.sequencer.batch_block(number) for number in range(self._posted + 1, self._tip.number + 1)]
         l1_time = self.l1[-1].header.timestamp
         channel = supported_config(self._channel, self.config.schedule(), l1_time, blocks[0].origin_time)
@@ -280,7 +280,7 @@ def _l1_block(number: int, timestamp: int, parent: Hash) -> L1Block:
 
 
 def _deposit() -> Log:
-    """A user's deposit that mints a bit."""
+    """Return a user's deposit that mints a bit."""
     address = RECEIVER_KEY.address
     data = deposit_call(address, address, mint=GWEI, value=GWEI, gas=100_000)
     topics = tuple(data[at : at + 32] for at in range(0, 128, 32))

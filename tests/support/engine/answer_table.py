@@ -47,7 +47,7 @@ class OtherCase(NamedTuple):
 
 
 def transaction_cases() -> list[TransactionCase]:
-    """The cases of `[[transaction]]`."""
+    """Return the cases of `[[transaction]]`."""
     return [
         TransactionCase(
             item["name"],
@@ -61,7 +61,7 @@ def transaction_cases() -> list[TransactionCase]:
 
 
 def other_cases(kind: str) -> list[OtherCase]:
-    """The cases of `[[attributes]]` or `[[call]]`."""
+    """Return the cases of `[[attributes]]` or `[[call]]`."""
     return [
         OtherCase(item["name"], item, {name: _answer(_of(name, item)) for name in ENGINES}, item["node"])
         for item in _read()[kind]

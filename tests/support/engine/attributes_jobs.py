@@ -42,7 +42,7 @@ def derived(
 def at_step(
     chain: ChainFixture, step: AttributesStep, handler: AttributesHandler | None = None, **kind: Any
 ) -> AttributesHandler:
-    """A handler with a derived block on its way, just before the call of `step`."""
+    """Return a handler with a derived block on its way, just before the call of `step`."""
     handler = handler or started(chain, chain.genesis, chain.genesis)
     assert handler.controller.heads is not None
     message = derived(chain, handler.controller.heads.pending_safe, **kind)

@@ -123,7 +123,7 @@ class CoreHarness:
     # --- the process -----------------------------------------------------------------------------------------------
 
     def drain(self) -> list[Action]:
-        """Takes the core's new actions, as its neighbours do."""
+        """Take the core's new actions, as its neighbours do."""
         fresh = self.core.take_actions()
         self.actions += fresh
         for position, action in enumerate(fresh):
@@ -143,7 +143,7 @@ class CoreHarness:
         return fresh
 
     def step(self) -> list[PendingCall]:
-        """Takes the calls that are due now; a second call returns none."""
+        """Take the calls that are due now; a second call returns none."""
         calls = self.core.next_calls(self.now)
         assert self.core.next_calls(self.now) == [], "a call is made once"
         self.open += calls
@@ -151,7 +151,7 @@ class CoreHarness:
         return calls
 
     def call_names(self) -> list[str]:
-        """The kinds of the calls that are due now."""
+        """Return the kinds of the calls that are due now."""
         return [type(pending.call).__name__ for pending in self.step()]
 
     def answer(self, pending: PendingCall, answer: CoreAnswer | Any = ...) -> None:
@@ -161,7 +161,7 @@ class CoreHarness:
         self.drain()
 
     def good_answer(self, pending: PendingCall) -> CoreAnswer:
-        """What a working engine, L1 or conductor answers."""
+        """Return what a working engine, L1 or conductor answers."""
         match pending.call:
             case GetFollowStatus(check_chain=check_chain):
                 if check_chain and self.source_chain is not None:
@@ -221,11 +221,11 @@ class CoreHarness:
         self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
 
     def head_call(self) -> PendingCall | None:
-        """The open call that may move heads."""
+        """Return the open call that may move heads."""
         return next((pending for pending in self.open if pending.purpose.lane is Lane.HEADS), None)
 
     def call(self, work: CallPurpose) -> PendingCall:
-        """The open call of this work."""
+        """Return the open call of this work."""
         return next(pending for pending in self.open if pending.purpose is work)
 
     def until(self, kind: type, work: CallPurpose | None = None) -> PendingCall:
@@ -242,11 +242,11 @@ class CoreHarness:
         raise AssertionError(f"no such call: {self.core.log.lines()[-20:]}")
 
     def done(self, kind: type[A]) -> list[A]:
-        """The actions of a kind so far."""
+        """Return the actions of a kind so far."""
         return [action for action in self.actions if isinstance(action, kind)]
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
-        """The fields of the lines of log with this text so far."""
+        """Return the fields of the lines of log with this text so far."""
         return [action.fields for action in self.done(LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class CoreHarness:
         self.drain()
 
     def _take_from_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse, in_force: bool) -> None:
-        """Takes a message to derivation; `in_force` unless a reset has followed it in the same step."""
+        """Take a message to derivation; `in_force` unless a reset has followed it in the same step."""
         if isinstance(message, PipelineStart):
             if in_force:
                 heads = self.core.heads
@@ -332,8 +332,9 @@ class CoreHarness:
         self.request(self.waiting, self.derivation)
 
     def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
-        """Derivation derives some more blocks of the span of the block that it waits for; the last may conclude it,
-        from Holocene on each does."""
+        """Derivation derives some more blocks of the span of the block that it waits for.
+
+        The last may conclude it, from Holocene on each does."""
         last = self.ahead[-1] if self.ahead else self.waiting
         holocene = "holocene" in self.chain.rollup.fork_times
         fresh = []
@@ -394,7 +395,7 @@ class CoreHarness:
 
 
 def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> CoreHarness:
-    """A harness whose start is confirmed and sent to derivation."""
+    """Return a harness whose start is confirmed and sent to derivation."""
     harness = CoreHarness(chain, engine, **config)
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()

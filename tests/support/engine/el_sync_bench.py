@@ -87,7 +87,7 @@ class Bench:
 
 
 def syncing(**options: Any) -> Bench:
-    """A sync to block 10 of which the engine has only genesis."""
+    """Return a sync to block 10 of which the engine has only genesis."""
     bench = Bench(**options)
     bench.sync.offer(bench.payload(10))
     bench.run()

@@ -44,7 +44,7 @@ FAILING: tuple[tuple[CallPurpose, type], ...] = (
 
 
 def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
-    """An answer of an engine with a fault; one that works where the call cannot have this fault."""
+    """Return an answer of an engine with a fault; one that works where the call cannot have this fault."""
     call = pending.call
     if isinstance(call, GetLeader) and fault != "away":
         return Leadership(False)

@@ -168,7 +168,7 @@ class EngineNode:
             self.peers.send(peer, PublishResponse(message.id, self.publish_error))
 
     def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
-        """The blocks that were published on this head."""
+        """Return the blocks that were published on this head."""
         result: list[ExecutionPayload] = []
         at = head.hash
         for payload in (request.payload for request in self.published):
@@ -224,7 +224,7 @@ class EngineNode:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Runs the stage and its neighbours."""
+        """Run the stage and its neighbours."""
         self.move_l1(self.l1_head)
         async with running_buses(self.buses), asyncio.TaskGroup() as group:
             await self.stage.start()
@@ -237,7 +237,7 @@ class EngineNode:
                 await self.stage.close()
 
     async def supervise(self, method: str, **params: Any) -> InteropResponse:
-        """The response to a call of the supervisor."""
+        """Return the response to a call of the supervisor."""
         self._calls += 1
         request, client = InteropRequest(self._calls, method, **params), self.interop
         result: list[InteropResponse] = []
@@ -257,7 +257,7 @@ class EngineNode:
     # --- what a test waits for -------------------------------------------------------------------------------------
 
     async def until(self, condition: Callable[[], bool], repeat: Callable[[], object] = lambda: None) -> None:
-        """Waits for a condition, repeating a need as its owner would."""
+        """Wait for a condition, repeating a need as its owner would."""
         async with asyncio.timeout(10):
             while not condition():
                 repeat()
@@ -267,7 +267,7 @@ class EngineNode:
                     await asyncio.sleep(0.01)
 
     async def start(self, reset: int = 0, reason: str | None = None) -> PipelineStart:
-        """The next start that derivation gets for its request."""
+        """Return the next start that derivation gets for its request."""
         count = len(self.starts)
         await self.until(lambda: len(self.starts) > count, lambda: self.blocks.send(StartRequest(reset, reason)))
         return self.starts[-1]
@@ -275,7 +275,7 @@ class EngineNode:
     async def derive(
         self, start: PipelineStart, sequence: int, parent: L2BlockRef, attributes: PayloadAttributes, origin: int
     ) -> AttributesResult:
-        """What becomes of attributes derived from the L1 block `origin`."""
+        """Return what becomes of attributes derived from the L1 block `origin`."""
         message = AttributesReady(start.reset, sequence, parent, attributes, self.chain.l1_ref(origin), True)
 
         def results() -> list[AttributesResult]:
@@ -285,19 +285,19 @@ class EngineNode:
         return results()[0]
 
     async def admin(self, message: AdminRequest) -> ControlResponse:
-        """The response to an admin call."""
+        """Return the response to an admin call."""
         result = await self._response(message)
         assert isinstance(result, ControlResponse)
         return result
 
     async def output(self, message: OutputRequest) -> OutputResponse:
-        """The response to optimism_outputAtBlock."""
+        """Return the response to optimism_outputAtBlock."""
         result = await self._response(message)
         assert isinstance(result, OutputResponse)
         return result
 
     async def safe_head(self, message: SafeHeadRequest) -> SafeHeadResponse:
-        """The response to optimism_safeHeadAtL1Block."""
+        """Return the response to optimism_safeHeadAtL1Block."""
         result = await self._response(message)
         assert isinstance(result, SafeHeadResponse)
         return result
@@ -311,7 +311,9 @@ class EngineNode:
 
 
 def chain_clock(at: float = GENESIS_TIME, speed: float = 1.0) -> Callable[[], Instant]:
-    """A clock that shows the Unix time `at` now and runs `speed` times as fast from there; monotonic time is real."""
+    """Return a clock that shows the Unix time `at` now and runs `speed` times as fast from there.
+
+    Monotonic time is real."""
     began = time.monotonic()
     return lambda: Instant(at + speed * (time.monotonic() - began), time.monotonic())
 
@@ -319,7 +321,7 @@ def chain_clock(at: float = GENESIS_TIME, speed: float = 1.0) -> Callable[[], In
 def follow(
     chain: ChainFixture, engine: FakeExecutionEngine, length: int, safe: int = 0, finalized: int = 0
 ) -> list[L2BlockRef]:
-    """Builds a chain in the engine; returns genesis and its blocks."""
+    """Build a chain in the engine; returns genesis and its blocks."""
     refs = chain.build(length)
     engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[finalized].hash
     return refs

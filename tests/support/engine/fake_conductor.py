@@ -16,9 +16,11 @@ NULL = {"result": None}
 
 
 class FakeConductor:
-    """`is_leader` answers conductor_leader, and a commit is refused without it. `hold` keeps each answer back while it
-    is cleared. `answers` are bodies or HTTP statuses that replace the next answers. `requests` are all requests,
-    `committed` the payloads that were stored; `on_commit` is called before a payload is stored."""
+    """`is_leader` answers conductor_leader, and a commit is refused without it.
+
+    `hold` keeps each answer back while it is cleared. `answers` are bodies or HTTP statuses that replace the next
+    answers. `requests` are all requests, `committed` the payloads that were stored; `on_commit` is called before a
+    payload is stored."""
 
     def __init__(self, *, is_leader: bool = True) -> None:
         self.is_leader = is_leader
@@ -59,7 +61,7 @@ class FakeConductor:
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeConductor"]:
-        """Listens on loopback; `url` says where."""
+        """Listen on loopback; `url` says where."""
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/", self._handle)
         listener = Listener(app, port)

@@ -32,7 +32,7 @@ class EngineFailure(Exception):
 
 
 def transaction_json(raw: bytes) -> dict[str, Any]:
-    """A deposit or a type 2 transaction as an engine shows it."""
+    """Return a deposit or a type 2 transaction as an engine shows it."""
     if is_deposit(raw):
         deposit = decode_deposit(raw)
         return {
@@ -65,7 +65,7 @@ def transaction_json(raw: bytes) -> dict[str, Any]:
 
 
 def block_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """A block as eth_getBlockByNumber shows it."""
+    """Return a block as eth_getBlockByNumber shows it."""
     header = payload_header(payload)
     names: dict[str, int | bytes | None] = {
         "parentHash": header.parent_hash,
@@ -96,9 +96,11 @@ def block_json(payload: ExecutionPayload) -> dict[str, Any]:
 
 
 class FakeExecutionEngine(ModelEngine):
-    """The model behind the engine and eth namespaces. `answers` replaces results of a method, one for each call, by
-    others or by exceptions; `calls` lists the methods called; `delay` is the time that each HTTP request takes, in
-    seconds. Of the first blocks from number 1 on it has `pruned` without their transactions."""
+    """The model behind the engine and eth namespaces.
+
+    `answers` replaces results of a method, one for each call, by others or by exceptions; `calls` lists the methods
+    called; `delay` is the time that each HTTP request takes, in seconds. Of the first blocks from number 1 on it has
+    `pruned` without their transactions."""
 
     def __init__(self, chain: ChainFixture) -> None:
         super().__init__(chain)
@@ -110,7 +112,7 @@ class FakeExecutionEngine(ModelEngine):
         self.pruned = 0
 
     def do(self, method: str, params: Sequence[Any]) -> Any:
-        """The result of a method. Raises EngineFailure for an error answer."""
+        """Return the result of a method. Raises EngineFailure for an error answer."""
         self.calls.append(method)
         if self.answers.get(method):
             answer = self.answers[method].pop(0)
@@ -164,7 +166,7 @@ class FakeExecutionEngine(ModelEngine):
         return {"status": answer.status, "latestValidHash": latest}
 
     async def handle(self, request: web.Request) -> web.Response:
-        """The answer to an HTTP request."""
+        """Return the answer to an HTTP request."""
         token = request.headers.get("Authorization", "")
         self.tokens.add(token)
         try:
@@ -185,7 +187,7 @@ class FakeExecutionEngine(ModelEngine):
 
     @asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator["FakeExecutionEngine"]:
-        """Listens on loopback; `url` says where."""
+        """Listen on loopback; `url` says where."""
         app = web.Application()
         app.router.add_post("/", self.handle)
         server = Listener(app, port)
@@ -215,5 +217,5 @@ class SlowEngine(FakeExecutionEngine):
 
 
 def sequencing_engine(l1_step: int = 12) -> FakeExecutionEngine:
-    """An engine at genesis of a chain with a block every second."""
+    """Return an engine at genesis of a chain with a block every second."""
     return FakeExecutionEngine(chain_with(block_time=1, l1_step=l1_step))

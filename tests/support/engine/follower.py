@@ -57,7 +57,7 @@ class Follower:
         return [action.result for action in self.harness.done(FollowSourceRead)]
 
     def problem(self) -> str | None:
-        """What operators are told of a block that the engine does not get."""
+        """Return what operators are told of a block that the engine does not get."""
         shown = [action for action in self.harness.actions if isinstance(action, act.FetchLasts | act.FetchEnded)]
         return shown[-1].problem if shown and isinstance(shown[-1], act.FetchLasts) else None
 

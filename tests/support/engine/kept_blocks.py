@@ -22,7 +22,7 @@ class KeptBlocks:
         self.refused: list[ExecutionPayload] = []
 
     def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
-        """Takes a block over that was sequenced while the chain up to number `derived` followed from L1."""
+        """Take a block over that was sequenced while the chain up to number `derived` followed from L1."""
         request = signing_request(self._chain.rollup, payload, parent, derived)
         refusal, _ = self._blocks.decide(request, lambda number: self._chain.l1_ref(number).hash)
         self._kept.add(payload.block_number, payload.block_hash, sum(map(len, payload.transactions)))

@@ -11,8 +11,7 @@ never builds the same block twice. All write into one file, in the order of what
 |   PARENT                   | word is the hash of its parent                      |
 | C PAYLOAD_HASH             | by the conductor, before it stores a block          |
 | S PAYLOAD_HASH             | by the signer, before it signs                      |
-| G PAYLOAD_HASH             | by the gossip, when a block with its signature came |
-"""
+| G PAYLOAD_HASH             | by the gossip, when a block with its signature came |"""
 
 import argparse
 import asyncio
@@ -79,7 +78,7 @@ MOST_ROUNDS = 4
 
 
 def hash_of_block(payload: ExecutionPayload) -> Hash:
-    """The payload hash that is signed for a block."""
+    """Return the payload hash that is signed for a block."""
     rollup = chain_with().rollup
     return payload_hash(block_message.encode_signed_part(payload, block_message.version_at(rollup, payload.timestamp)))
 
@@ -147,7 +146,7 @@ def _transaction(nonce: int) -> bytes:
 
 
 async def serve(record: Recorder, urls: int) -> None:
-    """Serves engine and conductor; writes their URLs into the pipe `urls`."""
+    """Serve engine and conductor; writes their URLs into the pipe `urls`."""
     cluster = Cluster((SERVER,))
 
     def commit(envelope: Any) -> None:
@@ -257,7 +256,7 @@ class SequencingNode(EngineNode):
 
 
 def forked(run: Callable[[], object]) -> int:
-    """The id of a process that runs this alone."""
+    """Return the id of a process that runs this alone."""
     child = os.fork()
     if child == 0:
         with contextlib.suppress(KeyboardInterrupt):
@@ -270,7 +269,7 @@ def forked(run: Callable[[], object]) -> int:
 
 
 def wait_for_lines(pipe: int, count: int) -> None:
-    """Waits for that many bytes. Raises AssertionError when they do not come in time, or the writer is gone."""
+    """Wait for that many bytes. Raises AssertionError when they do not come in time, or the writer is gone."""
     deadline = time.monotonic() + WAIT_SECONDS
     while count > 0:
         ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
@@ -293,7 +292,7 @@ class Killer:
         os.close(read)
 
     def kill_one(self, incarnation: int) -> None:
-        """Starts a sequencer, kills it, and lets the engine lose blocks."""
+        """Start a sequencer, kills it, and lets the engine lose blocks."""
         read, write = os.pipe()
 
         def run() -> None:
@@ -315,7 +314,7 @@ class Killer:
         call(self._rpc, "test_restart", self._chance.choice((0, 0, *range(1, MAX_LOST + 1))))
 
     def check(self) -> Counter[str]:
-        """The number of lines of each kind, of signatures that were not gossiped, and of heights of which blocks were
+        """Return the number of lines of each kind, of signatures that were not gossiped, and of heights of which blocks were
         sealed twice. Raises AssertionError for two blocks signed at a height, for one that is built on a parent of
         which another child was signed, and for a signature before the commit."""
         blocks: dict[str, tuple[int, str]] = {}

@@ -15,7 +15,7 @@ LAST = 15
 
 
 def lying_batcher(leftovers: Leftovers, net: Devnet, batch: str, added: tuple[str, str, str]) -> Program:
-    """Posts the blocks with the transactions of these names in the table of answers, as calldata."""
+    """Post the blocks with the transactions of these names in the table of answers, as calldata."""
     about, sequencer = net.network, net.node("sequencer")
     options = {"l1": about["l1"], "engine": sequencer["engine"], "node": sequencer["rpc"], "da": "calldata"}
     options |= {"rollup": about["rollup"], "key-file": about["batcher_key"], "batch": batch}
@@ -26,8 +26,9 @@ def lying_batcher(leftovers: Leftovers, net: Devnet, batch: str, added: tuple[st
 
 
 def wait_for_replacements(net: Devnet, texts: Mapping[str, tuple[str, ...]]) -> None:
-    """Waits until all nodes have safe blocks behind those, which consist of their deposits; each node has said so with
-    its texts in the log, and is ready."""
+    """Wait until all nodes have safe blocks behind those, which consist of their deposits.
+
+    Each node has said so with its texts in the log, and is ready."""
     for node in texts:
         net.wait_for_safe(LAST, node)
     for node in texts:

@@ -27,9 +27,10 @@ from tests.support.chains.chain_fixture import ChainFixture, genesis_payload
 
 
 class ModelEngine:
-    """`head`, first that of genesis, `safe` and `finalized` are hashes, empty for a label that is not set; `pool` are
-    transactions for blocks that are open to it; `lost` are blocks that it has no more; `accepted` are the forkchoice
-    states of its life, `syncing_to` is the number of the block that it fetches the chain to."""
+    """`head`, first that of genesis, `safe` and `finalized` are hashes, empty for a label that is not set.
+
+    `pool` are transactions for blocks that are open to it; `lost` are blocks that it has no more; `accepted` are the
+    forkchoice states of its life, `syncing_to` is the number of the block that it fetches the chain to."""
 
     def __init__(self, chain: ChainFixture) -> None:
         self.chain = chain
@@ -46,7 +47,7 @@ class ModelEngine:
     # --- its chain -------------------------------------------------------------------------------------------------
 
     def canonical(self) -> dict[int, ExecutionPayload]:
-        """The canonical blocks above genesis, by number."""
+        """Return the canonical blocks above genesis, by number."""
         return {payload.block_number: payload for payload in self._down_from(self.head)}
 
     def _down_from(self, head: Hash) -> Iterator[ExecutionPayload]:
@@ -71,7 +72,7 @@ class ModelEngine:
         return block in self.chain.known and not self.lost.intersection(down)
 
     def block(self, name: BlockName) -> ExecutionPayload | None:
-        """The block of a number, label or hash; None if it has none."""
+        """Return the block of a number, label or hash; None if it has none."""
         if isinstance(name, int):
             return self.genesis if name == 0 else self.canonical().get(name)
         if isinstance(name, str):
@@ -83,7 +84,7 @@ class ModelEngine:
     # --- calls -----------------------------------------------------------------------------------------------------
 
     def answer(self, call: EngineCall) -> EngineAnswer:
-        """The answer of an engine that works."""
+        """Return the answer of an engine that works."""
         match call:
             case GetBlock():
                 return self.block(call.name)
@@ -107,8 +108,9 @@ class ModelEngine:
     def update_forkchoice(
         self, state: Forkchoice, attributes: PayloadAttributes | None
     ) -> ForkchoiceAnswer | ErrorAnswer:
-        """engine_forkchoiceUpdated: SYNCING without the head, -38002 unless safe and finalized are ancestors of it; a
-        zero hash leaves its label."""
+        """engine_forkchoiceUpdated: SYNCING without the head, -38002 unless safe and finalized are ancestors of it.
+
+        A zero hash leaves its label."""
         if not self.has(state.head):
             if state.head in self.chain.known:
                 self.syncing_to = self.chain.known[state.head].ref.number

@@ -33,12 +33,12 @@ class TlsSetUp:
         certificate("node", self.authority).write(directory, "node")
 
     def config(self, endpoint: str = "https://127.0.0.1:1", **changes: Any) -> SignerConfig:
-        """The configuration of the node."""
+        """Return the configuration of the node."""
         paths = {f"tls_{option}": str(self.directory / name) for option, name in _FILES.items()}
         return SignerConfig(endpoint, SIGNER.address, **{**paths, **changes})
 
     def server_context(self, highest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
-        """The context of a signer that requires a certificate of the authority."""
+        """Return the context of a signer that requires a certificate of the authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.maximum_version = highest
         context.load_cert_chain(*self._server_files)
@@ -51,8 +51,9 @@ _FILES = {"ca": "ca.crt", "cert": "node.crt", "key": "node.key"}
 
 
 class SignerServer:
-    """The signer: `answer` replaces its result, `body` the body of its answer and `status` its HTTP status; it answers
-    while `is_open` is set."""
+    """The signer: `answer` replaces its result, `body` the body of its answer and `status` its HTTP status.
+
+    It answers while `is_open` is set."""
 
     def __init__(self, key: LocalSigner = SIGNER) -> None:
         self.key = key
@@ -73,7 +74,7 @@ class SignerServer:
 
     @contextlib.asynccontextmanager
     async def running(self, context: ssl.SSLContext | None = None, port: int = 0) -> AsyncIterator["SignerServer"]:
-        """Serves on a port of its own, or on a given one."""
+        """Serve on a port of its own, or on a given one."""
         app = web.Application()
         app.router.add_post("/{path:.*}", self._handle)
         listener = Listener(app, port, context=context)
@@ -86,7 +87,7 @@ class SignerServer:
             await listener.stop()
 
     def config(self, **changes: Any) -> SignerConfig:
-        """The configuration of a node that uses it without TLS."""
+        """Return the configuration of a node that uses it without TLS."""
         defaults = {"endpoint": self.endpoint, "address": SIGNER.address, "tls_enabled": False}
         return SignerConfig(**{**defaults, **changes})
 
@@ -115,8 +116,10 @@ class SignerServer:
 
 @contextlib.contextmanager
 def refusing_tls_server(context: ssl.SSLContext) -> Iterator[str]:
-    """The address of a server that sends the alert of a failed handshake, as servers do that are not asyncio's. Then it
-    reads what the client may have sent by then: to close before would reset the connection, and may lose the alert."""
+    """Yield the address of a server that sends the alert of a failed handshake, as servers do that are not asyncio's.
+
+    Then it reads what the client may have sent by then: to close before would reset the connection, and may lose the
+    alert."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:

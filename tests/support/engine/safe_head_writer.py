@@ -30,7 +30,7 @@ MOST_SECONDS = 0.006
 
 
 def scripted_writes(seed: int) -> Iterator[SafeHeadWrite]:
-    """Writes without end: mostly safe heads, some resets to earlier blocks, a few to genesis."""
+    """Write without end: mostly safe heads, some resets to earlier blocks, a few to genesis."""
     chance = random.Random(seed)
     l1 = safe = 10
     while True:
@@ -56,7 +56,7 @@ def entries_of(store: SafeHeadStore) -> list[SafeHeadEntry]:
 
 
 def write_until_killed(path: str, seed: int, done: int, pipe: int) -> None:
-    """Makes the writes after the first `done`, and writes a byte into `pipe` for each that is on disk."""
+    """Make the writes after the first `done`, and writes a byte into `pipe` for each that is on disk."""
     store = SafeHeadStore(path, ROLLUP)
     for position, write in enumerate(scripted_writes(seed)):
         if position >= done:
@@ -88,8 +88,9 @@ def reported_by_killed_writer(path: str, seed: int, done: int, chance: random.Ra
 
 
 def main(path: str, kills: int, seed: int) -> dict[str, int]:
-    """Kills that many writers; how many writes they reported, and how many were on disk without a report. Raises
-    AssertionError when the file has not what was reported."""
+    """Kills that many writers; how many writes they reported, and how many were on disk without a report.
+
+    Raises AssertionError when the file has not what was reported."""
     chance, model, script = random.Random(seed), SafeHeadModel(), scripted_writes(seed)
     done = reported = unreported = most = 0
     for number in range(kills):

@@ -15,17 +15,17 @@ from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 
 def block(number: int, branch: int = 0) -> BlockId:
-    """The block of a number; branches have different hashes."""
+    """Return the block of a number; branches have different hashes."""
     return BlockId(number, bytes([branch]) * 24 + number.to_bytes(8, "big"))
 
 
 def entry(l1: int, l2: int, branch: int = 0) -> SafeHeadEntry:
-    """An entry by its numbers."""
+    """Return an entry by its numbers."""
     return SafeHeadEntry(block(l1, branch), block(l2, branch))
 
 
 def l2_ref(number: int, origin: int, branch: int = 0) -> L2BlockRef:
-    """A reference of an L2 block with an L1 origin."""
+    """Return a reference of an L2 block with an L1 origin."""
     result = block(number, branch)
     return L2BlockRef(result.hash, number, bytes(32), 0, block(origin, branch), 0)
 
@@ -37,7 +37,7 @@ class SafeHeadModel:
         self.entries: list[SafeHeadEntry] = []
 
     def write(self, write: SafeHeadWrite) -> None:
-        """Makes a change."""
+        """Make a change."""
         if isinstance(write, RecordSafeHead):
             while self.entries and self.entries[-1].l1_block.number >= write.entry.l1_block.number:
                 self.entries.pop()
@@ -65,14 +65,14 @@ class SafeHeadModel:
             self.entries = []  # a start above the record: what became safe in between is not known
 
     def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
-        """The entries at which derivation may resume."""
+        """Return the entries at which derivation may resume."""
         return FoundSafeHeads(self.entries[-1] if self.entries else None, self.l1_of(wanted.number))
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
-        """The last entry at or below an L1 block."""
+        """Return the last entry at or below an L1 block."""
         position = bisect_left(self.entries, number + 1, key=lambda each: each.l1_block.number)
         return self.entries[position - 1] if position else None
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:
-        """The first entry whose safe head has reached an L2 block."""
+        """Return the first entry whose safe head has reached an L2 block."""
         return next((entry for entry in self.entries if entry.safe_head.number >= number), None)

@@ -15,9 +15,10 @@ BLOCKS_PER_ORIGIN = 3
 
 
 class ModelSequencer:
-    """Every block has a new hash, as its transactions differ. A block takes the next origin at each third height, if L1
-    has it. `conflicts` are the pairs of blocks signed for one height without a reason: the first was not taken back by
-    a reorg of L1 or by derivation."""
+    """Every block has a new hash, as its transactions differ.
+
+    A block takes the next origin at each third height, if L1 has it. `conflicts` are the pairs of blocks signed for
+    one height without a reason: the first was not taken back by a reorg of L1 or by derivation."""
 
     def __init__(self) -> None:
         self.signed = SignedBlocks()
@@ -35,7 +36,7 @@ class ModelSequencer:
         return self._last.to_bytes(32, "big")
 
     def build(self, is_lost_on_the_way: bool = False) -> bool:
-        """Builds the next block, and signs it if it may; returns whether it was signed."""
+        """Build the next block, and signs it if it may; returns whether it was signed."""
         parent = self._blocks[-1]
         assert parent.origin is not None
         number = parent.number + 1
@@ -58,14 +59,15 @@ class ModelSequencer:
         self.signed, self._l1_chain = SignedBlocks(self._stored), RecentL1Chain()
 
     def extend_l1(self) -> None:
-        """Adds a block to L1."""
+        """Add a block to L1."""
         last = self._l1[-1]
         self._l1.append(BlockId(last.number + 1, self._new_hash()))
         self._l1_chain.take(L1BlockRef(self._l1[-1].hash, self._l1[-1].number, last.hash, 0))
 
     def reorganise_l1(self, depth: int, length: int) -> None:
-        """Replaces the latest blocks of L1 by at least as many others; the unsafe head goes back to an origin that is
-        left."""
+        """Replace the latest blocks of L1 by at least as many others.
+
+        The unsafe head goes back to an origin that is left."""
         del self._l1[max(1, len(self._l1) - depth) :]
         for _ in range(max(depth, length)):
             self.extend_l1()

@@ -15,8 +15,9 @@ from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Met
 
 
 class SequencerServer:
-    """`head` is its unsafe head, `safe` its safe one; `answers` is whether requests are answered. A posted block
-    becomes the head if it is the head's child and `inserts` holds. `calls` are the admin calls."""
+    """`head` is its unsafe head, `safe` its safe one; `answers` is whether requests are answered.
+
+    A posted block becomes the head if it is the head's child and `inserts` holds. `calls` are the admin calls."""
 
     def __init__(self, head: ExecutionPayload) -> None:
         self.head = self.safe = head
@@ -61,7 +62,7 @@ class SequencerServer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator["SequencerServer"]:
-        """Listens on loopback; `url` says where."""
+        """Listen on loopback; `url` says where."""
         methods: dict[str, Method] = {
             "optimism_syncStatus": self._status,
             "admin_sequencerActive": lambda: self.active,

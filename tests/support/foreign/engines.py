@@ -1,5 +1,6 @@
-"""Execution engines that others wrote, on a genesis file of the local network: op-geth, op-reth. They look for no
-peers, and accept those that a test gives them at most."""
+"""Execution engines that others wrote, on a genesis file of the local network: op-geth, op-reth.
+
+They look for no peers, and accept those that a test gives them at most."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ class EngineListeners(NamedTuple):
 
 
 def connect_engines(one: ForeignEngine, other: ForeignEngine) -> None:
-    """Makes two engines that have `peers` peers of each other."""
+    """Make two engines that have `peers` peers of each other."""
     enode = call(other.http, "admin_nodeInfo")["enode"]
     assert enode.partition("@")[2].startswith(own_address()), enode
     assert call(one.http, "admin_addPeer", enode)
@@ -47,8 +48,9 @@ def connect_engines(one: ForeignEngine, other: ForeignEngine) -> None:
 
 @contextmanager
 def foreign_engine(name: str, watch: Leftovers, genesis: Path, jwt: Path, *, peers: int = 0) -> Iterator[ForeignEngine]:
-    """An engine with this genesis, which answers, and accepts so many peers on loopback. Skips the test with the reason
-    where it is not installed."""
+    """Yield an engine with this genesis, which answers, and accepts so many peers on loopback.
+
+    Skips the test with the reason where it is not installed."""
     data, listen = watch.folder / f"{name}-{free_port()}", EngineListeners(own_address(), free_port(), free_port())
     with start_engine(name, watch, data, genesis, jwt, listen, peers) as program:
         yield ForeignEngine(program, *listen.urls)
@@ -59,8 +61,9 @@ def foreign_engine(name: str, watch: Leftovers, genesis: Path, jwt: Path, *, pee
 def start_engine(
     name: str, watch: Leftovers, data: Path, genesis: Path, jwt: Path, listen: EngineListeners, peers: int = 0
 ) -> ForeignProgram:
-    """Starts an engine with this genesis, on the chain that it has in `data`, once it answers. Skips the test with the
-    reason where it is not installed."""
+    """Start an engine with this genesis, on the chain that it has in `data`, once it answers.
+
+    Skips the test with the reason where it is not installed."""
     binary, folder = find_program(name), str(data)
     if name == "op-geth" and not data.exists():
         words = ["init", "--state.scheme=hash", "--datadir", folder, str(genesis)]
@@ -87,7 +90,7 @@ def start_engine(
 
 
 def _geth_flags(data: str, peers: int) -> list[str]:
-    """The address on which it listens for peers has no flag."""
+    """Return the address on which it listens for peers has no flag."""
     config = Path(f"{data}.toml")
     config.write_text(
         f'[Node.P2P]\nListenAddr = "{own_address()}:{free_port()}"\nNoDiscovery = true\nBootstrapNodes = []\n'

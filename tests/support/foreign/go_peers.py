@@ -1,6 +1,7 @@
-"""A foreign peer written in Go: the daemon of go-libp2p (p2pd), driven over its control socket. Scenarios with it run
-in a separate process in a network namespace that has only a loopback interface, so that no packet can leave the
-machine."""
+"""A foreign peer written in Go: the daemon of go-libp2p (p2pd), driven over its control socket.
+
+Scenarios with it run in a separate process in a network namespace that has only a loopback interface, so that no
+packet can leave the machine."""
 
 import asyncio
 import contextlib
@@ -55,7 +56,7 @@ def _daemon() -> str | None:
 
 
 def run_in_namespace(scene: Scene, folder: Path, environment: dict[str, str]) -> None:
-    """Runs a scenario, a function of a test module, in a process with its own network namespace."""
+    """Run a scenario, a function of a test module, in a process with its own network namespace."""
     module = sys.modules[scene.__module__].__file__
     command = (*_ALONE, sys.executable, "-c", _INSIDE, str(module), scene.__name__, str(folder))
     environment = {**environment, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -94,7 +95,7 @@ class DaemonConnection(NamedTuple):
     writer: asyncio.StreamWriter
 
     async def exchange(self, request: bytes) -> bytes:
-        """Sends something and reads to the end; the daemon would end the whole stream with our direction of it."""
+        """Send something and reads to the end; the daemon would end the whole stream with our direction of it."""
         self.writer.write(request)
         try:
             return await self.reader.read()
@@ -122,7 +123,7 @@ class GoPeer:
         return f"{self.listen_address}/p2p/{self.peer_text}"
 
     async def identify(self) -> None:
-        """Waits until the daemon runs, and reads its peer id and addresses."""
+        """Wait until the daemon runs, and reads its peer id and addresses."""
         while not self.peer:
             with contextlib.suppress(OSError):
                 result = next(map(_parsed, (await self._call(_IDENTIFY)).repeated_views(4)))
@@ -133,23 +134,23 @@ class GoPeer:
             await asyncio.sleep(0.02)
 
     async def connect(self, peer: bytes, address: Multiaddr) -> None:
-        """Connects to a peer."""
+        """Connect to a peer."""
         await self._call(
             _CONNECT, 2, protobuf.bytes_field(1, peer) + protobuf.bytes_field(2, address.encode()) + _timeout()
         )
 
     async def peers(self) -> list[bytes]:
-        """The peers it is connected to."""
+        """Return the peers it is connected to."""
         result = await self._call(_LIST_PEERS)
         return [_parsed(repeated_view).bytes_value(1) or b"" for repeated_view in result.repeated_views(6)]
 
     async def request(self, peer: bytes, protocol: str, request: bytes) -> bytes:
-        """Opens a stream to a peer, sends a request, and gives the answer."""
+        """Open a stream to a peer, sends a request, and gives the answer."""
         wanted = protobuf.bytes_field(1, peer) + protobuf.bytes_field(2, protocol) + _timeout()
         return await (await self._open(_STREAM_OPEN, 3, wanted)).exchange(request)
 
     async def serve(self, protocol: str, size: int, served: Served) -> None:
-        """Serves a protocol whose requests have a fixed size."""
+        """Serve a protocol whose requests have a fixed size."""
 
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await _read_message(reader)
@@ -165,12 +166,12 @@ class GoPeer:
         )
 
     async def topic_peers(self, topic: str) -> list[bytes]:
-        """The peers that have joined a topic."""
+        """Return the peers that have joined a topic."""
         result = await self._call(_PUBSUB, 8, protobuf.varint_field(1, _PUBSUB_PEERS) + protobuf.bytes_field(2, topic))
         return next(map(_parsed, result.repeated_views(7))).repeated_bytes(2)
 
     async def publish(self, topic: str, message: bytes) -> None:
-        """Publishes a message, which always has an author."""
+        """Publish a message, which always has an author."""
         wanted = (
             protobuf.varint_field(1, _PUBSUB_PUBLISH)
             + protobuf.bytes_field(2, topic)
@@ -179,7 +180,7 @@ class GoPeer:
         await self._call(_PUBSUB, 8, wanted)
 
     async def collect(self, topic: str) -> None:
-        """Joins a topic and appends its messages to `received`, until the daemon ends."""
+        """Join a topic and appends its messages to `received`, until the daemon ends."""
         wanted = protobuf.varint_field(1, _PUBSUB_SUBSCRIBE) + protobuf.bytes_field(2, topic)
         stream = await self._open(_PUBSUB, 8, wanted)
         with contextlib.suppress(asyncio.IncompleteReadError):
@@ -227,7 +228,7 @@ async def _read_message(reader: asyncio.StreamReader) -> Fields:
 
 @contextlib.asynccontextmanager
 async def go_peer(folder: Path) -> AsyncIterator[GoPeer]:
-    """Starts the daemon with nothing but TCP, noise, yamux and gossipsub; unsigned messages are let in."""
+    """Start the daemon with nothing but TCP, noise, yamux and gossipsub; unsigned messages are let in."""
     folder.mkdir()
     (folder / "key").write_bytes(protobuf.varint_field(1, 2) + protobuf.bytes_field(2, b"\x99" * 32))
     switches = [f"-{name}=false" for name in (*_OFF, *_UNSIGNED)]

@@ -24,31 +24,31 @@ class JsGossipPeer:
         self.address: str = js.ready["addresses"][0]
 
     async def join(self, *topics: str, result: str = "accept") -> None:
-        """Joins topics, with a validation result for all their messages."""
+        """Join topics, with a validation result for all their messages."""
         for topic in topics:
             await self.js.call("validate", topic=topic, result=result)
             await self.js.call("join", topic=topic)
 
     async def dial(self, node: P2pNode) -> None:
-        """Connects to one of our nodes."""
+        """Connect to one of our nodes."""
         await self.js.call("dial", address=node.address)
 
     async def publish(self, topic: str, message: bytes) -> set[str]:
-        """Publishes raw message data; returns the peers it was sent to at once."""
+        """Publish raw message data; returns the peers it was sent to at once."""
         return set(await self.js.call("publish", topic=topic, data=b64encode(message).decode()))
 
     async def received(self, message_id: bytes) -> dict[str, Any]:
-        """The event of an accepted message, with its bytes as `data`."""
+        """Return the event of an accepted message, with its bytes as `data`."""
         event = await self.js.event("message", by(id=message_id.hex()))
         return {**event, "data": b64decode(event["data"])}
 
     def rpcs(self, part: str, peer: str | None = None) -> list[Any]:
-        """A part of all RPCs that peers, or one of them, have sent so far, in order."""
+        """Return a part of all RPCs that peers, or one of them, have sent so far, in order."""
         events = [event for event in self.js.events if event["event"] == "rpc" and peer in (None, event["peer"])]
         return [item for event in events for item in event[part]]
 
     async def wait_for_rpc(self, part: str, matches: Callable[[Any], object]) -> Any:
-        """Waits for an entry of a part of an RPC for which `matches` holds."""
+        """Wait for an entry of a part of an RPC for which `matches` holds."""
         event = await self.js.event("rpc", lambda event: any(map(matches, event[part])))
         return next(item for item in event[part] if matches(item))
 
@@ -63,18 +63,18 @@ class JsGossipPeer:
     async def wait_for_state(
         self, topic: str, condition: Callable[[dict[str, Any]], object], seconds: float = 15.0
     ) -> None:
-        """Waits until `condition` holds for its state."""
+        """Wait until `condition` holds for its state."""
         async with asyncio.timeout(seconds):
             while not condition(await self.state(topic)):
                 await asyncio.sleep(0.05)
 
     async def wait_for_mesh_with(self, node: P2pNode, topic: str) -> None:
-        """Waits until each is in the mesh of the other."""
+        """Wait until each is in the mesh of the other."""
         await node.until(lambda: self.peer in node.stage.gossip.router.meshes.members[topic])
         await self.wait_for_state(topic, lambda state: node.peer in state["mesh"])
 
     async def set_response(self, number: int, data: bytes, broken: bool = False) -> None:
-        """Sets the response to a request for a block; `broken`: the stream is reset instead of closed."""
+        """Set the response to a request for a block; `broken`: the stream is reset instead of closed."""
         await self.js.call("answer", number=number, data=b64encode(data).decode(), broken=broken)
 
     async def request(self, node: P2pNode, protocol: str, request: bytes) -> tuple[bytes, bytes | None]:
@@ -86,7 +86,7 @@ class JsGossipPeer:
         return b64decode(result["answer"]), None if content is None else b64decode(content)
 
     def requested_numbers(self) -> list[int]:
-        """The block numbers requested from it, in order."""
+        """Return the block numbers requested from it, in order."""
         return [event["number"] for event in self.js.events if event["event"] == "request"]
 
     def has_requested_more(self, count: int) -> bool:
@@ -96,11 +96,11 @@ class JsGossipPeer:
 
 @contextlib.asynccontextmanager
 async def gossip_peer(number: int, **options: Any) -> AsyncIterator[JsGossipPeer]:
-    """Starts one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
+    """Start one; `gossip` are settings of gossipsub, `sync` the ids under which it serves the sync protocol."""
     async with js_peer(secret=bytes([100 + number] * 32).hex(), **options) as js:
         yield JsGossipPeer(js)
 
 
 def present_topic(node: P2pNode) -> str:
-    """The topic of blocks with the present timestamp."""
+    """Return the topic of blocks with the present timestamp."""
     return node.stage.gossip.topic(time.time())

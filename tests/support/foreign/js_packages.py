@@ -14,7 +14,7 @@ _INSTALL_SECONDS = 50
 
 
 def need_packages() -> None:
-    """Makes sure that the packages are installed, or skips the test with the reason."""
+    """Make sure that the packages are installed, or skips the test with the reason."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed: no foreign peers in JavaScript")

@@ -1,5 +1,7 @@
-"""Foreign peers written in JavaScript (tests/interop/js). One program runs the peers of a test file, as loading their
-packages takes longer than most tests; each peer is driven by lines of JSON on its own connection."""
+"""Foreign peers written in JavaScript (tests/interop/js).
+
+One program runs the peers of a test file, as loading their packages takes longer than most tests; each peer is
+driven by lines of JSON on its own connection."""
 
 import asyncio
 import contextlib
@@ -32,7 +34,7 @@ class JsProgram:
         self._process: subprocess.Popen[bytes] | None = None
 
     def ensure_running(self) -> None:
-        """Starts the program unless it runs. Connections are accepted at once, and served when it is ready."""
+        """Start the program unless it runs. Connections are accepted at once, and served when it is ready."""
         if self._process is not None and self._process.poll() is None:
             return
         self.end()
@@ -48,7 +50,7 @@ class JsProgram:
             )
 
     def end(self) -> int:
-        """Ends the program with its input. Returns its exit code: 0 unless a peer has left a socket open."""
+        """End the program with its input. Returns its exit code: 0 unless a peer has left a socket open."""
         process, self._process = self._process, None
         self.socket.unlink(missing_ok=True)
         if process is None:
@@ -70,7 +72,7 @@ class JsProgram:
 
 @contextlib.contextmanager
 def js_program(name: str, leftovers: Leftovers) -> Iterator[None]:
-    """Runs the peers of a test file in one program, from the first `js_peer` on. Skips without its packages."""
+    """Run the peers of a test file in one program, from the first `js_peer` on. Skips without its packages."""
     need_packages()
     JsProgram.running = program = JsProgram(name, leftovers)
     try:
@@ -98,7 +100,7 @@ class JsPeer:
         return self.events[0]
 
     async def call(self, command: str, *, seconds: float = 20.0, **arguments: Any) -> Any:
-        """The result of a command. Raises JsError if it failed, ConnectionError if the peer has ended."""
+        """Return the result of a command. Raises JsError if it failed, ConnectionError if the peer has ended."""
         self._count += 1
         answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
         self.send({"id": self._count, "command": command, **arguments})
@@ -109,7 +111,7 @@ class JsPeer:
         return line["result"]
 
     async def event(self, name: str, matches: Callable[[dict[str, Any]], bool] = bool, seconds: float = 20.0) -> Any:
-        """Waits for the first event of that name that matches. Raises ConnectionError if the peer has ended."""
+        """Wait for the first event of that name that matches. Raises ConnectionError if the peer has ended."""
         async with asyncio.timeout(seconds):
             while True:
                 for event in self.events:
@@ -121,13 +123,13 @@ class JsPeer:
                 await self._heard.wait()
 
     def send(self, line: Mapping[str, Any]) -> None:
-        """Sends one line: options, or a command."""
+        """Send one line: options, or a command."""
         if self._ended:
             raise ConnectionError("the peer has ended")
         self._writer.write(json.dumps(line).encode() + b"\n")
 
     async def read_output(self) -> None:
-        """Reads its output to the end."""
+        """Read its output to the end."""
         try:
             async for text in self._reader:
                 self._receive(json.loads(text))
@@ -152,7 +154,7 @@ class JsPeer:
 
 @contextlib.asynccontextmanager
 async def js_peer(**options: Any) -> AsyncIterator[JsPeer]:
-    """Starts a peer in the program of the test file, and stops it: all its sockets are closed afterwards."""
+    """Start a peer in the program of the test file, and stops it: all its sockets are closed afterwards."""
     program = JsProgram.running
     assert program is not None, "the test file has no fixture with js_program"
     await asyncio.to_thread(program.ensure_running)
@@ -168,7 +170,7 @@ async def js_peer(**options: Any) -> AsyncIterator[JsPeer]:
 
 
 async def _stop(reading: asyncio.Task[None], writer: asyncio.StreamWriter, program: JsProgram) -> None:
-    """Ends the input of a peer and waits until it has stopped. Otherwise kills the program and raises TimeoutError."""
+    """End the input of a peer and waits until it has stopped. Otherwise kills the program and raises TimeoutError."""
     with contextlib.suppress(OSError):
         writer.write_eof()
     try:
@@ -183,5 +185,5 @@ async def _stop(reading: asyncio.Task[None], writer: asyncio.StreamWriter, progr
 
 
 def by(**wanted: Any) -> Callable[[Mapping[str, Any]], bool]:
-    """A predicate: whether an event has these values."""
+    """Return a predicate: whether an event has these values."""
     return lambda event: all(event.get(name) == value for name, value in wanted.items())

@@ -45,13 +45,13 @@ def null(value: Any, path: str) -> None:
 
 
 def matching(pattern: str, what: str) -> Check:
-    """A string of a form."""
+    """Return a string of a form."""
     compiled = re.compile(pattern)
     return lambda value, path: _must(type(value) is str and compiled.fullmatch(value) is not None, value, path, what)
 
 
 def listed(item: Check, *, nullable: bool = False) -> Check:
-    """A slice; one that is nil in Go is null."""
+    """Return a slice; one that is nil in Go is null."""
 
     def check(value: Any, path: str) -> None:
         if value is None and nullable:
@@ -64,7 +64,7 @@ def listed(item: Check, *, nullable: bool = False) -> Check:
 
 
 def mapped(key: Check, item: Check) -> Check:
-    """A map."""
+    """Return a map."""
 
     def check(value: Any, path: str) -> None:
         _must(type(value) is dict, value, path, "a map")
@@ -76,7 +76,7 @@ def mapped(key: Check, item: Check) -> Check:
 
 
 def record(fields: Mapping[str, Check], omitted_if_empty: Mapping[str, Check] | None = None) -> Check:
-    """A struct with these members, and those that Go leaves out when they are empty."""
+    """Return a struct with these members, and those that Go leaves out when they are empty."""
     optional = omitted_if_empty or {}
 
     def check(value: Any, path: str) -> None:
@@ -278,5 +278,5 @@ TEST_SEQUENCER = tuple(method for method in RESULTS if method.startswith("opstac
 
 
 def check_result(method: str, result: Any) -> None:
-    """Raises MismatchError unless the result is one that op-node's type for this method encodes to."""
+    """Raise MismatchError unless the result is one that op-node's type for this method encodes to."""
     RESULTS[method](result, method)

@@ -21,7 +21,7 @@ VARIABLES = {
 
 
 def find_program(name: str) -> str:
-    """The path of a program. Skips the test with the reason where it is not installed."""
+    """Return the path of a program. Skips the test with the reason where it is not installed."""
     variable = VARIABLES[name]
     environ = os.environ.get(variable)
     program = shutil.which(environ or name)

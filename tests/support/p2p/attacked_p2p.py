@@ -1,5 +1,6 @@
-"""The p2p process and an honest peer, which take the attacks of a test file one after another. The bounds are those of
-docs/security.md."""
+"""The p2p process and an honest peer, which take the attacks of a test file one after another.
+
+The bounds are those of docs/security.md."""
 
 import asyncio
 import contextlib
@@ -52,7 +53,7 @@ class P2pProcess(Program):
 
     @contextlib.asynccontextmanager
     async def counting_descriptors(self) -> AsyncIterator[None]:
-        """Keeps `peak_descriptors` meanwhile."""
+        """Keep `peak_descriptors` meanwhile."""
 
         async def count() -> None:
             while self.running:
@@ -80,7 +81,7 @@ class HonestPeer:
         self.slowest = 0.0
 
     async def publish(self) -> None:
-        """Publishes a block and waits until it has arrived."""
+        """Publish a block and waits until it has arrived."""
         self._number += 1
         started, stopwatch = time.monotonic(), Stopwatch(self._process.pid, os.getpid())
         assert await self._node.publish(now_block(self._number)) is None
@@ -90,7 +91,7 @@ class HonestPeer:
         await asyncio.sleep(max(0.0, 0.25 - (time.monotonic() - started)))
 
     async def request_block(self, number: int) -> bytes:
-        """The response to a request for a block, by the sync protocol."""
+        """Return the response to a request for a block, by the sync protocol."""
         host = self._node.stage.host
         _, stream = await host.open_stream(host.peers()[0], payload_by_number.protocols(CHAIN_ID))
         await stream.write(payload_by_number.encode_request(number))
@@ -112,7 +113,7 @@ async def attacking(attackers: Attackers, attack: str, process: P2pProcess) -> A
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Waits until a condition holds, for as long as the scenario may take."""
+    """Wait until a condition holds, for as long as the scenario may take."""
     while not condition():
         await asyncio.sleep(0.02)
 
@@ -121,8 +122,9 @@ Scenario = Callable[[P2pProcess, HonestPeer], Awaitable[None]]
 
 
 class Attacked:
-    """The process under attack with its default limits, and an honest peer that is connected; both are started again
-    after a scenario that failed."""
+    """The process under attack with its default limits, and an honest peer that is connected.
+
+    Both are started again after a scenario that failed."""
 
     def __init__(self, leftovers: Leftovers, folder: Path) -> None:
         self._leftovers, self._folder = leftovers, folder
@@ -130,7 +132,7 @@ class Attacked:
         self._running: tuple[P2pProcess, HonestPeer] | None = None
 
     def run(self, scenario: Scenario) -> None:
-        """Runs a scenario for a bounded time."""
+        """Run a scenario for a bounded time."""
         self._runner.run(self._run(scenario))
 
     async def _run(self, scenario: Scenario) -> None:
@@ -159,7 +161,7 @@ class Attacked:
         return process, honest
 
     def close(self) -> None:
-        """Stops both; the process ends in order."""
+        """Stop both; the process ends in order."""
         try:
             if self._running is not None:
                 assert self._running[0].stop().code == 0
@@ -171,7 +173,8 @@ class Attacked:
 def attack_within_bounds(
     attacked: Attacked, attackers: Attackers, attack: str, meanwhile: Scenario | None = None
 ) -> None:
-    """Runs an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive;
+    """Run an attack, during which the process must keep to its bounds and the honest peer's blocks must arrive.
+
     `meanwhile` runs when the attack is under way."""
 
     async def scenario(process: P2pProcess, honest: HonestPeer) -> None:

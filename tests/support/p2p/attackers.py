@@ -69,7 +69,7 @@ class Target:
         self._wanted = effects
 
     def effect(self) -> None:
-        """Counts one."""
+        """Count one."""
         self._effects += 1
         if self._effects == self._wanted:
             print(forked_attacks.UNDER_WAY, flush=True)
@@ -79,7 +79,7 @@ Attack = Callable[[Target], Coroutine[Any, Any, None]]
 
 
 def new_identity() -> NetworkIdentity:
-    """An identity that no peer had before."""
+    """Return an identity that no peer had before."""
     return NetworkIdentity(b"\x7f" + os.getpid().to_bytes(8, "big") + next(_IDENTITIES).to_bytes(23, "big"))
 
 
@@ -94,8 +94,9 @@ async def forever(target: Target, attempt: Callable[[], Awaitable[None]]) -> Non
 async def by_many(
     target: Target, attempt: Callable[[], Awaitable[None]], peers: int = PEERS, effects: int | None = None
 ) -> None:
-    """Makes an attempt by many peers at once, over and over; the attack is under way after so many effects, as many as
-    there are peers unless given."""
+    """Make an attempt by many peers at once, over and over.
+
+    The attack is under way after so many effects, as many as there are peers unless given."""
     target.expect(peers if effects is None else effects)
     await asyncio.gather(*(forever(target, attempt) for _ in range(peers)))
 
@@ -104,7 +105,7 @@ async def by_many(
 async def connected_host(
     target: Target, serve: StreamHandler | None = None, reads_gossip: bool = True
 ) -> AsyncIterator[Host]:
-    """A new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends it, and
+    """Yield a new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends it, and
     `serve` answers requests for blocks."""
     host = RecordingHost(1)
     host.identity = new_identity()
@@ -129,7 +130,7 @@ async def _keep(_: Stream) -> None:
 
 
 async def open_gossip(host: Host, peer: PeerId) -> Stream:
-    """A gossip stream with a subscription."""
+    """Return a gossip stream with a subscription."""
     _, stream = await host.open_stream(peer, (MESHSUB_12,))
     await stream.write(encode_frame(Rpc(subscriptions=(Subscription(TOPIC, True),))))
     return stream
@@ -211,7 +212,7 @@ async def bombs(target: Target) -> None:
 
 
 def huge_blocks_of_numbers() -> Callable[[int], tuple[bytes, bytes]]:
-    """Makes a response with a block of the largest size for each number: its beginning, and the rest, which is the same
+    """Make a response with a block of the largest size for each number: its beginning, and the rest, which is the same
     for all and is compressed once."""
     rollup, number, block_hash = chain_since(int(time.time()) - 600), 0x0123456789ABCDEF, os.urandom(32)
     transactions = tuple(os.urandom(1 << 16) for _ in range(159))
@@ -338,7 +339,7 @@ async def unread_replies(target: Target) -> None:
 
 
 def _new_ids() -> bytes:
-    """An announcement of 5,000 messages that nobody has. The ids are written into one encoding of many."""
+    """Return an announcement of 5,000 messages that nobody has. The ids are written into one encoding of many."""
     size, count = protobuf.bytes_field(2, bytes(64)), 5000
     ids = bytearray(os.urandom(len(size) * count))
     for at in range(len(size) - 64):

@@ -21,7 +21,7 @@ LAST_FORK = {1: "regolith", 2: "delta", 3: "holocene", 4: "isthmus"}
 
 
 def chain_config(last_fork: str = "jovian") -> RollupConfig:
-    """A chain with the forks up to one of them at genesis."""
+    """Return a chain with the forks up to one of them at genesis."""
     forks = FORKS[: FORKS.index(last_fork) + 1]
     genesis = Genesis(
         BlockId(0, bytes(32)),
@@ -45,7 +45,7 @@ def chain_config(last_fork: str = "jovian") -> RollupConfig:
 
 
 def block(version: int = 4, number: int = 1, parent: bytes = bytes(32), **changes: Any) -> ExecutionPayload:
-    """A block of a version with its hash; `changes` are made before that is computed."""
+    """Return a block of a version with its hash; `changes` are made before that is computed."""
     fields: dict[str, Any] = {
         "parent_hash": parent,
         "fee_recipient": b"\x42" * 20,
@@ -85,15 +85,16 @@ NO_ORIGIN = BlockId(0, bytes(32))
 def publish_request(
     payload: ExecutionPayload, request_id: int | None = None, parent_origin: BlockId = NO_ORIGIN
 ) -> PublishRequest:
-    """The engine process's request for a block, with the block's number as its id by default. The parent's parent has a
-    hash of zeros."""
+    """Return the engine process's request for a block, with the block's number as its id by default.
+
+    The parent's parent has a hash of zeros."""
     number = payload.block_number
     parent = L2BlockRef(payload.parent_hash, number - 1, bytes(32), payload.timestamp - BLOCK_TIME, parent_origin, 0)
     return PublishRequest(number if request_id is None else request_id, payload, parent, derived=0)
 
 
 def l1_info_transaction(config: RollupConfig, timestamp: int, origin: BlockId) -> bytes:
-    """The first transaction of a block with that L1 origin."""
+    """Return the first transaction of a block with that L1 origin."""
     info = L1Info(origin.number, timestamp, 7, origin.hash, 0, bytes(20))
     return l1_info_deposit(info, config.schedule().l1_info_format(timestamp), is_system=False)
 
@@ -101,6 +102,6 @@ def l1_info_transaction(config: RollupConfig, timestamp: int, origin: BlockId) -
 def signed(
     payload: ExecutionPayload, version: int = 4, signer: LocalSigner = SIGNER, chain_id: int = CHAIN_ID
 ) -> bytes:
-    """The decompressed gossip message of a block."""
+    """Return the decompressed gossip message of a block."""
     part = block_message.encode_signed_part(payload, version)
     return signer.sign(chain_id, part) + part

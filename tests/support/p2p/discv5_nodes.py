@@ -25,7 +25,7 @@ DELAY = 0.01
 
 
 def seeded(seed: object) -> Callable[[int], bytes]:
-    """A source of bytes that are the same for the same seed."""
+    """Return a source of bytes that are the same for the same seed."""
     count = 0
 
     def random(size: int) -> bytes:
@@ -43,7 +43,7 @@ def secret_of(seed: object) -> bytes:
 def record_of(
     seed: object, ip: str | None = "127.0.0.1", port: int = 9222, *, chain: int = CHAIN, seq: int = 1, tcp: int = 9222
 ) -> Enr:
-    """The signed record of a node whose key is derived from the seed."""
+    """Return the signed record of a node whose key is derived from the seed."""
     address = ipaddress.ip_address(ip) if ip else None
     return LocalEnr(secret_of(seed), AdvertisedEndpoint(chain, address, port, tcp), seq).enr
 
@@ -108,7 +108,7 @@ class Discv5Simulation:
         learn_address: bool = False,
         advertises_ip: bool = True,
     ) -> SimulatedNode:
-        """Adds a node. Its record has its own address unless `advertised_ip` is another or `advertises_ip` is false."""
+        """Add a node. Its record has its own address unless `advertised_ip` is another or `advertises_ip` is false."""
         settings = Discv5Settings(chain_id, allowed_networks, learn_address=learn_address)
         advertised = AdvertisedEndpoint(chain_id, (advertised_ip or at.ip) if advertises_ip else None, at.port, at.port)
         local = LocalEnr(secret_of(name), advertised, 1)
@@ -118,7 +118,7 @@ class Discv5Simulation:
         return node
 
     def add_many(self, count: int, *, first: int = 1, boot: Iterable[SimulatedNode] = ()) -> list[SimulatedNode]:
-        """Adds nodes at 127.1.x.y with the bootnodes `boot`."""
+        """Add nodes at 127.1.x.y with the bootnodes `boot`."""
         nodes = []
         for number in range(first, first + count):
             node = self.add(number, endpoint(f"127.1.{number >> 8}.{number & 255}"))
@@ -127,7 +127,7 @@ class Discv5Simulation:
         return nodes
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> float:
-        """Runs for a time, or until a condition holds; returns the seconds that took."""
+        """Run for a time, or until a condition holds; returns the seconds that took."""
         start = self.now
         while self.now < start + seconds and not until():
             self._step(start + seconds)

@@ -40,7 +40,7 @@ class RecordingDiscv5Server(Discv5Server):
 
 @contextlib.asynccontextmanager
 async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
-    """A server that runs until the end of the block."""
+    """Yield a server that runs until the end of the block."""
     server = RecordingDiscv5Server(name, **options)
     await server.start(tcp)
 

@@ -4,7 +4,7 @@ import random
 
 
 def damaged(chance: random.Random, good: bytes) -> bytes:
-    """A valid input with some bytes changed, removed, doubled, inserted or truncated."""
+    """Return a valid input with some bytes changed, removed, doubled, inserted or truncated."""
     data = bytearray(good)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(data) + 1)

@@ -37,12 +37,12 @@ def compressed(content: bytes) -> bytes:
 
 
 def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
-    """The id of a message with that content."""
+    """Return the id of a message with that content."""
     return message_id(MessageIdScheme.OP_NODE, topic, compressed(content), content)
 
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
-    """Decodes frames."""
+    """Decode frames."""
     result = []
     for frame in frames:
         length = varint.decode(frame)
@@ -80,7 +80,7 @@ class RouterHarness:
     def add_peer(
         self, name: str, protocol: str = MESHSUB_12, outbound: bool = False, joins: bool = True, ip: str = ""
     ) -> bytes:
-        """Adds a peer, by default subscribed to the topic. What the router has sent to it by then is dropped."""
+        """Add a peer, by default subscribed to the topic. What the router has sent to it by then is dropped."""
         peer = name.encode()
         self.router.add_peer(peer, protocol, outbound, [ip or f"10.0.0.{name}"])
         if joins:
@@ -89,11 +89,11 @@ class RouterHarness:
         return peer
 
     def add_peers(self, count: int, **options: object) -> list[bytes]:
-        """Adds several peers, each with its own IP address."""
+        """Add several peers, each with its own IP address."""
         return [self.add_peer(f"{number:03}", **options) for number in range(count)]  # type: ignore[arg-type]
 
     def add_members(self, count: int, **options: object) -> list[bytes]:
-        """Adds several peers that graft us."""
+        """Add several peers that graft us."""
         peers = self.add_peers(count, **options)
         for peer in peers:
             self.receive_control(peer, graft=[TOPIC])
@@ -125,7 +125,7 @@ class RouterHarness:
         return self.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, self.now)
 
     def sent_to(self, peer: bytes) -> SentRpcs:
-        """What was sent to a peer since the last call."""
+        """Return what was sent to a peer since the last call."""
         frames = []
         while (frame := self.router.next_frame(peer)) is not None:
             frames.append(frame)
@@ -174,13 +174,13 @@ class GossipSimulation:
         return pairs[: len(self.names) * links // 2]
 
     def connect(self, one: bytes, other: bytes) -> None:
-        """Connects two routers; the first is the dialer."""
+        """Connect two routers; the first is the dialer."""
         for name, peer, outbound in ((one, other, True), (other, one, False)):
             self.routers[name].add_peer(peer, MESHSUB_12, outbound, [f"10.1.{peer[2]}.{peer[3]}"])
             self._flush(name)
 
     def publish(self, name: bytes, content: bytes) -> MessageId:
-        """Publishes a message by a router."""
+        """Publish a message by a router."""
         message = id_of(content)
         self.received_at[message] = {name: self.now}
         assert self.routers[name].publish(TOPIC, compressed(content), self.now) is not None
@@ -188,7 +188,7 @@ class GossipSimulation:
         return message
 
     def run_until(self, end: float) -> None:
-        """Runs the network up to a time."""
+        """Run the network up to a time."""
         while self._events and self._events[0][0] <= end:
             self.now, _, event, name, source, data = heapq.heappop(self._events)
             router = self.routers[name]
@@ -204,7 +204,7 @@ class GossipSimulation:
         self.now = end
 
     def mesh_sizes(self) -> list[int]:
-        """The mesh size of each router."""
+        """Return the mesh size of each router."""
         return [len(router.meshes.members[TOPIC]) for router in self.routers.values()]
 
     def _deliver(self, name: bytes, source: bytes, frame: bytes) -> None:

@@ -48,7 +48,7 @@ class RecordingHost(Host):
         return f"/ip4/127.0.0.1/tcp/{self.port}/p2p/{peer_id_text(self.peer_id)}"
 
     async def wait_for(self, kind: type[E], seconds: float = 10.0) -> E:
-        """Waits for the first event of a kind."""
+        """Wait for the first event of a kind."""
         result: list[E] = []
 
         def happened() -> bool:
@@ -61,7 +61,7 @@ class RecordingHost(Host):
 
 @contextlib.asynccontextmanager
 async def running_host(number: int, **options: Any) -> AsyncIterator[RecordingHost]:
-    """A host that listens and echoes, and leaves no task behind."""
+    """Yield a host that listens and echoes, and leaves no task behind."""
     host = RecordingHost(number, **options)
     host.set_stream_handler(ECHO, echo)
     await host.start()
@@ -89,7 +89,7 @@ async def echo(stream: Stream) -> None:
 
 
 async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECHO) -> bytes:
-    """Sends data to a peer and returns its echo."""
+    """Send data to a peer and returns its echo."""
     _, stream = await host.open_stream(peer, [protocol])
 
     async def send() -> None:
@@ -103,7 +103,7 @@ async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECH
 
 
 async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Waits until a condition is true; returns its value."""
+    """Wait until a condition is true; returns its value."""
     async with asyncio.timeout(seconds):
         while not (result := condition()):
             await asyncio.sleep(0.01)
@@ -112,7 +112,7 @@ async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
 
 @contextlib.asynccontextmanager
 async def running_tasks(*activities: PeriodicTask) -> AsyncIterator[None]:
-    """Runs periodic tasks as the runtime does; errors end the test."""
+    """Run periodic tasks as the runtime does; errors end the test."""
 
     async def run(activity: PeriodicTask) -> None:
         while True:

@@ -39,7 +39,7 @@ class DatagramServer(asyncio.DatagramProtocol):
 
 @contextlib.asynccontextmanager
 async def serve_datagrams(respond: Responder) -> AsyncIterator[tuple[GatewayAddress, DatagramServer]]:
-    """A datagram server, and where it listens."""
+    """Yield a datagram server, and where it listens."""
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(
         lambda: DatagramServer(respond), local_addr=("127.0.0.1", 0)
@@ -73,13 +73,13 @@ class UpnpGatewayServer:
         self._only_permanent_leases = only_permanent_leases
 
     async def description(self, request: web.Request) -> web.Response:
-        """The device description."""
+        """Return the device description."""
         service = "<serviceType>urn:schemas-upnp-org:service:WANIPConnection:1</serviceType>"
         xml = f"<root><device><service>{service}<controlURL>/ctl</controlURL></service></device></root>"
         return web.Response(text=xml, content_type="text/xml")
 
     async def control(self, request: web.Request) -> web.Response:
-        """The response to a SOAP call."""
+        """Return the response to a SOAP call."""
         action = request.headers["SOAPAction"].strip('"').partition("#")[2]
         body = await request.text()
         self.calls.append((action, body))
@@ -89,7 +89,7 @@ class UpnpGatewayServer:
         return web.Response(text=f"<Envelope><NewExternalIPAddress>{EXTERNAL_IP}</NewExternalIPAddress></Envelope>")
 
     def search_response(self, request: bytes) -> bytes | None:
-        """The response to an SSDP search for gateways."""
+        """Return the response to an SSDP search for gateways."""
         if b"InternetGatewayDevice:1" not in request:
             return None
         return f"HTTP/1.1 200 OK\r\nLOCATION: {self.url}\r\n\r\n".encode()
@@ -97,7 +97,7 @@ class UpnpGatewayServer:
 
 @contextlib.asynccontextmanager
 async def serve_upnp(gateway: UpnpGatewayServer) -> AsyncIterator[GatewayAddress]:
-    """Runs the gateway; yields where it responds to searches."""
+    """Run the gateway; yields where it responds to searches."""
     app = web.Application()
     app.add_routes([web.get("/desc.xml", gateway.description), web.post("/ctl", gateway.control)])
     async with listening(app) as (url,), serve_datagrams(gateway.search_response) as (address, _):

@@ -43,7 +43,7 @@ KEY = b"\x11" * 32
 
 
 def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
-    """Runs a scenario in a new event loop, for a bounded time."""
+    """Run a scenario in a new event loop, for a bounded time."""
 
     async def bounded() -> None:
         async with asyncio.timeout(seconds):
@@ -53,12 +53,12 @@ def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0)
 
 
 def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:
-    """The test chain, with its genesis so many seconds ago."""
+    """Return the test chain, with its genesis so many seconds ago."""
     return chain_since(int(time.time()) - length, last_fork)
 
 
 def chain_since(started: int, last_fork: str = "jovian") -> RollupConfig:
-    """The test chain, with its genesis at a Unix time."""
+    """Return the test chain, with its genesis at a Unix time."""
     config = chain_config(last_fork)
     forks = dict.fromkeys(config.fork_times, started)
     genesis = msgspec.structs.replace(config.genesis, l2_time=started)
@@ -66,7 +66,7 @@ def chain_since(started: int, last_fork: str = "jovian") -> RollupConfig:
 
 
 def now_block(number: int = 1, version: int = 4, **changes: Any) -> ExecutionPayload:
-    """A block with the present timestamp."""
+    """Return a block with the present timestamp."""
     return block(version, number, timestamp=int(time.time()), **changes)
 
 
@@ -166,7 +166,7 @@ class P2pNode:
             return result
 
     async def publish(self, payload: ExecutionPayload, parent_origin: BlockId = NO_ORIGIN) -> str | None:
-        """Publishes a block as the engine process does, repeatedly; returns the error."""
+        """Publish a block as the engine process does, repeatedly; returns the error."""
         self._last += 1
         number = self._last
         async with asyncio.timeout(15.0):
@@ -176,7 +176,7 @@ class P2pNode:
         return self.publish_errors[number]
 
     async def latest_above(self, head: BlockId) -> tuple[ExecutionPayload, ...]:
-        """The latest blocks above a head, for which the engine process asks until it has them."""
+        """Return the latest blocks above a head, for which the engine process asks until it has them."""
         self.latest_blocks.pop(head, None)
         async with asyncio.timeout(15.0):
             while head not in self.latest_blocks:
@@ -185,7 +185,7 @@ class P2pNode:
         return self.latest_blocks[head]
 
     async def call(self, method: str, argument: object = "") -> Any:
-        """An opp2p call; the result, or the error's code and text."""
+        """Return an opp2p call; the result, or the error's code and text."""
         self._last += 1
         number = self._last
         self.calls.send(PeerRequest(number, method, str(argument)))
@@ -193,29 +193,29 @@ class P2pNode:
         return orjson.loads(response.result) if response.error is None else (response.code, response.error)
 
     async def publish_signed(self, number: int, payload: ExecutionPayload, signature: bytes) -> str | None:
-        """Publishes a block with its signature, as opstack_publishBlockV1 does; returns the error."""
+        """Publish a block with its signature, as opstack_publishBlockV1 does; returns the error."""
         self.calls.send(PublishSignedRequest(number, payload, signature))
         response: PeerResponse = await self.until(lambda: self.peer_responses.get(number))
         return response.error
 
     async def wait_for_blocks(self, count: int) -> None:
-        """Waits until the engine process has received so many blocks."""
+        """Wait until the engine process has received so many blocks."""
         await self.until(lambda: len(self.received_blocks) >= count)
 
     async def wait_for_peers(self, *others: "P2pNode") -> None:
-        """Waits until the other nodes are connected."""
+        """Wait until the other nodes are connected."""
         wanted = {other.stage.host.peer_id for other in others}
         await self.until(lambda: wanted <= set(self.stage.host.peers()), 30)
 
     async def wait_for_sync_peers(self, count: int) -> None:
-        """Waits until so many connected peers have identified themselves."""
+        """Wait until so many connected peers have identified themselves."""
         await self.until(lambda: sum(info.identify is not None for info in self.stage.host.connections()) >= count)
 
     async def wait_for_mesh(self) -> None:
-        """Waits until the mesh of the present topic has a member."""
+        """Wait until the mesh of the present topic has a member."""
         await self.until(lambda: self.stage.gossip.mesh_size(time.time()))
 
     def metric_sum(self, start: str) -> float:
-        """The sum of the metrics whose lines begin so."""
+        """Return the sum of the metrics whose lines begin so."""
         lines = [line for line in self.meter.text().decode().splitlines() if line.startswith(start)]
         return sum(float(line.split()[-1]) for line in lines)

@@ -29,12 +29,12 @@ class ReportingNode(P2pNode):
     """A node that prints each block that it receives."""
 
     def on_block(self, payload: ExecutionPayload) -> None:
-        """Prints the block's number."""
+        """Print the block's number."""
         print(f"block {payload.block_number}", flush=True)
 
 
 async def run(folder: str, genesis_time: int, options: str) -> None:
-    """Runs the stage until SIGTERM."""
+    """Run the stage until SIGTERM."""
     rollup = chain_since(genesis_time)
     text = {key: tuple(value) if isinstance(value, list) else value for key, value in json.loads(options).items()}
     node = ReportingNode(NUMBER, rollup, Path(folder), **text)
@@ -54,7 +54,7 @@ async def run(folder: str, genesis_time: int, options: str) -> None:
 
 
 def main(folder: str, genesis_time: str, options: str) -> int:
-    """Runs the process with a log at the default level."""
+    """Run the process with a log at the default level."""
     log.configure("p2p", Level.INFO, log.write_to_stderr)
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(run(folder, int(genesis_time), options))

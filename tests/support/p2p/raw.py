@@ -18,12 +18,12 @@ SYN, ACK, FIN, RST = 1, 2, 4, 8
 
 
 def frame(kind: int, flags: int, stream: int, length: int, body: bytes = b"") -> bytes:
-    """A yamux frame, valid or not."""
+    """Return a yamux frame, valid or not."""
     return struct.pack(">BBHII", 0, kind, flags, stream, length) + body
 
 
 def proposal(stream: int, protocol: str) -> bytes:
-    """The frames that open a stream and propose a protocol."""
+    """Return the frames that open a stream and propose a protocol."""
     lines = encode_line(HEADER) + encode_line(protocol)
     return frame(WINDOW_UPDATE, SYN, stream, 0) + frame(DATA, 0, stream, len(lines), lines)
 
@@ -40,13 +40,13 @@ class RawPeer:
         return self._writer.transport.is_closing()
 
     async def send(self, plain: bytes) -> None:
-        """Sends encrypted bytes; the other end may be gone already."""
+        """Send encrypted bytes; the other end may be gone already."""
         with contextlib.suppress(ConnectionError):
             self._writer.writelines(self._sealed.encrypt(plain))
             await self._writer.drain()
 
     async def ping(self) -> None:
-        """Waits until the other end has read what was sent before. Raises ConnectionError."""
+        """Wait until the other end has read what was sent before. Raises ConnectionError."""
         await self.send(frame(PING, SYN, 0, 7))
         result = b""
         while frame(PING, ACK, 0, 7) not in result:
@@ -56,17 +56,17 @@ class RawPeer:
             result += b"".join(self._sealed.receive_data(data))
 
     async def send_each(self, plains: Iterable[bytes]) -> None:
-        """Sends each in its own noise message."""
+        """Send each in its own noise message."""
         await self.send_raw(b"".join(piece for plain in plains for piece in self._sealed.encrypt(plain)))
 
     async def send_raw(self, raw: bytes) -> None:
-        """Sends bytes outside of noise."""
+        """Send bytes outside of noise."""
         with contextlib.suppress(ConnectionError):
             self._writer.write(raw)
             await self._writer.drain()
 
     async def read_until(self, condition: Callable[[bytes], object], seconds: float = 30.0) -> bytes:
-        """The decrypted bytes up to those with which the condition holds. Raises TimeoutError."""
+        """Return the decrypted bytes up to those with which the condition holds. Raises TimeoutError."""
         until = b""
         async with asyncio.timeout(seconds):
             while not condition(until):
@@ -76,7 +76,7 @@ class RawPeer:
         return until
 
     async def read_for(self, seconds: float) -> bytes:
-        """The decrypted bytes that arrive within a time."""
+        """Return the decrypted bytes that arrive within a time."""
         result = b""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -101,7 +101,7 @@ class RawPeer:
 async def tcp_connection(
     port: int, receive_buffer: int | None = None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A TCP connection. With a small buffer few bytes are under way to a peer that does not read."""
+    """Yield a TCP connection. With a small buffer few bytes are under way to a peer that does not read."""
     end = socket.socket()
     end.setblocking(False)
     if receive_buffer is not None:
@@ -124,7 +124,7 @@ async def tcp_connection(
 async def raw_peer(
     port: int, number: int = 99, identity: NetworkIdentity | None = None, receive_buffer: int | None = None
 ) -> AsyncIterator[RawPeer]:
-    """An upgraded connection of a peer: that with this number unless an identity is given."""
+    """Yield an upgraded connection of a peer: that with this number unless an identity is given."""
     keys = NoiseKeys(os.urandom(32), os.urandom(32))
     upgrade = Upgrader(identity or NetworkIdentity(bytes([number]) * 32), keys, initiator=True)
     async with tcp_connection(port, receive_buffer) as (reader, writer):

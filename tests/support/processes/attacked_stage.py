@@ -25,8 +25,9 @@ MAX_LOG_BYTES_AN_HOUR = 1_000_000
 
 
 class AttackedStage:
-    """`messages` are what `stage_program` printed, in order; they, `log` and `peak_megabytes` count from the last
-    `within_bounds`."""
+    """`messages` are what `stage_program` printed, in order.
+
+    They, `log` and `peak_megabytes` count from the last `within_bounds`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process, self._log, self._log_begin = process, log, 0
@@ -49,7 +50,7 @@ class AttackedStage:
 
     @contextmanager
     def within_bounds(self, megabytes: int = MAX_MEGABYTES) -> Iterator[None]:
-        """Asserts at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
+        """Assert at the end that the process lives, without a traceback, and kept to its memory and log meanwhile."""
         began, self._log_begin = time.monotonic(), self._log.stat().st_size
         reset_peak_memory(self.pid)
         # A status is sent when it changes: the last one still holds.
@@ -70,7 +71,7 @@ class AttackedStage:
         return self._log.read_bytes()[self._log_begin :].decode()
 
     def last(self, key: str) -> Any:
-        """The value in the last message that has this key; None without one."""
+        """Return the value in the last message that has this key; None without one."""
         return next((message[key] for message in reversed(self.messages) if key in message), None)
 
     def request(self, *requests: Sequence[Any]) -> None:
@@ -79,7 +80,7 @@ class AttackedStage:
         self._process.stdin.write(orjson.dumps(requests) + b"\n")
 
     async def until(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
-        """The first true value of a condition. Fails if the process exits before."""
+        """Return the first true value of a condition. Fails if the process exits before."""
         deadline = time.monotonic() + seconds
         while not (result := condition()):
             assert self.is_alive, f"the process exited with code {self._process.returncode}: {self.log[-1500:]}"
@@ -88,13 +89,13 @@ class AttackedStage:
         return result
 
     async def read_messages(self) -> None:
-        """Reads messages until the process ends."""
+        """Read messages until the process ends."""
         assert self._process.stdout is not None
         async for line in self._process.stdout:
             self.messages.append(orjson.loads(line))
 
     async def stop(self) -> int:
-        """Ends the process by SIGTERM; its exit code."""
+        """End the process by SIGTERM; its exit code."""
         if self.is_alive:
             self._process.terminate()
         try:
@@ -110,8 +111,9 @@ class AttackedStage:
 async def attacked_stage(
     role: str, config: msgspec.Struct, constants: Mapping[str, float] | None = None
 ) -> AsyncIterator[AttackedStage]:
-    """Starts the process of a role and ends it. `constants` are numbers of its modules, by dotted name, with other
-    values than theirs."""
+    """Start the process of a role and ends it.
+
+    `constants` are numbers of its modules, by dotted name, with other values than theirs."""
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
         config_file, log = Path(folder, "config"), Path(folder, "log")
         config_file.write_bytes(msgspec.msgpack.encode(config))
@@ -142,8 +144,9 @@ SCENARIO_SECONDS = 58.0
 
 
 class SharedStage:
-    """One stage and its endpoint for the tests of a file, whose scenarios run one after another. Whatever a scenario
-    ends or breaks is started again for the next."""
+    """One stage and its endpoint for the tests of a file, whose scenarios run one after another.
+
+    Whatever a scenario ends or breaks is started again for the next."""
 
     def __init__(
         self,
@@ -159,8 +162,9 @@ class SharedStage:
         self._handler: Handler | None = None
 
     def attack(self, handler: Handler, scenario: Callable[[AttackedStage], Awaitable[None]]) -> None:
-        """Runs a scenario for a bounded time; `handler` serves the stage's endpoint. The process must outlive it within
-        its bounds."""
+        """Run a scenario for a bounded time; `handler` serves the stage's endpoint.
+
+        The process must outlive it within its bounds."""
         self._handler = handler
         self._runner.run(self._run(scenario))
 
@@ -189,7 +193,7 @@ class SharedStage:
         await self._stack.aclose()
 
     def close(self) -> None:
-        """Ends the process, which exits in order."""
+        """End the process, which exits in order."""
         stage = self._stage
         try:
             if stage is not None:

@@ -46,7 +46,7 @@ class Attackers(Program):
         self.process.stdin.flush()
 
     def finish(self) -> None:
-        """Ends the program with its input."""
+        """End the program with its input."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         assert self.wait_for_exit().code == 0

@@ -28,7 +28,7 @@ if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
 
 
 def base_distributions() -> dict[str, int]:
-    """The distributions that the project needs without extras, and all that they need, each with the bytes of its files
+    """Return the distributions that the project needs without extras, and all that they need, each with the bytes of its files
     without bytecode."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     result: dict[str, int] = {}
@@ -44,7 +44,7 @@ def base_distributions() -> dict[str, int]:
 
 
 def block_extras(folder: Path) -> None:
-    """Writes a `sitecustomize` that has the node's processes, in whose PYTHONPATH the folder is, run as if nothing but
+    """Write a `sitecustomize` that has the node's processes, in whose PYTHONPATH the folder is, run as if nothing but
     the base installation were there. Each node leaves a file there, named by the id of the process that starts it."""
     allowed = {_normal(name) for name in (*base_distributions(), "rollup-node")}
     packages = packages_distributions().items()

@@ -1,6 +1,7 @@
-"""A node with the real derivation, compute and rpc processes:
-`python -m tests.support.processes.deriving_node FOLDER`. Its l1 process serves the L1 blocks in files as they come; its
-engine process takes every block of the synthetic chain and refuses all others. The log goes to standard output."""
+"""A node with the real derivation, compute and rpc processes: `python -m tests.support.processes.deriving_node FOLDER`.
+
+Its l1 process serves the L1 blocks in files as they come; its engine process takes every block of the synthetic
+chain and refuses all others. The log goes to standard output."""
 
 import sys
 from collections.abc import Sequence
@@ -43,12 +44,12 @@ HONEST_TRANSACTIONS = 1 + synthetic_chain.TRANSACTIONS
 
 
 def write_rollup(folder: Path, rollup: RollupConfig) -> None:
-    """Writes the configuration of the chain that the node derives."""
+    """Write the configuration of the chain that the node derives."""
     (folder / "rollup").write_bytes(msgspec.msgpack.encode(rollup))
 
 
 def write_l1_blocks(folder: Path, blocks: Sequence[L1Block]) -> None:
-    """Writes the next L1 blocks, and moves the L1 head that the node sees to the last of them."""
+    """Write the next L1 blocks, and moves the L1 head that the node sees to the last of them."""
     (folder / f"blocks-{blocks[0].header.number}").write_bytes(msgspec.msgpack.encode(blocks))
     new = folder / "l1_head.new"
     new.write_text(str(blocks[-1].header.number))
@@ -144,22 +145,22 @@ class BlobsStage(NeighbourStage):
 
 
 def l1(config: str, bus: Bus, meter: Meter) -> L1Stage:
-    """The l1 process."""
+    """Return the l1 process."""
     return L1Stage(Path(config), bus)
 
 
 def blobs(config: str, bus: Bus, meter: Meter) -> BlobsStage:
-    """The blobs process."""
+    """Return the blobs process."""
     return BlobsStage(bus)
 
 
 def engine(config: RollupConfig, bus: Bus, meter: Meter) -> EngineStage:
-    """The engine process."""
+    """Return the engine process."""
     return EngineStage(config, bus)
 
 
 def main(folder: str) -> int:
-    """Runs the node until a signal ends it."""
+    """Run the node until a signal ends it."""
     rollup = msgspec.msgpack.decode((Path(folder) / "rollup").read_bytes(), type=RollupConfig)
     runtime = Path(folder) / "run"
     compute = "rollup_node.stages.compute.process.stage:build"

@@ -22,13 +22,15 @@ class ExtraEngine:
         self.http, self.auth = (printed[printed.index(name) + 1] for name in ("http", "auth"))
 
     def stop(self) -> None:
-        """Ends it."""
+        """End it."""
         self.program.kill()
 
 
 class ExtraNode:
-    """A verifier with an embedded engine of its own beside a network, which knows one peer of it. It can be killed and
-    started again on its files, with other options than those `given` first. `engine` are flags of the engine."""
+    """A verifier with an embedded engine of its own beside a network, which knows one peer of it.
+
+    It can be killed and started again on its files, with other options than those `given` first. `engine` are flags
+    of the engine."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class ExtraNode:
         self.program = self.start(given)
 
     def start(self, given: Mapping[str, object] = MappingProxyType({})) -> Program:
-        """Starts the node, with these options besides."""
+        """Start the node, with these options besides."""
         self._options |= given
         words = [f"--{name}={value}" for name, value in self._options.items()]
         self.program = Program(self._watch, "rollup_node.node", *words)
@@ -82,11 +84,11 @@ class ExtraNode:
         return f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
 
     def head(self, name: str = "unsafe_l2") -> int:
-        """The number of a head in optimism_syncStatus."""
+        """Return the number of a head in optimism_syncStatus."""
         return int(call(self.url, "optimism_syncStatus")[name]["number"])
 
     def processes(self) -> dict[str, int]:
-        """The pids of its processes by role."""
+        """Return the pids of its processes by role."""
         return {role: entry["pid"] for role, entry in self._entries().items()}
 
     def _entries(self) -> dict[str, dict[str, Any]]:
@@ -109,13 +111,13 @@ class ExtraNode:
         self.program.process.wait(30)
 
     def stop(self) -> None:
-        """Stops node and engine."""
+        """Stop node and engine."""
         self.program.stop()
         self.engine.stop()
 
 
 def assert_same_chain(net: Devnet, node: ExtraNode, last: int) -> None:
-    """Asserts that a node's blocks up to `last` are those of the sequencer."""
+    """Assert that a node's blocks up to `last` are those of the sequencer."""
     calls = [("optimism_outputAtBlock", hex(number)) for number in range(1, last + 1)]
     theirs, ours = (call_batch(url, *calls) for url in (net.node("sequencer")["rpc"], node.url))
     assert [our["blockRef"]["hash"] for our in ours] == [their["blockRef"]["hash"] for their in theirs]

@@ -14,7 +14,7 @@ UNDER_WAY, STOPPED, FAILED = "attack is under way", "attack is stopped", "attack
 
 
 def run(attack: Callable[..., None]) -> int:
-    """Runs attacks until the end of stdin; `attack` takes the words and does not return."""
+    """Run attacks until the end of stdin; `attack` takes the words and does not return."""
     if sys.argv[1:]:
         attack(*sys.argv[1:])
     child: int | None = None

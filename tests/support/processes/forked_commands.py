@@ -60,7 +60,7 @@ class ForkedCommand:
             )
 
     def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
-        """Waits for its end; a command that takes longer is killed, and the test fails."""
+        """Wait for its end; a command that takes longer is killed, and the test fails."""
         try:
             code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[3]
 
 @contextmanager
 def spawned_fork_server() -> Iterator[ForkServer]:
-    """A server while the context lasts."""
+    """Yield a server while the context lasts."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     command = [sys.executable, "-m", "tests.support.processes.forked_programs"]
@@ -34,8 +34,9 @@ def spawned_fork_server() -> Iterator[ForkServer]:
 
 
 class ForkedProgram(fork_server.ForkedProgram):
-    """A running call of `main` of a module with these words; see fork_server.Request for `more`. Of Popen it has what
-    tests use: standard output and error are pipes, or these descriptors."""
+    """A running call of `main` of a module with these words; see fork_server.Request for `more`.
+
+    Of Popen it has what tests use: standard output and error are pipes, or these descriptors."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class ForkedProgram(fork_server.ForkedProgram):
 
 
 def _stream(wanted: int) -> tuple[IO[bytes] | None, int]:
-    """The stream to read a pipe, None without one, and a new descriptor to write to."""
+    """Return the stream to read a pipe, None without one, and a new descriptor to write to."""
     if wanted != subprocess.PIPE:
         return None, os.dup(wanted)
     reading, writing = os.pipe()

@@ -15,7 +15,7 @@ SECONDS = 20.0
 
 
 def main(words: Sequence[str]) -> int:
-    """The forked program: does what the words say, one after another."""
+    """Return the forked program: does what the words say, one after another."""
     for word in words:
         match word:
             case "about":
@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def be_killed(folder: Path) -> None:
-    """Prints the process ids of a running program and of its server, and ends without a chance to end them."""
+    """Print the process ids of a running program and of its server, and ends without a chance to end them."""
     servers.PROGRAMS = {NAME: "tests.support.processes.forking"}
     servers.COMMON = (NAME,)
     with fork_server() as server:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 
 class Leftovers:
-    """A folder for the processes of one test, and what they leave behind. Processes are recognised by their working
-    directory, so they are started with `cwd=leftovers.folder` and `env=leftovers.environment()`; the files they create
-    belong below the folder."""
+    """A folder for the processes of one test, and what they leave behind.
+
+    Processes are recognised by their working directory, so they are started with `cwd=leftovers.folder` and
+    `env=leftovers.environment()`; the files they create belong below the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,12 +26,12 @@ class Leftovers:
         self._shared_memory = self._in_shared_memory()
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment for a process of the test: all temporary files go below the folder."""
+        """Return the environment for a process of the test: all temporary files go below the folder."""
         without = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
         return {**without, "TMPDIR": str(self.temporary), **more}
 
     def processes(self) -> list[str]:
-        """The running processes of the test: pid and command line of each."""
+        """Return the running processes of the test: pid and command line of each."""
         result = []
         for process in _other_processes():
             with contextlib.suppress(OSError):
@@ -40,7 +41,7 @@ class Leftovers:
         return result
 
     def sockets(self) -> list[str]:
-        """The Unix sockets below the folder, as the kernel lists them and as files."""
+        """Return the Unix sockets below the folder, as the kernel lists them and as files."""
         lines = Path("/proc/net/unix").read_text().splitlines()
         bound = {line.split()[-1] for line in lines if str(self.folder) in line}
         files = (Path(folder) / name for folder, _, names in os.walk(self.folder) for name in names)
@@ -53,7 +54,7 @@ class Leftovers:
         return [*self.processes(), *self.sockets(), *memory, *temporary]
 
     def wait_until_gone(self, seconds: float = 20.0) -> list[str]:
-        """Waits until nothing is left; what is still there after that time."""
+        """Wait until nothing is left; what is still there after that time."""
         deadline = time.monotonic() + seconds
         while (left := self.all()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -71,7 +72,7 @@ class Leftovers:
         return f"{os.readlink(process / 'cwd')}/".startswith(f"{self.folder}/")
 
     def _new_shared_memory(self) -> list[Path]:
-        """What is new of named shared memory, but for what processes of other tests have mapped, which run at the same
+        """Return what is new of named shared memory, but for what processes of other tests have mapped, which run at the same
         time. A semaphore is mapped under the name that it had before its own: inodes are compared."""
         new = [Path("/dev/shm", name) for name in sorted(self._in_shared_memory() - self._shared_memory)]
         elsewhere = set()
@@ -92,7 +93,7 @@ class Leftovers:
 
 
 def _other_processes() -> Iterator[Path]:
-    """The folders in /proc of all processes but this one."""
+    """Return the folders in /proc of all processes but this one."""
     return (Path("/proc", name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid())
 
 
@@ -104,7 +105,7 @@ def _inode(path: Path) -> int | None:
 
 @contextlib.contextmanager
 def watched_folder() -> Iterator[Leftovers]:
-    """A folder for processes, which is removed at the end. Fails when they have left anything."""
+    """Yield a folder for processes, which is removed at the end. Fails when they have left anything."""
     folder = Path(tempfile.mkdtemp(prefix="rn-"))
     leftovers = Leftovers(folder)
     try:

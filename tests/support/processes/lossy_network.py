@@ -37,7 +37,7 @@ class LossyNetwork:
         self._nodes = {name: self._start_node(name) for name in (SEQUENCER, VERIFIER)}
 
     def close(self) -> None:
-        """Ends its programs, the nodes in order."""
+        """End its programs, the nodes in order."""
         for node in self._nodes.values():
             assert node.stop().code == 0, node.err[-3000:]
         self._engine.kill()
@@ -95,18 +95,18 @@ class LossyNetwork:
     # --- what is seen ------------------------------------------------------------------------------------------------
 
     def log(self, name: str) -> str:
-        """The log of the present program of a node."""
+        """Return the log of the present program of a node."""
         return self._nodes[name].err + self._nodes[name].out
 
     def _rpc(self, name: str) -> str:
         return f"http://{LOOPBACK}:{self._ports[name].rpc}"
 
     def height(self, name: str = VERIFIER) -> int:
-        """The number of a node's unsafe head."""
+        """Return the number of a node's unsafe head."""
         return int(call(self._rpc(name), "optimism_syncStatus")["unsafe_l2"]["number"])
 
     def transfer(self) -> None:
-        """Sends a transaction to the sequencer's engine, so that no two blocks of it are the same."""
+        """Send a transaction to the sequencer's engine, so that no two blocks of it are the same."""
         url = f"http://{LOOPBACK}:{self._ports[SEQUENCER].engine}"
         nonce = int(call(url, "eth_getTransactionCount", to_hex(TRANSFER_KEY.address), "pending"), 16)
         self._transfers += 1
@@ -116,7 +116,7 @@ class LossyNetwork:
         call(url, "eth_sendRawTransaction", to_hex(raw))
 
     def advance(self, blocks: int) -> None:
-        """Waits until the verifier has so many blocks more, with transactions in them."""
+        """Wait until the verifier has so many blocks more, with transactions in them."""
         wanted = wait_for(lambda: self.height() + 1, "a head of the verifier") - 1 + blocks
 
         def reached() -> bool:
@@ -130,7 +130,7 @@ class LossyNetwork:
             raise AssertionError("\n---\n".join((str(error), *logs))) from None
 
     def outputs(self) -> tuple[list[str], list[str]]:
-        """The output roots of all blocks that both nodes have."""
+        """Return the output roots of all blocks that both nodes have."""
         last = min(self.height(name) for name in (SEQUENCER, VERIFIER))
         result = [
             [call(self._rpc(name), "optimism_outputAtBlock", hex(number))["outputRoot"] for number in range(last + 1)]
@@ -139,7 +139,7 @@ class LossyNetwork:
         return result[0], result[1]
 
     def signed(self) -> dict[BlockFate, list[int]]:
-        """The numbers of the blocks that the sequencer has signed and refused, once it has ended."""
+        """Return the numbers of the blocks that the sequencer has signed and refused, once it has ended."""
         with sqlite3.connect(f"{self._chain.files.peer_database(SEQUENCER)}_signed_blocks") as connection:
             rows = connection.execute("select fate, number from blocks order by number").fetchall()
         connection.close()
@@ -147,7 +147,7 @@ class LossyNetwork:
 
 
 def _last_number(engine_data: Path) -> int:
-    """The number of the newest block of an embedded engine that is stopped."""
+    """Return the number of the newest block of an embedded engine that is stopped."""
     entries = [json.loads(line) for line in (engine_data / FILE_NAME).read_text().splitlines()]
     payloads = [entry["executionPayload"] for entry in entries if "executionPayload" in entry]
     return int(payloads[-1]["blockNumber"], 16)
@@ -155,8 +155,10 @@ def _last_number(engine_data: Path) -> int:
 
 @contextmanager
 def lossy_network(leftovers: Leftovers, foreign: str = "") -> Iterator[LossyNetwork]:
-    """The network, once both nodes have blocks. At its end the nodes have the same outputs, and no block was refused by
-    the signer or signed beside another of its height. Skips the test where the foreign engine is not installed."""
+    """Yield the network, once both nodes have blocks.
+
+    At its end the nodes have the same outputs, and no block was refused by the signer or signed beside another of
+    its height. Skips the test where the foreign engine is not installed."""
     with LocalChain(leftovers) as chain, reserved(0, (SEQUENCER, VERIFIER)) as ports:
         network = LossyNetwork(leftovers, chain, ports.nodes, foreign)
         network.advance(3)

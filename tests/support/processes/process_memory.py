@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def peak_memory(pid: int) -> int:
-    """The largest resident size of a process so far, or since `reset_peak_memory`, in bytes."""
+    """Return the largest resident size of a process so far, or since `reset_peak_memory`, in bytes."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     (line,) = (line for line in lines if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024

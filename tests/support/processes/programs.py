@@ -33,7 +33,9 @@ class RpcError(Exception):
 
 
 def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
-    """The result of one JSON-RPC call. Raises RpcError for an error object, one of UNREACHABLE without a response."""
+    """Return the result of one JSON-RPC call.
+
+    Raises RpcError for an error object, one of UNREACHABLE without a response."""
     response = _post(url, {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, seconds)
     if "error" in response:
         raise RpcError(response["error"])
@@ -41,7 +43,7 @@ def call(url: str, method: str, *params: Any, seconds: float = 30.0) -> Any:
 
 
 def call_batch(url: str, *calls: tuple[Any, ...], seconds: float = 30.0) -> list[Any]:
-    """The results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
+    """Return the results of a batch of JSON-RPC calls, each a method with its parameters; none may be an error."""
     batch = [
         {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         for number, (method, *params) in enumerate(calls)
@@ -80,7 +82,7 @@ def reports_problem(url: str, process: str, text: str) -> bool:
 
 
 def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.05) -> T:
-    """The first true value of the condition, which is asked every so many seconds, and counts as false while a server
+    """Return the first true value of the condition, which is asked every so many seconds, and counts as false while a server
     does not respond."""
     deadline = time.monotonic() + seconds
     while True:
@@ -108,20 +110,20 @@ class FinishedProgram:
     err: str
 
     def json_result(self) -> dict[str, Any]:
-        """The single line of JSON on standard output."""
+        """Return the single line of JSON on standard output."""
         lines = self.out.splitlines()
         assert len(lines) == 1, f"one line was expected: {self.out!r}, stderr {self.err!r}"
         result: dict[str, Any] = json.loads(lines[0])
         return result
 
     def lines(self) -> list[str]:
-        """The standard output of a command that succeeded; its log, on stderr, may warn of a slow machine."""
+        """Return the standard output of a command that succeeded; its log, on stderr, may warn of a slow machine."""
         assert self.code == 0, self
         assert all(" lvl=warn " in line for line in self.err.splitlines()), self.err
         return self.out.splitlines()
 
     def error_line(self) -> str:
-        """The single line on stderr of a program that failed at its start with exit code 1."""
+        """Return the single line on stderr of a program that failed at its start with exit code 1."""
         assert self.code == 1, self
         assert self.err.count("\n") == 1 and self.err.endswith("\n"), self.err
         assert "Traceback" not in self.out, self.out
@@ -181,7 +183,7 @@ class Program:
         return self.process.poll() is None
 
     def wait_for_line(self, text: str, *, on_stderr: bool = False) -> str:
-        """The first line of its output that contains the text. Fails when the program exits before."""
+        """Return the first line of its output that contains the text. Fails when the program exits before."""
 
         def line() -> str | None:
             has_exited = not self.running
@@ -198,7 +200,7 @@ class Program:
         return result
 
     def wait_for_exit(self, seconds: float = WAIT_SECONDS) -> FinishedProgram:
-        """Waits for its exit; a program that takes longer is killed, and the test fails."""
+        """Wait for its exit; a program that takes longer is killed, and the test fails."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -260,14 +262,14 @@ class Devnet(Program):
             raise AssertionError(f"{error}\n{self.logs()}") from None
 
     def logs(self, lines: int = 25) -> str:
-        """The last lines of the logs of all programs."""
+        """Return the last lines of the logs of all programs."""
         ends = []
         for path in sorted(self.root.glob("*.log")):
             ends += [f"--- {path.name}", *path.read_text(errors="replace").splitlines()[-lines:]]
         return "\n".join(ends)
 
     def log(self, node: str) -> str:
-        """The log of one node so far."""
+        """Return the log of one node so far."""
         return (self.root / f"{node}.log").read_text(errors="replace")
 
     def node(self, name: str) -> dict[str, str]:
@@ -276,13 +278,14 @@ class Devnet(Program):
         return result
 
     def processes(self, name: str) -> dict[str, dict[str, Any]]:
-        """`processes.json` of a node by role, the first copy of each, as it is now. The file may not exist yet, and a
-        process that is being restarted is not in it."""
+        """`processes.json` of a node by role, the first copy of each, as it is now.
+
+        The file may not exist yet, and a process that is being restarted is not in it."""
         entries = json.loads(Path(self.node(name)["processes"]).read_text())
         return {entry["role"]: entry for entry in reversed(entries)}
 
     def process_entry(self, name: str, role: str) -> dict[str, Any]:
-        """The entry of a process in `processes.json` of a node, once it runs."""
+        """Return the entry of a process in `processes.json` of a node, once it runs."""
         result = self.wait(lambda: self.processes(name).get(role), f"{role} of the {name} runs")
         assert result is not None
         return result
@@ -293,15 +296,15 @@ class Devnet(Program):
         return result
 
     def safe_number(self, name: str = "verifier") -> int:
-        """The number of a node's safe head."""
+        """Return the number of a node's safe head."""
         return int(self.sync_status(name)["safe_l2"]["number"])
 
     def finalized_number(self, name: str) -> int:
-        """The number of a node's finalized head."""
+        """Return the number of a node's finalized head."""
         return int(self.sync_status(name)["finalized_l2"]["number"])
 
     def recorded_safe_heads(self) -> list[dict[str, Any]]:
-        """The safe heads at all L1 blocks that every node has derived, which are the same for all of them."""
+        """Return the safe heads at all L1 blocks that every node has derived, which are the same for all of them."""
 
         def derived() -> int:
             return max(0, min(int(self.sync_status(name)["current_l1"]["number"]) for name in self.nodes) - 1)
@@ -314,11 +317,11 @@ class Devnet(Program):
         return result[0]
 
     def wait_for_safe(self, number: int, name: str = "verifier", seconds: float = WAIT_SECONDS) -> None:
-        """Waits until a node's safe head has at least that number."""
+        """Wait until a node's safe head has at least that number."""
         self.wait(lambda: self.safe_number(name) >= number, f"the safe head of the {name} is {number}", seconds)
 
     def wait_for_first_safe(self, seconds: float = WAIT_SECONDS) -> None:
-        """Waits until all nodes have a safe block after genesis."""
+        """Wait until all nodes have a safe block after genesis."""
         for name in self.nodes:
             self.wait_for_safe(1, name, seconds)
 
@@ -333,7 +336,7 @@ class Devnet(Program):
         self.wait_for_restart(name, before)
 
     def wait_for_restart(self, name: str, before: Mapping[str, Any]) -> None:
-        """Waits for the incarnation that follows an entry of `processes.json`."""
+        """Wait for the incarnation that follows an entry of `processes.json`."""
 
         def restarted() -> bool:
             after = self.processes(name).get(before["role"])
@@ -343,7 +346,7 @@ class Devnet(Program):
         assert not is_alive(before["pid"])
 
     def finish(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
-        """Stops the network in order; its result, whose output roots must be equal."""
+        """Stop the network in order; its result, whose output roots must be equal."""
         finished = self.stop(seconds)
         assert (finished.code, finished.err) == (0, ""), f"{finished}\n{self.logs()}"
         result = finished.json_result()

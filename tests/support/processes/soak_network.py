@@ -11,8 +11,10 @@ WATCHDOG_SECONDS = 5.0
 
 
 class SoakNetwork:
-    """Replaces killed processes after RESTART_SECONDS, stopped ones after WATCHDOG_SECONDS. The safe heads of `stuck`
-    nodes stand still, and the processes of those in `broken` are not replaced. `calls` says what was done."""
+    """Replaces killed processes after RESTART_SECONDS, stopped ones after WATCHDOG_SECONDS.
+
+    The safe heads of `stuck` nodes stand still, and the processes of those in `broken` are not replaced. `calls`
+    says what was done."""
 
     def __init__(self, *nodes: str) -> None:
         self.nodes = nodes

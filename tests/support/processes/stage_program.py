@@ -52,7 +52,7 @@ REPEAT_SECONDS = 0.3
 
 
 def main() -> None:
-    """Runs until the end of stdin or SIGTERM."""
+    """Run until the end of stdin or SIGTERM."""
     role, config = sys.argv[1], Path(sys.argv[2]).read_bytes()
     for name, value in orjson.loads(sys.argv[3]).items():
         module, _, constant = name.rpartition(".")

@@ -31,7 +31,7 @@ class StartedStage(NamedTuple):
 
 @asynccontextmanager
 async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[StartedStage]:
-    """Starts the stage that `build` makes for a role, and closes it in the end."""
+    """Start the stage that `build` makes for a role, and closes it in the end."""
     with tempfile.TemporaryDirectory(prefix="rn-") as folder:
         buses = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
         meter = Meter(role)
@@ -47,7 +47,7 @@ async def started_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
 
 @asynccontextmanager
 async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -> AsyncIterator[dict[str, Bus]]:
-    """Runs a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
+    """Run a stage with its periodic tasks; the buses of all roles. What a task raises is raised at the end."""
     async with started_stage(role, build, roles) as (stage, meter, buses):
         driver = TaskRunner(stage, meter, Problems(stage, meter), role)
         running = [asyncio.create_task(driver.run(activity)) for activity in driver.periodic_tasks]
@@ -65,7 +65,7 @@ async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
 
 
 def run_within(seconds: float, main: Callable[[], Awaitable[T]]) -> T:
-    """Runs a coroutine function in a new event loop. Raises TimeoutError after that many seconds."""
+    """Run a coroutine function in a new event loop. Raises TimeoutError after that many seconds."""
 
     async def bounded() -> T:
         async with asyncio.timeout(seconds):

@@ -73,12 +73,12 @@ class ToyNode:
         self._parsed.clear()
 
     def logged(self, message: str, process: str | None = None, **fields: object) -> list[Line]:
-        """The log lines so far with that message and those fields."""
+        """Return the log lines so far with that message and those fields."""
         wanted = {"msg": message, **({"process": process} if process else {}), **fields}
         return [line for line in self.lines if all(line.get(key) == value for key, value in wanted.items())]
 
     def wait(self, condition: Callable[[], T], what: str = "it", seconds: float = 40) -> T:
-        """The first true value of the condition. Fails after the time, or when the node exits before."""
+        """Return the first true value of the condition. Fails after the time, or when the node exits before."""
         deadline = time.monotonic() + seconds
         while not (result := condition()):
             if time.monotonic() > deadline or (self.program.poll() is not None and not condition()):
@@ -87,12 +87,12 @@ class ToyNode:
         return result
 
     def wait_for_line(self, message: str, process: str | None = None, count: int = 1, **fields: object) -> Line:
-        """Waits until there are `count` such log lines; the last of them."""
+        """Wait until there are `count` such log lines; the last of them."""
         self.wait(lambda: len(self.logged(message, process, **fields)) >= count, f"{message!r} {process} {fields}")
         return self.logged(message, process, **fields)[-1]
 
     def wait_until_ready(self) -> "ToyNode":
-        """Waits until all processes are ready."""
+        """Wait until all processes are ready."""
         self.wait_for_line("node is ready")
         return self
 
@@ -102,12 +102,12 @@ class ToyNode:
         return Path(self.wait_for_line("starting node")["runtime_dir"])
 
     def processes(self) -> dict[str, Line]:
-        """The entries of processes.json by the name of the process."""
+        """Return the entries of processes.json by the name of the process."""
         entries = json.loads((self.directory / "processes.json").read_text())
         return {f"{e['role']}-{e['copy']}" if e["role"] == "copy" else e["role"]: e for e in entries}
 
     def wait_for_entry(self, name: str, incarnation: int) -> Line:
-        """Waits for the entry of that incarnation in processes.json."""
+        """Wait for the entry of that incarnation in processes.json."""
 
         def entry() -> Line | None:
             result = self.processes().get(name)
@@ -118,40 +118,40 @@ class ToyNode:
         return result
 
     def order(self, role: str, action: str) -> None:
-        """Makes a process of the role run an action (see toy_stages.py)."""
+        """Make a process of the role run an action (see toy_stages.py)."""
         new = self.folder / f"new-{role}"
         new.write_text(action)
         new.rename(self.folder / f"do-{role}")
 
     def wait_for_restart(self, name: str, incarnation: int = 2) -> None:
-        """Waits until the process has been started again and the toys exchange messages."""
+        """Wait until the process has been started again and the toys exchange messages."""
         self.wait_for_line("process started", "supervisor", name=name, incarnation=incarnation)
         self.wait_for_exchange()
 
     def wait_for_exchange(self, count: int = 1) -> None:
-        """Waits until the toys have exchanged so many messages more."""
+        """Wait until the toys have exchanged so many messages more."""
         before = self.exchanged()
         self.wait(lambda: self.exchanged() not in range(before, before + count), "the toys exchange messages")
 
     def exchanged(self) -> int:
-        """The number of the last response that `right` got from `left`; 0 before the first."""
+        """Return the number of the last response that `right` got from `left`; 0 before the first."""
         return int(self.last_response().partition(" ")[0] or 0)
 
     def last_response(self) -> str:
-        """The number and the size of that response."""
+        """Return the number and the size of that response."""
         with contextlib.suppress(OSError):
             return (self.folder / "response").read_text()
         return ""
 
     def wait_for_exit(self, seconds: float = 50) -> tuple[int, str]:
-        """Waits for its exit; exit code and standard error."""
+        """Wait for its exit; exit code and standard error."""
         code = self.program.wait(seconds)
         if self._reader.is_alive():
             self._reader.join(20)
         return code, self.program.stderr.read().decode() if self.program.stderr else ""
 
     def close(self) -> None:
-        """Closes its streams once it has ended."""
+        """Close its streams once it has ended."""
         self.program.wait()
         if self._reader.is_alive():
             self._reader.join(20)
@@ -160,11 +160,11 @@ class ToyNode:
                 stream.close()
 
     def stop_order(self) -> list[str]:
-        """The names of the processes in the order of their end."""
+        """Return the names of the processes in the order of their end."""
         return [line["name"] for line in self.logged("process ended", "supervisor")]
 
     def stop(self) -> None:
-        """Stops it in order."""
+        """Stop it in order."""
         self.program.send_signal(signal.SIGTERM)
         assert self.wait_for_exit() == (0, "")
 
@@ -175,7 +175,7 @@ StartNode = Callable[..., ToyNode]
 
 @contextlib.contextmanager
 def toy_nodes(leftovers: Leftovers, server: ForkServer | None = None) -> Iterator[StartNode]:
-    """A function that starts toy nodes; those that still run at the end are killed."""
+    """Yield a function that starts toy nodes; those that still run at the end are killed."""
     nodes: list[ToyNode] = []
 
     def start_one(settings: Line | None = None, fresh: bool = False, **options: Any) -> ToyNode:

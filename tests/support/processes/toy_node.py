@@ -1,4 +1,5 @@
 """A node of toy stages for tests of the supervisor: `python -m tests.support.processes.toy_node FOLDER SETTINGS`.
+
 Its processes are `left`, `right` and two copies of `copy`."""
 
 import asyncio
@@ -25,7 +26,7 @@ RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs the toy node with the given settings."""
+    """Run the toy node with the given settings."""
     folder, text = words
     result: dict[str, Any] = json.loads(text)
 

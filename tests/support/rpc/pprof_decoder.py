@@ -17,7 +17,7 @@ class Decoded:
 
 
 def decode(data: bytes) -> Decoded:
-    """A gzip-compressed profile."""
+    """Return a gzip-compressed profile."""
     fields = _fields(gzip.decompress(data))
     strings = [content.decode() for content in _all(fields, 6)]
     functions = {}

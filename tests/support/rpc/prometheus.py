@@ -23,7 +23,7 @@ class Selector(NamedTuple):
 
 
 def selectors(expression: str) -> Iterator[Selector]:
-    """The metrics in an expression."""
+    """Yield the metrics in an expression."""
     rated = set(_RATED.findall(expression))
     for name, labels in _SELECTOR.findall(expression):
         yield Selector(name, frozenset(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", labels)), name in rated)
@@ -44,7 +44,7 @@ def exposed_metrics() -> dict[str, ExposedMetric]:
 
 
 def mistakes(expression: str) -> list[str]:
-    """What is wrong with the metrics in an expression."""
+    """Return what is wrong with the metrics in an expression."""
     known, result = exposed_metrics(), []
     for selector in selectors(expression):
         metric = known.get(selector.name)

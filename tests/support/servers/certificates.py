@@ -28,14 +28,14 @@ class Certificate(NamedTuple):
         return self.encrypted_key_pem(None)
 
     def encrypted_key_pem(self, password: bytes | None) -> bytes:
-        """The key, encrypted if there is a password."""
+        """Return the key, encrypted if there is a password."""
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password is not None:
             encryption = serialization.BestAvailableEncryption(password)
         return self.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
     def write(self, directory: Path, name: str) -> tuple[str, str]:
-        """Writes both; the paths of certificate and key."""
+        """Write both; the paths of certificate and key."""
         certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
         certificate.write_bytes(self.pem)
         key.write_bytes(self.key_pem)
@@ -49,8 +49,9 @@ def certificate(
     valid_days: int = 1,
     host: str = "localhost",
 ) -> Certificate:
-    """A certificate of an address and a host name, of its own authority if no issuer is given; it has expired if
-    `valid_days` are negative."""
+    """Return a certificate of an address and a host name, of its own authority if no issuer is given.
+
+    It has expired if `valid_days` are negative."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     names = [*(x509.IPAddress(ipaddress.ip_address(ip)) for ip in (address, "::1")), x509.DNSName(host)]
@@ -70,7 +71,7 @@ def certificate(
 
 
 def server_context(served: Certificate) -> ssl.SSLContext:
-    """The context of a server with this certificate."""
+    """Return the context of a server with this certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as folder:
         context.load_cert_chain(*served.write(Path(folder), "server"))
@@ -78,5 +79,5 @@ def server_context(served: Certificate) -> ssl.SSLContext:
 
 
 def client_context(authority: Certificate) -> ssl.SSLContext:
-    """The context of a client that trusts this authority alone."""
+    """Return the context of a client that trusts this authority alone."""
     return ssl.create_default_context(cadata=authority.pem.decode())

@@ -31,8 +31,9 @@ Override = Callable[[web.Request], web.Response]
 
 
 class CheckedEndpoints:
-    """`l1` and `engine` map methods to results, functions of the parameters, or error objects; `beacon` maps paths to
-    data or HTTP statuses. `instead`, by name of endpoint, answers every request."""
+    """`l1` and `engine` map methods to results, functions of the parameters, or error objects.
+
+    `beacon` maps paths to data or HTTP statuses. `instead`, by name of endpoint, answers every request."""
 
     def __init__(self) -> None:
         self.now = int(time.time())
@@ -74,12 +75,12 @@ class CheckedEndpoints:
         return self.now - 12 - (self.now - 12 - GENESIS_TIME) % 12
 
     def slot_of(self, time_: int) -> int:
-        """The slot that begins then."""
+        """Return the slot that begins then."""
         return (time_ - GENESIS_TIME) // 12
 
     @contextmanager
     def served(self) -> Iterator[tuple[str, str, str]]:
-        """The URLs of L1, engine and beacon node, served by a thread."""
+        """Yield the URLs of L1, engine and beacon node, served by a thread."""
         apps = [app_for_every_path(self._handler(name)) for name in ("l1", "engine", "beacon")]
         started, ended = threading.Event(), threading.Event()
         urls: list[tuple[str, ...]] = []

@@ -16,7 +16,7 @@ from rollup_node.tools.bench.race.course_files import CourseFiles
 
 
 def call(url: str, method: str, *params: Any) -> Any:
-    """The result of a JSON-RPC call."""
+    """Return the result of a JSON-RPC call."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     with urllib.request.urlopen(url, body, timeout=20) as answer:
         return json.load(answer)["result"]
@@ -40,7 +40,7 @@ def serve_status(port: int, safe: str) -> None:
 
 
 def main() -> None:
-    """Runs until it is terminated."""
+    """Run until it is terminated."""
     l1, engine, port, folder = sys.argv[1:]
     course = CourseFiles(Path(folder))
     facts = course.facts

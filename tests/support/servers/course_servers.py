@@ -24,8 +24,9 @@ SMALL = CourseSize(
 
 
 class ServedCourse:
-    """What the course is, and the options of a node that reads it. Once the servers have ended, `served` has their
-    counts of requests."""
+    """What the course is, and the options of a node that reads it.
+
+    Once the servers have ended, `served` has their counts of requests."""
 
     served: Served
 
@@ -38,7 +39,7 @@ class ServedCourse:
 
 @contextmanager
 def course_servers(folder: Path, size: CourseSize = SMALL) -> Iterator[ServedCourse]:
-    """Builds the course and serves it."""
+    """Build the course and serves it."""
     facts = prepare(folder, size)
     with ServerProcess(folder, ["--complete"]) as server:
         course = ServedCourse(facts, folder / "rollup.json", server.urls)

@@ -23,9 +23,11 @@ class KnownBlob(NamedTuple):
 
 
 class FakeBeacon:
-    """Has these blobs in slot 7. `status` replaces the responses of a route, with the text `words`, `delay` is in
-    seconds, `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route
-    returns all blobs. `in_gloas` its blocks have a bid, and no blinded form; `bare` it sends without an envelope."""
+    """Has these blobs in slot 7.
+
+    `status` replaces the responses of a route, with the text `words`, `delay` is in seconds, `change` alters the
+    list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route returns all blobs.
+    `in_gloas` its blocks have a bid, and no blinded form; `bare` it sends without an envelope."""
 
     def __init__(self, blobs: Sequence[KnownBlob]) -> None:
         self.blobs = list(blobs)
@@ -39,11 +41,11 @@ class FakeBeacon:
         self.ignores_hashes = self.in_gloas = self.bare = False
 
     def app(self) -> web.Application:
-        """The API."""
+        """Return the API."""
         return app_for_every_path(self.respond)
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
-        """The response to one request."""
+        """Return the response to one request."""
         parts = request.path.strip("/").split("/")
         name, slot = (parts[-1], SLOT) if parts[-1] in ("genesis", "spec") else (parts[-2], int(parts[-1]))
         data = {

@@ -14,14 +14,15 @@ _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 @functools.cache
 def lists(size: int) -> bytes:
-    """A JSON list of so many bytes, of empty lists."""
+    """Return a JSON list of so many bytes, of empty lists."""
     return b"[" + b"[]," * (size // 3) + b"[]]"
 
 
 @functools.cache
 def gzip_bomb(before: bytes, size: int, after: bytes) -> bytes:
-    """A gzip file of a JSON list of about so many bytes, of empty lists, between other bytes. The repeated part is
-    compressed once."""
+    """Return a gzip file of a JSON list of about so many bytes, of empty lists, between other bytes.
+
+    The repeated part is compressed once."""
     count = size // len(_UNIT)
     deflate = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
     start = deflate.compress(before + b"[") + deflate.flush(zlib.Z_FULL_FLUSH)
@@ -36,7 +37,7 @@ def gzip_bomb(before: bytes, size: int, after: bytes) -> bytes:
 
 
 async def send_body(request: web.Request, body: bytes) -> web.StreamResponse:
-    """Sends a JSON body, gzip-compressed if it begins so, no faster than it is read, until the client closes the
+    """Send a JSON body, gzip-compressed if it begins so, no faster than it is read, until the client closes the
     connection."""
     response = web.StreamResponse()
     response.content_type, response.content_length = "application/json", len(body)

@@ -15,12 +15,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def json_rpc_app(methods: Methods) -> web.Application:
-    """An endpoint that answers these methods."""
+    """Return an endpoint that answers these methods."""
     return application(JsonRpc(methods))
 
 
 def app_for_every_path(handler: Handler) -> web.Application:
-    """An application that hands every request to one handler."""
+    """Return an application that hands every request to one handler."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     return app
@@ -28,7 +28,7 @@ def app_for_every_path(handler: Handler) -> web.Application:
 
 @asynccontextmanager
 async def listening(*apps: web.Application) -> AsyncIterator[tuple[str, ...]]:
-    """Serves the applications; their URLs, in the same order."""
+    """Serve the applications; their URLs, in the same order."""
     async with AsyncExitStack() as stack:
         urls = []
         for app in apps:

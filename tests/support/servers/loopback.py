@@ -11,7 +11,7 @@ def own_address() -> str:
 
 
 def free_port(kind: socket.SocketKind = socket.SOCK_STREAM) -> int:
-    """A free port on that address."""
+    """Return a free port on that address."""
     with socket.socket(type=kind) as probe:
         probe.bind((own_address(), 0))
         return int(probe.getsockname()[1])

@@ -43,6 +43,7 @@ over_both = pytest.mark.usefixtures("scheme")
 
 class Server:
     """Answers each request on a connection by the next of its responses: bytes, or a function of the writer.
+
     Connections are numbered from 1; a closed one is in `closed`."""
 
     def __init__(self, *responses: bytes | Callable[[StreamWriter], Awaitable[None]]) -> None:
@@ -72,14 +73,14 @@ class Server:
         self.closed.put_nowait(number)
 
     async def end(self) -> None:
-        """Waits until all connections are closed."""
+        """Wait until all connections are closed."""
         while self._open:
             await self.closed.get()
 
 
 @contextlib.asynccontextmanager
 async def url_of(server: Server, host: str = "127.0.0.1", user: str = "") -> AsyncIterator[URL]:
-    """Serves; the URL of a resource."""
+    """Serve; the URL of a resource."""
     listener = await asyncio.start_server(server.serve, host, 0, ssl=Tls.server)
     port, scheme = listener.sockets[0].getsockname()[1], "http" if Tls.server is None else "https"
     try:
@@ -100,7 +101,7 @@ async def client_of(server: Server, headers: Any = None, **options: Any) -> Asyn
 
 
 def tls() -> ssl.SSLContext:
-    """The context of the client; any over TCP, which makes no use of it."""
+    """Return the context of the client; any over TCP, which makes no use of it."""
     return Tls.client or ANY_CONTEXT
 
 
@@ -108,12 +109,12 @@ ANY_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 async def ask(client: HttpClient, timeout: float = 20.0) -> bytes:
-    """The body of the answer to a request."""
+    """Return the body of the answer to a request."""
     return (await client.post(b"{}", timeout, LIMIT)).body
 
 
 def answers(server: Server, count: int, **options: Any) -> list[bytes]:
-    """The answers to requests one after another."""
+    """Return the answers to requests one after another."""
 
     async def main() -> list[bytes]:
         async with client_of(server, **options) as client:
@@ -123,7 +124,7 @@ def answers(server: Server, count: int, **options: Any) -> list[bytes]:
 
 
 def got(server: Server, headers: dict[str, str], **options: Any) -> HttpAnswer:
-    """The answer to a GET."""
+    """Return the answer to a GET."""
 
     async def main() -> HttpAnswer:
         async with url_of(server, user="me:secret@") as url:

@@ -33,7 +33,7 @@ _COMMITMENTS_AND_PROOFS = (
 
 
 def small_blobs() -> tuple[KnownBlob, ...]:
-    """The blobs, with commitments and proofs as ckzg makes them."""
+    """Return the blobs, with commitments and proofs as ckzg makes them."""
     pairs = [(bytes.fromhex(commitment), bytes.fromhex(proof)) for commitment, proof in _COMMITMENTS_AND_PROOFS]
     return tuple(
         KnownBlob(versioned_hash(commitment), encode_blob(b"content of blob %d; " % number * 4), commitment, proof)

@@ -10,8 +10,9 @@ LOOPBACK = "127.0.0.1"
 
 
 class TcpRelay:
-    """Relays TCP connections to a port of the loopback interface. A cut closes open connections and refuses new ones;
-    its own port stays bound, so that no other program gets it."""
+    """Relays TCP connections to a port of the loopback interface.
+
+    A cut closes open connections and refuses new ones; its own port stays bound, so that no other program gets it."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -32,15 +33,15 @@ class TcpRelay:
         self.restore()
 
     def cut(self) -> None:
-        """Closes all connections and refuses new ones."""
+        """Close all connections and refuses new ones."""
         self._set_open(False)
 
     def restore(self) -> None:
-        """Accepts connections again."""
+        """Accept connections again."""
         self._set_open(True)
 
     def redirect(self, target: int) -> None:
-        """Closes all connections; new ones lead to another port."""
+        """Close all connections; new ones lead to another port."""
         self.cut()
         self._target = target
         self.restore()

@@ -86,21 +86,21 @@ class WebSocketServer:
         self.answer = forward
 
     async def notify(self) -> None:
-        """Sends a notification of a new head to every subscriber."""
+        """Send a notification of a new head to every subscriber."""
         params = {"subscription": "0x1", "result": {"number": "0x1"}}
         for socket in self.subscribers:
             await self.send(socket, {"jsonrpc": "2.0", "method": "eth_subscription", "params": params})
 
     async def send(self, socket: web.WebSocketResponse, message: Any) -> None:
-        """Sends a message as JSON."""
+        """Send a message as JSON."""
         await socket.send_str(orjson.dumps(message).decode())
 
     async def drop_connections(self) -> None:
-        """Closes every connection."""
+        """Close every connection."""
         for socket in list(self.connections):
             await socket.close(code=1001)
 
 
 def web_socket_url(url: str) -> str:
-    """The WebSocket URL of an HTTP server."""
+    """Return the WebSocket URL of an HTTP server."""
     return "ws" + url.removeprefix("http")

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
-    """Waits until the condition holds. Raises TimeoutError when it does not within `seconds`."""
+    """Wait until the condition holds. Raises TimeoutError when it does not within `seconds`."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)

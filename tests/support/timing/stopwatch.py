@@ -10,8 +10,10 @@ def cpu_wait(pid: int) -> float:
 
 
 class Stopwatch:
-    """Runs from its creation. Processes are those whose time is measured: they take turns, a client that asks and a
-    server that answers, so that the time is without the sum of their waits."""
+    """Runs from its creation.
+
+    Processes are those whose time is measured: they take turns, a client that asks and a server that answers, so
+    that the time is without the sum of their waits."""
 
     def __init__(self, *pids: int) -> None:
         self._waits = {pid: cpu_wait(pid) for pid in pids}

@@ -61,7 +61,7 @@ class Harness:
         return keccak256(raw)
 
     def mine(self) -> L1Block:
-        """The next block, as the l1 process hands it out."""
+        """Return the next block, as the l1 process hands it out."""
         self.l1.mine(self.l1.chain.head.header.timestamp + 2)
         number = self.l1.chain.head.number
         body = _answer(self.methods["eth_getBlockByNumber"](hex(number), True))

@@ -62,7 +62,7 @@ class BatcherHarness:
         self.l1.mine(self.l1.chain.head.header.timestamp + 2)
 
     def extend(self, count: int) -> None:
-        """Adds L2 blocks with a transaction each."""
+        """Add L2 blocks with a transaction each."""
         for _ in range(count):
             number = self.engine.chain.head.number
             self.l2.extend(self.engine, self.l2.transfer(0, number))
@@ -72,7 +72,7 @@ class BatcherHarness:
         return {name: {"number": block.number, "hash": to_hex(block.hash)} for name, block in heads.items()}
 
     def run(self, scenario: Callable[[BatchSubmitter], Coroutine[Any, Any, None]]) -> None:
-        """Runs a scenario with a submitter that is connected to both chains."""
+        """Run a scenario with a submitter that is connected to both chains."""
 
         async def connected() -> None:
             methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
@@ -98,7 +98,7 @@ class BatcherHarness:
         asyncio.run(connected())
 
     def batches(self) -> list[SingularBatch | SpanBatch]:
-        """The batches in the inbox transactions of the L1 head."""
+        """Return the batches in the inbox transactions of the L1 head."""
         data: list[bytes] = []
         for entry in self.l1.chain.head.executed:
             body = entry.transaction.body

@@ -69,7 +69,7 @@ STATS = PeerStats(
 
 
 def answer(request: Any) -> Any:
-    """What the engine process answers."""
+    """Return what the engine process answers."""
     if isinstance(request, OutputRequest):
         return OutputResponse(request.id, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, None)
     if isinstance(request, SafeHeadRequest):
@@ -78,7 +78,7 @@ def answer(request: Any) -> Any:
 
 
 def names(modules: dict[str, Any]) -> set[str]:
-    """The methods that modules call."""
+    """Return the methods that modules call."""
     members = (vars(module).values() for module in modules.values())
     return {item.json_rpc_method for member in members for item in member if hasattr(item, "json_rpc_method")}
 

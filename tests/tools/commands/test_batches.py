@@ -28,30 +28,30 @@ END_SECONDS = 50.0
 
 @pytest.fixture(scope="module")
 def folder(shared_data: Path) -> Path:
-    """The folder of the recorded data."""
+    """Return the folder of the recorded data."""
     return shared_data / "op_sepolia_replay"
 
 
 @pytest.fixture(scope="module")
 def recording(folder: Path) -> Recording:
-    """The recorded data."""
+    """Return the recorded data."""
     return Recording.load(folder)
 
 
 @pytest.fixture(scope="module")
 def url(recording: Recording) -> Iterator[str]:
-    """A server of the recording as it is."""
+    """Yield a server of the recording as it is."""
     with recorded_server(recording) as url:
         yield url
 
 
 def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
-    """The flags of the command over these L1 blocks."""
+    """Return the flags of the command over these L1 blocks."""
     return ("--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--from-l1", str(first), "--to-l1", str(last))
 
 
 def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
-    """Starts the command as a program."""
+    """Start the command as a program."""
     return Program(leftovers, "rollup_node.node", "batches", *flags(url, first, last), *words)
 
 
@@ -60,7 +60,7 @@ Fork = Callable[..., ForkedCommand]
 
 @pytest.fixture
 def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
-    """Starts the command as a forked one, over these L1 blocks of a server."""
+    """Start the command as a forked one, over these L1 blocks of a server."""
 
     def start(url: str, first: int, last: int, *words: str) -> ForkedCommand:
         return ForkedCommand(fork_server, leftovers, "batches", *flags(url, first, last), *words)
@@ -69,7 +69,7 @@ def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
 
 
 def batcher_transactions(folder: Path) -> dict[str, int]:
-    """The L1 block of each recorded transaction to the inbox, by the transaction's hash."""
+    """Return the L1 block of each recorded transaction to the inbox, by the transaction's hash."""
     inbox, result = find_network("op-sepolia").config.batch_inbox.hex(), {}
     with gzip.open(folder / "l1_blocks.jsonl.gz", "rt") as lines:
         for line in map(json.loads, lines):
@@ -132,7 +132,7 @@ def test_spans_come_out_of_sidecars_as_text_and_by_several_workers(
 
 
 def damaged(recording: Recording, number: int) -> Recording:
-    """The recording with another transaction in that L1 block."""
+    """Return the recording with another transaction in that L1 block."""
     blocks = dict(recording.by_number)
     transactions = blocks[number].transactions
     assert transactions is not None and len(transactions) > 3

@@ -28,7 +28,9 @@ Shown = list[dict[str, str | None]]
 
 @pytest.fixture(autouse=True)
 def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one: files of a node have relative paths by default. What memory this machine has is no matter here."""
+    """Return an empty one: files of a node have relative paths by default.
+
+    What memory this machine has is no matter here."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(preflight, "check_memory", lambda: ok("memory", "enough"))
     (tmp_path / "jwt.hex").write_text(SECRET.hex())
@@ -286,7 +288,7 @@ def test_tls_on_one_side_alone(endpoints: CheckedEndpoints, capsys: pytest.Captu
 
 @contextmanager
 def untrusted(folder: Path) -> Iterator[str]:
-    """The URL of a TLS server whose certificate nobody knows."""
+    """Yield the URL of a TLS server whose certificate nobody knows."""
     from tests.support.engine.remote_signers import TlsSetUp
 
     files = TlsSetUp(folder)

@@ -36,7 +36,7 @@ class Ran:
 
 @pytest.fixture
 def decode(capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs the command in this process."""
+    """Run the command in this process."""
 
     def run(*words: object, as_json: bool = True) -> Ran:
         code = cli.main(["decode", *map(str, words), *(["--json"] if as_json else [])])
@@ -50,7 +50,7 @@ def decode(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.fixture(scope="module")
 def recorded_data(shared_data: Path) -> list[bytes]:
-    """The data of the batcher's transactions in 58 L1 blocks, call data and blobs in order."""
+    """Return the data of the batcher's transactions in 58 L1 blocks, call data and blobs in order."""
     config, folder = find_network("op-sepolia").config, shared_data / "op_sepolia_replay"
     result: list[bytes] = []
     with open_gzip(folder / "l1_blocks.jsonl.gz", "rt") as lines:

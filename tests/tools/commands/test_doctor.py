@@ -63,7 +63,7 @@ HEALTHY: dict[str, Any] = {
 
 
 def findings(is_reached: bool | None = True, **changes: Any) -> list[Finding]:
-    """The findings on a healthy node with some values changed; `a__b` is `b` within `a`."""
+    """Return the findings on a healthy node with some values changed; `a__b` is `b` within `a`."""
     result = copy.deepcopy(HEALTHY)
     for name, value in changes.items():
         place = result
@@ -189,7 +189,7 @@ def test_each_fault_is_reported_with_advice(changes: dict[str, Any], level: str,
 
 @contextmanager
 def serving(answer: Any) -> Iterator[str]:
-    """A JSON-RPC server that gives one answer."""
+    """Yield a JSON-RPC server that gives one answer."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -202,7 +202,7 @@ def serving(answer: Any) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Logs nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -23,7 +23,7 @@ from tests.support.servers.recorded_server import recorded_server
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Iterator[str]:
-    """The URL of a server of the recording."""
+    """Yield the URL of a server of the recording."""
     with recorded_server(shared_data / "op_sepolia_replay") as url:
         yield url
 
@@ -39,7 +39,7 @@ Explain = Callable[..., FinishedProgram]
 
 @pytest.fixture
 def explain(recorded: str, shared_data: Path, fork_server: ForkServer, leftovers: Leftovers) -> Explain:
-    """Runs the command in a replay of the recording."""
+    """Run the command in a replay of the recording."""
 
     def run(*more: str, first: int = 6582895) -> FinishedProgram:
         words = _words(recorded, shared_data, *more, first=first)
@@ -109,7 +109,7 @@ def _node(answer: dict[str, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Logs nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), DropsHandler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -55,7 +55,7 @@ def _command(course: ServedCourse, out: Path, *more: str) -> list[str]:
 
 
 def _run(words: list[str]) -> list[str]:
-    """Runs a command that ends with 0 in this process; what it wrote to standard error."""
+    """Run a command that ends with 0 in this process; what it wrote to standard error."""
     with redirect_stderr(StringIO()) as written:
         code = cli.main(words)
     assert code == 0, written.getvalue()
@@ -77,8 +77,10 @@ def _tables(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def history(course: ServedCourse, folder: Path) -> Path:
-    """The history of the course, by one worker that is interrupted once, without Arrow and Dask. With a warm-up of one
-    L1 block the second range starts from a block whose batch it has not read: its seam is repaired."""
+    """Return the history of the course, by one worker that is interrupted once, without Arrow and Dask.
+
+    With a warm-up of one L1 block the second range starts from a block whose batch it has not read: its seam is
+    repaired."""
     out = folder / "out"
     words = ("--warmup", "1", "--archive", str(folder / "archive"))
     with _without(folder / "blocked", "pyarrow", "distributed", "dask"):
@@ -187,8 +189,10 @@ def test_what_is_complete_is_proved_and_not_run_again(
 def test_two_workers_write_the_same_even_when_a_range_and_a_worker_are_killed(
     history: Path, folder: Path, tmp_path: Path
 ) -> None:
-    """With another warm-up too, from which no seam has to be repaired: the tables do not depend on it. The archive has
-    what the first run has fetched, so that L1 is asked for its heads only, with the finalized one by its number."""
+    """With another warm-up too, from which no seam has to be repaired: the tables do not depend on it.
+
+    The archive has what the first run has fetched, so that L1 is asked for its heads only, with the finalized one by
+    its number."""
     pytest.importorskip("distributed")
     out = tmp_path / "out"
     words = ("--warmup", str(SIZE), "--workers", "2", "--archive", str(folder / "archive"))
@@ -210,7 +214,7 @@ def test_two_workers_write_the_same_even_when_a_range_and_a_worker_are_killed(
 
 
 def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> int:
-    """The id of a process that derives a range of this folder, once there is one."""
+    """Return the id of a process that derives a range of this folder, once there is one."""
     wanted = str(out).encode() + b"/.partial/"
     while run.poll() is None:
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
@@ -225,7 +229,7 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
 
 
 def _worker(out: Path, run: "subprocess.Popen[bytes]") -> int:
-    """The id of the Dask worker that derives a range of this folder."""
+    """Return the id of the Dask worker that derives a range of this folder."""
     process = _range_process(out, run)
     while True:
         try:
@@ -237,7 +241,7 @@ def _worker(out: Path, run: "subprocess.Popen[bytes]") -> int:
 
 
 def _await_end(process: int) -> None:
-    """Returns once a process has ended; it may be one that nobody has reaped yet."""
+    """Return once a process has ended; it may be one that nobody has reaped yet."""
     until = time.monotonic() + 10
     while time.monotonic() < until:
         try:
@@ -408,7 +412,7 @@ def test_an_l2_source_of_another_chain(
 
 @contextmanager
 def _proxied(url: str, faults: tuple[Fault, ...], most: int = 1 << 30) -> Iterator[FaultProxy]:
-    """A proxy before L1, with these faults of its responses until `most` requests have met them."""
+    """Yield a proxy before L1, with these faults of its responses until `most` requests have met them."""
 
     class Plan(FaultPlan):
         def of(self, request: Request) -> list[Fault]:
@@ -442,8 +446,9 @@ def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> F
 def test_an_l1_that_lies_or_fails_for_a_while(
     course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it says is refused until it is right; where it stays wrong, the line says what is missing, and the same
-    command continues."""
+    """What it says is refused until it is right.
+
+    Where it stays wrong, the line says what is missing, and the same command continues."""
     out = tmp_path / "out"
     last = str(course.first + SIZE - 1)
     words = _command(course, out, "--warmup", "1", "--to-l1", last)[3:]

@@ -28,7 +28,7 @@ FROM_L1 = ("--from-l1", "6582944")
 
 @pytest.fixture(scope="module")
 def recorded(shared_data: Path) -> Iterator[str]:
-    """The URL of a server of the recording."""
+    """Yield the URL of a server of the recording."""
     with recorded_server(shared_data / "op_sepolia_replay") as url:
         yield url
 
@@ -38,7 +38,7 @@ Replay = Callable[..., FinishedProgram]
 
 @pytest.fixture
 def replay(recorded: str, fork_server: ForkServer, leftovers: Leftovers) -> Replay:
-    """Runs the command with a file of L2 blocks, from the first and to the last of these."""
+    """Run the command with a file of L2 blocks, from the first and to the last of these."""
 
     def run(blocks: Path, first: str, last: str, *more: str) -> FinishedProgram:
         return ForkedCommand(fork_server, leftovers, *_words(recorded, blocks, first, last, *more)).wait_for_exit()

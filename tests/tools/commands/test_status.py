@@ -23,7 +23,7 @@ PIPE = asyncio.subprocess.PIPE
 
 @asynccontextmanager
 async def command(*flags: str, stdout: int = PIPE) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The running command, which ends with the block at the latest."""
+    """Yield the running command, which ends with the block at the latest."""
     words = (sys.executable, "-m", "rollup_node.node", "status", *flags)
     # Where tests run in the background of a shell, Ctrl-C is ignored, and children inherit that.
     interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

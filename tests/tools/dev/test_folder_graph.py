@@ -20,7 +20,7 @@ from rollup_node.tools.dev.folder_graph import (
 
 
 def _write(root: Path, files: Mapping[str, str]) -> Path:
-    """Writes modules by their path; the root."""
+    """Write modules by their path; the root."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def test_a_seed_gives_the_same_mutants_of_real_files() -> None:
 
 
 def toy_tree(folder: Path) -> Path:
-    """A repository with one file of a stage, its test, and one of its topic."""
+    """Return a repository with one file of a stage, its test, and one of its topic."""
     files = {
         "stages/rpc/heads/low.py": "def is_low(number):\n    return number < 3 or number > 9\n",
         "tests/stages/rpc/heads/test_low.py": (

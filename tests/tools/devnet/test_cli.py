@@ -29,7 +29,7 @@ DIFFERENT = RunResult(8, 30, 26, False, 40.5, {}, 7, 12.3)
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, outcome: RunResult | BaseException, *flags: str) -> int:
-    """The exit code of the command when the run has this outcome."""
+    """Return the exit code of the command when the run has this outcome."""
 
     def run(settings: DevnetSettings, root: Path, view: View, started: float) -> RunResult:
         if isinstance(outcome, BaseException):

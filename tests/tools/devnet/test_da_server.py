@@ -40,7 +40,7 @@ async def put(session: aiohttp.ClientSession, url: str, data: bytes, commitment:
 
 
 async def found(client: DaClient, commitment: Commitment) -> bytes | None:
-    """The input, None if it is not found."""
+    """Return the input, None if it is not found."""
     try:
         answer = await client.get(commitment)
     except InputNotFoundError:

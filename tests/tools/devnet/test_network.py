@@ -27,7 +27,7 @@ def start(watch: Leftovers, *words: str) -> Program:
 
 
 def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
-    """The batches that `rollup-node batches` lists on the L1 of a network."""
+    """Return the batches that `rollup-node batches` lists on the L1 of a network."""
     files = (
         "--rollup.config",
         str(net.root / "rollup.json"),
@@ -41,7 +41,7 @@ def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> lis
 
 @contextmanager
 def free_ports() -> Iterator[int]:
-    """The first of 17 free consecutive ports below the ephemeral range, which stay reserved while the context
+    """Yield the first of 17 free consecutive ports below the ephemeral range, which stay reserved while the context
     lasts."""
     from rollup_node.tools.devnet.ports import PortInUse, reserved
 
@@ -149,7 +149,7 @@ def test_invalid_arguments(words: tuple[str, ...], error: str, capsys: pytest.Ca
 
 
 def find_anvil() -> str | None:
-    """The path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
+    """Return the path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
     files = [os.environ.get("ANVIL"), "anvil", *(str(folder / ".bin" / "anvil") for folder in packages)]
     return next((result for place in files if place and (result := shutil.which(place))), None)

@@ -12,8 +12,9 @@ from tests.support.processes.programs import Devnet
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
-    """A network for all tests of the module, the first of which runs while it starts. It ends with equal output
-    roots."""
+    """Yield a network for all tests of the module, the first of which runs while it starts.
+
+    It ends with equal output roots."""
     with Devnet(module_leftovers, "--el-sync", "--altda", "losing") as running:
         yield running
         running.finish()

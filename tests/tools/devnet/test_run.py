@@ -39,7 +39,7 @@ def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
 def run_until_end(
     network: ScriptedNetwork, *flags: str, elapsed: float = 0.0, stopped: bool = False, faults: Callable[[], int] = int
 ) -> tuple[NetworkStatus, float | None]:
-    """The last status and the time of the first safe block; the run began `elapsed` seconds ago."""
+    """Return the last status and the time of the first safe block; the run began `elapsed` seconds ago."""
 
     async def scenario() -> tuple[NetworkStatus, float | None]:
         stop = asyncio.Event()

@@ -35,7 +35,7 @@ def heads(unsafe_hash: str = HASH) -> dict[str, Any]:
 
 
 def poll(root: Path, *, l1: bool = True, unsafe_hash: str = HASH, peers: bool = True) -> NetworkStatus:
-    """The status of an L1 and a node that is called `verifier`."""
+    """Return the status of an L1 and a node that is called `verifier`."""
 
     def peer_stats() -> dict[str, int]:
         if not peers:
@@ -152,7 +152,7 @@ def root(number: str) -> dict[str, str]:
 
 
 def compared(last: int, **nodes: Output) -> Comparison:
-    """The comparison of nodes that answer optimism_outputAtBlock by these functions."""
+    """Return the comparison of nodes that answer optimism_outputAtBlock by these functions."""
 
     async def run() -> Comparison:
         apps = (json_rpc_app({"optimism_outputAtBlock": output}) for output in nodes.values())

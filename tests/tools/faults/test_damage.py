@@ -13,7 +13,7 @@ RESULT = {"hash": "0x1a", "transactions": [{"to": "0x01"}, {"to": "0x02"}], "num
 
 
 def after(action: Action, path: str = "", **fields: Any) -> Any:
-    """The result after a fault."""
+    """Return the result after a fault."""
     response = {"jsonrpc": "2.0", "id": 1, "result": RESULT}
     result = damaged(response, Fault(Role.L1, action, path=path, **fields))
     assert response == {"jsonrpc": "2.0", "id": 1, "result": RESULT}, "what is damaged is a copy"

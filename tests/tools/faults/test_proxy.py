@@ -49,7 +49,7 @@ def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
 
 
 async def block(proxy: FaultProxy, label: str) -> Any:
-    """The number of a block, as the proxy shows it; None for no block."""
+    """Return the number of a block, as the proxy shows it; None for no block."""
     _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
     load = orjson.loads(body)["result"]
     return None if load is None else int(load["number"], 16)

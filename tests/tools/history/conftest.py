@@ -14,7 +14,7 @@ NewBuses = Callable[[Path, Sequence[str]], dict[str, Bus]]
 
 @pytest.fixture
 def new_buses() -> Iterator[NewBuses]:
-    """Makes the buses of roles in a folder; all are closed at the end."""
+    """Make the buses of roles in a folder; all are closed at the end."""
     opened: list[Bus] = []
 
     def make(folder: Path, roles: Sequence[str]) -> dict[str, Bus]:

@@ -24,7 +24,7 @@ ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 def _stage(
     new_buses: NewBuses, folder: Path, first: int, last: int, assume_parents: bool = False
 ) -> RangeDerivationStage:
-    """The stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
+    """Return the stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
     chain = L1Blocks()
     for _ in range(6):
         chain.add()
@@ -47,7 +47,7 @@ def _stage(
 
 
 def _steps(stage: RangeDerivationStage) -> int:
-    """Steps the stage until it ends; its exit code."""
+    """Step the stage until it ends; its exit code."""
 
     async def steps() -> None:
         for _ in range(20):

@@ -28,7 +28,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1View, list[str]]:
-    """The view of an endpoint, and the blocks that it was asked for."""
+    """Return the view of an endpoint, and the blocks that it was asked for."""
     asked: list[str] = []
 
     def by_number(number: str, full: bool) -> Any:

@@ -31,7 +31,7 @@ def _task(out: Path) -> RangeTask:
 
 
 def _programs(monkeypatch: pytest.MonkeyPatch, *programs: str) -> list[RangeTask]:
-    """Runs these Python programs, one an attempt, in place of the processes; `rows` is their first argument."""
+    """Run these Python programs, one an attempt, in place of the processes; `rows` is their first argument."""
     begun: list[RangeTask] = []
 
     def command(task: RangeTask, rows: Path) -> list[str]:

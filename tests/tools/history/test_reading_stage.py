@@ -29,7 +29,7 @@ ROLES = ("l1", "blobs", "derivation", "engine", "rpc", "compute")
 
 
 def _read(l1: L1Blocks, folder: Path, begin: int, first: int, last: int) -> int:
-    """Reads blocks `begin` to `last` of a chain by their index; the exit code."""
+    """Read blocks `begin` to `last` of a chain by their index; the exit code."""
     folder.mkdir(exist_ok=True)
     numbers = [block.header.number for block in l1.blocks]
 
@@ -69,7 +69,7 @@ def _rows(folder: Path, table: Table) -> list[dict[str, Any]]:
 
 
 def _chain() -> L1Blocks:
-    """A channel in two blocks, what is dropped, and a whole channel."""
+    """Return a channel in two blocks, what is dropped, and a whole channel."""
     l1 = L1Blocks()
     first, second = channel("A", child(GENESIS).singular, pieces=2)
     l1.add(first)

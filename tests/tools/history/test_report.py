@@ -86,7 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> HistoryFolder:
 
 @pytest.fixture
 def folder(written: HistoryFolder, tmp_path: Path) -> HistoryFolder:
-    """A copy that may be damaged."""
+    """Return a copy that may be damaged."""
     return HistoryFolder(shutil.copytree(written.path, tmp_path / "out"))
 
 

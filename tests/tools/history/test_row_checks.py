@@ -49,13 +49,13 @@ FORGERIES: dict[Table, dict[str, Callable[[Row], Row]]] = {
 
 
 def _changed(folder: HistoryFolder, table: Table, change: Callable[[list[Row]], list[Row]]) -> list[str]:
-    """What is found where the rows of a table are changed before they are written."""
+    """Return what is found where the rows of a table are changed before they are written."""
     row = publish_range(folder, 110, lambda each, rows: change(rows) if each is table else rows)
     return list(RangeRows(folder.path, row).problems())
 
 
 def _in_the_middle(change: Callable[[Row], list[Row]], after: int = 0) -> Callable[[list[Row]], list[Row]]:
-    """Changes the first row of L1 block 114, or one after it."""
+    """Change the first row of L1 block 114, or one after it."""
 
     def changed(rows: list[Row]) -> list[Row]:
         at = next(index for index, row in enumerate(rows) if row["l1_number"] == 114) + after

@@ -19,8 +19,10 @@ RUN = RunFile(CONFIG, "local", 139)
 
 
 class SimulatedRanges:
-    """Runs ranges in no time. Those that start at `early` begin with another safe head unless they are given one, those
-    of `broken` fail, and those of `deaf` start from where they like."""
+    """Runs ranges in no time.
+
+    Those that start at `early` begin with another safe head unless they are given one, those of `broken` fail, and
+    those of `deaf` start from where they like."""
 
     workers = 1
 

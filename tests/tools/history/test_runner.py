@@ -90,8 +90,9 @@ class StubFuture:
 
 
 class StubClient:
-    """A client of a cluster whose workers have this version, and so many threads and resources each. `futures` are what
-    tasks become, ended ones once they are used up."""
+    """A client of a cluster whose workers have this version, and so many threads and resources each.
+
+    `futures` are what tasks become, ended ones once they are used up."""
 
     status = "running"
 

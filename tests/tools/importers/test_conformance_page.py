@@ -23,7 +23,7 @@ def report(tmp_path: Path) -> Path:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The cells after the id, by id."""
+    """Return the cells after the id, by id."""
     result = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
     return {cells[0].strip("`"): cells[1:] for cells in result if cells[0].startswith("`") and len(cells) == 4}
 

@@ -114,7 +114,7 @@ def test_the_command_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def run(folder: Path, additions: str) -> int:
-    """The command for the checkout in a folder."""
+    """Return the command for the checkout in a folder."""
     (folder / "additions.toml").write_text(additions)
     files = ["--out", str(folder / "networks.json"), "--additions", str(folder / "additions.toml")]
     return main([str(folder), "--commit", "abc", "--date", "2026-08-04", *files])

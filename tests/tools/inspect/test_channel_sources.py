@@ -17,7 +17,7 @@ RULES = L1Rules(blobs_as_data=True)
 
 
 def data(*channels: str) -> bytes:
-    """A data item with an empty frame of each channel."""
+    """Return a data item with an empty frame of each channel."""
     return b"\0" + b"".join(name.encode() * 16 + bytes(7) for name in channels)
 
 
@@ -96,7 +96,7 @@ class Replayed:
         self.events.frames_parsed(parse_block(block.header.hash, BATCHER, items, contents, rules))
 
     def accepted(self, read: SingularBatch) -> list[int]:
-        """The transactions, by their first byte, of a batch that is accepted."""
+        """Return the transactions, by their first byte, of a batch that is accepted."""
         self.events.batch_accepted(read)
         return [item[0] for item in self.events.accepted]
 

@@ -50,8 +50,9 @@ class Result(NamedTuple):
 
 
 class ExplainHarness:
-    """The stage, with derivation and l1 as the test drives them. The L2 source has the blocks up to 3. Requests for
-    drops are answered from `buffer` while `answers_drops`."""
+    """The stage, with derivation and l1 as the test drives them.
+
+    The L2 source has the blocks up to 3. Requests for drops are answered from `buffer` while `answers_drops`."""
 
     def __init__(
         self, chain: ChainFixture, folder: Path, *, last: int = FAR, last_l1: int | None = None, as_json: bool = False
@@ -133,7 +134,7 @@ class ExplainHarness:
             return end.code
 
     def run(self, scenario: Callable[[], Awaitable[None]]) -> Result:
-        """Runs the stage to its end, beside a scenario."""
+        """Run the stage to its end, beside a scenario."""
 
         async def both() -> int:
             async with running_buses(self.buses), asyncio.timeout(30):

@@ -42,13 +42,13 @@ def _payloads(chain: ChainFixture, count: int) -> list[ExecutionPayload]:
 
 
 def _entry(payload: ExecutionPayload, prefix: str = "0x") -> dict[str, Any]:
-    """A block as header RLP and encoded transactions."""
+    """Return a block as header RLP and encoded transactions."""
     header = encode_header(payload_header(payload))
     return {"header_rlp": prefix + header.hex(), "txs": [prefix + raw.hex() for raw in payload.transactions]}
 
 
 def _block_json(payload: ExecutionPayload) -> dict[str, Any]:
-    """A block without transactions as eth_getBlockByNumber returns it."""
+    """Return a block without transactions as eth_getBlockByNumber returns it."""
     header = payload_header(payload)
     return {**header_json(header), "hash": "0x" + payload.block_hash.hex(), "transactions": [], "withdrawals": []}
 
@@ -125,7 +125,7 @@ def test_a_malformed_block_is_named_by_its_index(
 
 
 def _with_engine(answer: Callable[[str, bool], Any]) -> ExecutionPayload | None:
-    """The source's block 5 with an engine whose eth_getBlockByNumber is `answer`."""
+    """Return the source's block 5 with an engine whose eth_getBlockByNumber is `answer`."""
 
     async def scenario() -> ExecutionPayload | None:
         async with listening(json_rpc_app({"eth_getBlockByNumber": answer})) as (url,):
@@ -207,8 +207,9 @@ REFUSED = b'{"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": 
 
 
 class Engine:
-    """An engine with blocks 1 to `head`, all with the content of one. `requests` are the numbers of each request;
-    `extra` characters pad each block."""
+    """An engine with blocks 1 to `head`, all with the content of one.
+
+    `requests` are the numbers of each request; `extra` characters pad each block."""
 
     def __init__(self, block: ExecutionPayload, head: int = 1_000_000) -> None:
         self.head, self.extra, self.refuses_batches = head, 0, False
@@ -227,7 +228,7 @@ class Engine:
         return {**self._json, "withdrawals": [], "extra": "x" * self.extra}
 
     async def respond(self, request: web.Request) -> web.Response:
-        """The response to a request or a batch."""
+        """Return the response to a request or a batch."""
         body = await request.read()
         self.requests.append([])
         if self.refuses_batches and isinstance(orjson.loads(body), list):
@@ -247,13 +248,13 @@ class Clock:
 
 @pytest.fixture
 def engine(chain: ChainFixture) -> Engine:
-    """An engine that has more blocks than any test reads."""
+    """Return an engine that has more blocks than any test reads."""
     return Engine(chain.payloads[chain.build(1)[1].hash])
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """The clock of the source."""
+    """Return the clock of the source."""
     return Clock()
 
 
@@ -270,7 +271,7 @@ async def running_source(engine: Engine, clock: Clock) -> AsyncIterator[EngineSo
 
 @contextmanager
 def counting(engine: Engine) -> Iterator[list[int]]:
-    """The sizes of the requests that are made meanwhile."""
+    """Yield the sizes of the requests that are made meanwhile."""
     sizes: list[int] = []
     before = len(engine.requests)
     yield sizes

@@ -24,7 +24,7 @@ def _singular(*transactions: bytes) -> bytes:
 
 
 def _check(item: bytes) -> None:
-    """Asserts that the lazy batch equals the decoder's."""
+    """Assert that the lazy batch equals the decoder's."""
     lazy, decoded = lazy_batch(item, RULES), decode_batch(item, RULES)
     if isinstance(decoded, Reason | RejectedBatch):
         assert lazy == decoded

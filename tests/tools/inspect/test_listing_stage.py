@@ -36,7 +36,7 @@ async def _list(
     timeout: float | None = None,
     **changes: ForeignFork,
 ) -> tuple[list[str], list[str]]:
-    """The lines on standard output and on standard error for all blocks of `l1` but `missing`, which the
+    """Return the lines on standard output and on standard error for all blocks of `l1` but `missing`, which the
     endpoint has lost."""
     buses = in_process_buses(CHANNELS, directory, dict.fromkeys(ROLES, 1))
     paths = [directory / "out", directory / "err"]

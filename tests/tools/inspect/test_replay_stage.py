@@ -40,7 +40,7 @@ TIMEOUT = 20.0
 
 @pytest.fixture
 def begin(chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Begin]:
-    """A stage whose derivation has been started, with standard error in the file `err`."""
+    """Yield a stage whose derivation has been started, with standard error in the file `err`."""
     monkeypatch.setattr(replay_stage, "time", ManualClock)
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "derivation", "engine", "rpc"), 1))
     with open(tmp_path / "err", "wb") as errors:

@@ -174,7 +174,7 @@ async def test_the_status_of_a_node(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def answering(answer: bytes, keeps_open: bool = False) -> AsyncIterator[str]:
-    """The URL of a server that sends these bytes to anybody."""
+    """Yield the URL of a server that sends these bytes to anybody."""
 
     writers: list[asyncio.StreamWriter] = []
 

@@ -10,7 +10,7 @@ from tests.support.chains.recordings import write_recording
 
 @pytest.fixture(scope="module")
 def recording_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files of the recording."""
+    """Return the files of the recording."""
     folder = tmp_path_factory.mktemp("recording")
     write_recording(folder)
     return folder
@@ -18,5 +18,5 @@ def recording_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def recording(recording_folder: Path) -> Recording:
-    """The recording itself."""
+    """Return the recording itself."""
     return Recording.load(recording_folder)

@@ -49,11 +49,11 @@ class Viewer:
         self.driver, self.server, self.show = driver, server, show
 
     def text(self, selector: str) -> str:
-        """What an element shows."""
+        """Return what an element shows."""
         return str(self.driver.execute_script(f"return document.querySelector({selector!r}).innerText"))
 
     def texts(self, selector: str) -> list[str]:
-        """What all such elements show."""
+        """Return what all such elements show."""
         script = f"return [...document.querySelectorAll({selector!r})].map((each) => each.innerText)"
         return [str(item) for item in self.driver.execute_script(script)]
 
@@ -62,20 +62,20 @@ class Viewer:
         return int(self.driver.execute_script(f"return document.querySelectorAll({selector!r}).length"))
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Waits for a condition."""
+        """Wait for a condition."""
         from selenium.webdriver.support.wait import WebDriverWait
 
         WebDriverWait(self.driver, WAIT_SECONDS, 0.05).until(lambda _: condition())
 
     def overflow(self) -> list[str]:
-        """The elements that reach beyond the page on its right."""
+        """Return the elements that reach beyond the page on its right."""
         script = """return [...document.querySelectorAll("main *")]
             .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5)
             .map((each) => each.outerHTML.slice(0, 80))"""
         return [str(item) for item in self.driver.execute_script(script)]
 
     def complaints(self) -> list[str]:
-        """What the browser logs: errors of scripts, and what the page's policy forbids."""
+        """Return what the browser logs: errors of scripts, and what the page's policy forbids."""
         return [str(entry["message"]) for entry in self.driver.get_log("browser")]
 
 
@@ -87,7 +87,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
 
 
 def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, dark: bool = False) -> None:
-    """Runs `use` while the browser shows a scene; the browser has nothing to complain about."""
+    """Run `use` while the browser shows a scene; the browser has nothing to complain about."""
 
     async def main() -> None:
         async with SceneServer(shown).running() as server:

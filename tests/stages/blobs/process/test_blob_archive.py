@@ -22,16 +22,16 @@ def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBl
     first, second = small_blobs[:2]
     offered = (OfferedBlob(first.blob, first.commitment, None), OfferedBlob(second.blob, first.commitment, None))
     verified = run(VerifyBlobs((first.hash, second.hash), offered))
-    found: dict[bytes, OfferedBlob] = {}
+    result: dict[bytes, OfferedBlob] = {}
 
     async def main() -> None:
         archive = BlobArchive(str(tmp_path))
         await archive.keep(offered, verified)
-        refs = [BlobRef(index, each.hash) for index, each in enumerate(small_blobs[:3])]
-        found.update(await archive.read(refs))
+        refs = [BlobRef(index, item.hash) for index, item in enumerate(small_blobs[:3])]
+        result.update(await archive.read(refs))
 
     run_within(20, main)
-    assert found == {first.hash: offered[0], second.hash: OfferedBlob(second.blob, None, None)}
+    assert result == {first.hash: offered[0], second.hash: OfferedBlob(second.blob, None, None)}
 
 
 @pytest.mark.parametrize("damage", ["other", "short"])

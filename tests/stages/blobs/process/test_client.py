@@ -31,7 +31,7 @@ def with_endpoints(
     meter: Meter | None = None,
     **options: Any,
 ) -> T:
-    """Runs `use` with an endpoint that answers by this handler; `options` of BlobsConfig."""
+    """Run `use` with an endpoint that answers by this handler; `options` of BlobsConfig."""
 
     async def main() -> T:
         async with listening(app_for_every_path(handler)) as urls:
@@ -127,7 +127,7 @@ def test_genesis_and_slot_duration_are_requested_once() -> None:
         return web.json_response({"data": {"genesis_time": "10", "SECONDS_PER_SLOT": "2"}})
 
     async def use(endpoints: BeaconEndpoints) -> list[int]:
-        return [await endpoints.clock.slot_at(each) for each in (10, 13, 20)]
+        return [await endpoints.clock.slot_at(item) for item in (10, 13, 20)]
 
     assert with_endpoints(handler, use) == [0, 1, 5]
     assert requested == ["/eth/v1/beacon/genesis", "/eth/v1/config/spec"]
@@ -147,7 +147,7 @@ def test_blobs_are_asked_for_in_ssz() -> None:
         return web.Response(body=BLOB, content_type="application/octet-stream")
 
     async def use(endpoints: BeaconEndpoints) -> None:
-        assert [each.blob for each in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
+        assert [blob.blob for blob in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
 
     accepted: list[tuple[str, str]] = []
     with_endpoints(handler, use)
@@ -168,7 +168,7 @@ def test_an_endpoint_whose_ssz_fails_is_asked_for_json(status: int) -> None:
 
     async def use(endpoints: BeaconEndpoints) -> None:
         for _ in range(2):
-            assert [each.blob for each in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
+            assert [blob.blob for blob in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
 
     asked: list[bool] = []
     with_endpoints(handler, use)

@@ -36,7 +36,7 @@ KECCAK_OF_DATA, OPAQUE = keccak_commitment(DATA), Commitment(GENERIC, b"\x0c" + 
 
 
 def with_server(handler: Handler, use: Callable[[DaClient], Awaitable[T]], path: str = "", **options: Any) -> T:
-    """Runs `use` with a server that answers by this handler; `options` of DaServerConfig."""
+    """Run `use` with a server that answers by this handler; `options` of DaServerConfig."""
 
     async def main() -> T:
         async with listening(app_for_every_path(handler)) as urls:
@@ -57,7 +57,7 @@ def answering(body: bytes, **options: Any) -> Handler:
 
 
 def endless(part: bytes, pause: float = 0.0) -> Handler:
-    """A body that never ends."""
+    """Return a body that never ends."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -124,9 +124,9 @@ def test_requests_are_recorded() -> None:
         for _ in range(2):
             with pytest.raises(EndpointError):
                 await client.get(KECCAK_OF_DATA)
-        found = client.record.counts(True)
-        assert (found.kind, found.requests, found.errors, found.throttled) == ("da-server", 3, 1, 1)
-        assert found.failing and found.error == "HTTP status 429"
+        result = client.record.counts(True)
+        assert (result.kind, result.requests, result.errors, result.throttled) == ("da-server", 3, 1, 1)
+        assert result.failing and result.error == "HTTP status 429"
 
     with_server(handler, use)
 
@@ -161,8 +161,8 @@ def test_the_largest_keccak_input_and_a_larger_one() -> None:
     larger = largest + b"\1"
     assert get(answering(larger), keccak_commitment(larger)) == InputTooLarge(keccak_commitment(larger), len(larger))
     assert "that do not match" in str(error_of(answering(larger)))
-    found = get(answering(larger), verify_on_read=False)
-    assert isinstance(found, InputTooLarge)
+    result = get(answering(larger), verify_on_read=False)
+    assert isinstance(result, InputTooLarge)
 
 
 @pytest.mark.parametrize("commitment", [KECCAK_OF_DATA, OPAQUE])
@@ -264,7 +264,7 @@ class DaServer:
         self.at_once = self.most_at_once = 0
 
     async def handler(self, request: web.Request) -> web.Response:
-        by_path = {f"/get/0x{each.encode().hex()}": index for index, each in enumerate(COMMITMENTS)}
+        by_path = {f"/get/0x{item.encode().hex()}": index for index, item in enumerate(COMMITMENTS)}
         index = by_path[request.path]
         self.asked[COMMITMENTS[index]] += 1
         self.at_once += 1
@@ -296,7 +296,7 @@ class InputsClient:
             self._client.send(InputRequest(COMMITMENTS[index], urgent, start, number))
 
     def of_request(self, number: int) -> list[InputUnavailable]:
-        """The failures of fetches that began after that request; those of earlier ones may still arrive."""
+        """Return the failures of fetches that began after that request; those of earlier ones may still arrive."""
         return [answer for answer in self.answers if isinstance(answer, InputUnavailable) and answer.number == number]
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -480,12 +480,12 @@ def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
             client.request(0)
             await client.until(lambda: client.server.asked[COMMITMENTS[0]] >= 2 and client.server.asked[COMMITMENTS[1]])
             client.server.failing.clear()
-            found = InputResponse(COMMITMENTS[0], INPUTS[0])
-            await client.until(lambda: found in client.answers)
+            input_response = InputResponse(COMMITMENTS[0], INPUTS[0])
+            await client.until(lambda: input_response in client.answers)
 
     run_within(30, main)
     lines = [line for line in capsys.readouterr().err.splitlines() if "code=" in line]
     assert [line.split()[0] for line in lines] == ["warn", "info"] and all(
-        f"code={code.text} " in each for each in lines
+        f"code={code.text} " in line for line in lines
     )
     assert words in lines[0] and str(COMMITMENTS[0]) in lines[0] and lines[0].endswith(f"do={code.remedy}")

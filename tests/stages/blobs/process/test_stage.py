@@ -59,29 +59,29 @@ class BlobsClient:
             self.queue = message
 
     def request(self, indices: list[int], urgent: bool = True) -> None:
-        """Requests blobs by their indices."""
+        """Request blobs by their indices."""
         refs = tuple(BlobRef(index, self._known[index].hash) for index in indices)
         self._client.send(BlobsRequest(BLOCK, refs, urgent))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Waits for a condition."""
+        """Wait for a condition."""
         async with asyncio.timeout(20):
             while not condition():
                 await asyncio.sleep(0.01)
 
     async def receives(self, indices: list[int]) -> None:
-        """Requests blobs and waits until their contents arrive in the same order."""
+        """Request blobs and waits until their contents arrive in the same order."""
         self.request(indices)
         await self.until(lambda: self.responses)
         contents = self.responses.pop().contents
         known = [self._known[index] for index in indices]
-        assert [content.hash for content in contents] == [each.hash for each in known]
-        assert [content.data for content in contents] == [decode_blob(each.blob) for each in known]
+        assert [content.hash for content in contents] == [item.hash for item in known]
+        assert [content.data for content in contents] == [decode_blob(item.blob) for item in known]
 
 
 @asynccontextmanager
 async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncIterator[BlobsClient]:
-    """The blobs process with these Beacon APIs, the first as primary; `options` of BlobsConfig."""
+    """Yield the blobs process with these Beacon APIs, the first as primary; `options` of BlobsConfig."""
     async with listening(*(beacon.app() for beacon in beacons)) as urls:
         config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=5.0, **options)
         meters: list[Meter] = []
@@ -96,13 +96,13 @@ async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncI
 
 @pytest.fixture
 def beacon(small_blobs: KnownBlobs) -> FakeBeacon:
-    """The primary Beacon API."""
+    """Return the primary Beacon API."""
     return FakeBeacon(small_blobs)
 
 
 @pytest.fixture
 def fallback(small_blobs: KnownBlobs) -> FakeBeacon:
-    """A second Beacon API."""
+    """Return a second Beacon API."""
     return FakeBeacon(small_blobs)
 
 
@@ -138,8 +138,8 @@ def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
         async with running_blobs([beacon]) as blobs_client:
             await blobs_client.receives([4])
             await blobs_client.until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
-            (found,) = blobs_client.endpoints[-1].endpoints
-            assert (found.kind, found.in_use, found.errors, found.failing) == ("beacon", True, 0, False)
+            (result,) = blobs_client.endpoints[-1].endpoints
+            assert (result.kind, result.in_use, result.errors, result.failing) == ("beacon", True, 0, False)
             await blobs_client.until(lambda: blobs_client.queue == QueueLength(0, 0))
 
     run_within(30, scenario)
@@ -174,7 +174,7 @@ def test_commitments_of_a_block_in_gloas(bare: bool, beacon: FakeBeacon, monkeyp
 
 
 def counting(calls: list[int], function: Callable[..., bytes]) -> Callable[..., bytes]:
-    """The function, which notes each call."""
+    """Return the function, which notes each call."""
 
     def counted(*arguments: Any) -> bytes:
         calls.append(len(calls))
@@ -406,7 +406,7 @@ def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
             while len(blobs_client.unavailable) < 4:
                 blobs_client.request([0])
                 await asyncio.sleep(0.05)
-            assert {each.error.partition(":")[0] for each in blobs_client.unavailable} == {"BLOB-CUSTODY"}
+            assert {item.error.partition(":")[0] for item in blobs_client.unavailable} == {"BLOB-CUSTODY"}
             await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
             beacon.status = {}
             await blobs_client.receives([0])
@@ -489,7 +489,7 @@ def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_b
             await blobs_client.until(lambda: len(blobs_client.unavailable) == 1)
             blobs_client.request([0])
             await blobs_client.until(lambda: len(blobs_client.unavailable) > 1)
-            assert {(each.error, each.not_found) for each in blobs_client.unavailable} == {(reason, False)}
+            assert {(item.error, item.not_found) for item in blobs_client.unavailable} == {(reason, False)}
             await blobs_client.until(
                 lambda: blobs_client.health and tuple(map(str, blobs_client.health[-1].problems)) == (reason,)
             )

@@ -114,7 +114,7 @@ def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
     async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
         needed = [Needed(may_wait=True) for _ in range(GATHERED_JOBS - 1)]
         jobs = [
-            asyncio.create_task(verifier.verify((name(number),), (BLOB,), each)) for number, each in enumerate(needed)
+            asyncio.create_task(verifier.verify((name(number),), (BLOB,), item)) for number, item in enumerate(needed)
         ]
         await run_ready_tasks()
         verifier.start_due()

@@ -40,8 +40,8 @@ def _with_transactions(transactions: bytes) -> bytes:
 def test_any_number_of_transactions() -> None:
     """[SB6]"""
     count = 3 * MAX_PLAIN_COUNT
-    found = decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions
-    assert tuple(found) == (b"\x05",) * count
+    transactions = decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions
+    assert tuple(transactions) == (b"\x05",) * count
 
 
 def test_transactions_of_single_bytes() -> None:

@@ -24,9 +24,9 @@ BAD_TRANSACTION = SPAN_HEAD + b"\x03\xc3\x01\x02\x80" + b"\x00\x00"
 
 
 def _read(body: bytes, brotli: bool = True) -> tuple[list[DecodedBatch], type[Reason]]:
-    *found, end = read_batches(body, 10_000_000, brotli, OP_SEPOLIA)
-    batches = [each for each in found if not isinstance(each, Reason)]
-    assert isinstance(end, Reason) and len(batches) == len(found)
+    *result, end = read_batches(body, 10_000_000, brotli, OP_SEPOLIA)
+    batches = [item for item in result if not isinstance(item, Reason)]
+    assert isinstance(end, Reason) and len(batches) == len(result)
     assert str(end)
     return batches, type(end)
 

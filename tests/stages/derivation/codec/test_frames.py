@@ -16,8 +16,8 @@ def _encoded(frame: Frame) -> bytes:
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_frames_or_a_reason(data: bytes) -> None:
-    found = parse_frames(data)
-    assert isinstance(found, Reason) or b"\0" + b"".join(map(_encoded, found)) == data
+    frames = parse_frames(data)
+    assert isinstance(frames, Reason) or b"\0" + b"".join(map(_encoded, frames)) == data
 
 
 def _cursor_walk(frames: list[Frame]) -> list[Frame]:

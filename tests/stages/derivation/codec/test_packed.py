@@ -38,7 +38,7 @@ def mixed() -> tuple[bytes, ...]:
 
 @pytest.fixture(scope="module")
 def packed_mixed(mixed: tuple[bytes, ...]) -> PackedTransactions:
-    """The same, packed."""
+    """Return the same, packed."""
     return _packed(*mixed)
 
 
@@ -46,17 +46,17 @@ def _packed(*transactions: bytes) -> PackedTransactions:
     packer = TransactionPacker()
     for transaction in transactions:
         packer.add(transaction)
-    found = packer.finish()
-    assert isinstance(found, PackedTransactions)
-    return found
+    result = packer.finish()
+    assert isinstance(result, PackedTransactions)
+    return result
 
 
 def test_all_transactions_in_order(mixed: tuple[bytes, ...], packed_mixed: PackedTransactions) -> None:
-    found = packed_mixed
-    assert tuple(found) == mixed
-    assert len(found) == len(mixed)
-    ends = [part.first + len(part.transactions) for part in found.parts()]
-    assert [part.first for part in found.parts()] == [0, *ends[:-1]]
+    result = packed_mixed
+    assert tuple(result) == mixed
+    assert len(result) == len(mixed)
+    ends = [part.first + len(part.transactions) for part in result.parts()]
+    assert [part.first for part in result.parts()] == [0, *ends[:-1]]
     assert len(ends) > 6
 
 
@@ -74,8 +74,8 @@ def test_a_slice_is_the_same(mixed: tuple[bytes, ...], packed_mixed: PackedTrans
 
 
 def test_a_slice_of_a_slice_is_the_same() -> None:
-    found = _packed(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
-    part = found[5 : 5 + MAX_PLAIN_COUNT + 10]
+    result = _packed(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
+    part = result[5 : 5 + MAX_PLAIN_COUNT + 10]
     assert isinstance(part, PackedTransactions), "it is still large"
     assert part[1:4] == (b"6", b"7", b"8")
     assert part[-2:] == (b"%d" % (MAX_PLAIN_COUNT + 13), b"%d" % (MAX_PLAIN_COUNT + 14))
@@ -96,15 +96,15 @@ def test_sizes_and_bytes(mixed: tuple[bytes, ...], packed_mixed: PackedTransacti
 
 
 def test_chunks_without_a_kind_are_left_out() -> None:
-    found = _packed(*[b"\x01a"] * 40_000, *[b"\x7e"] * 10, *[b"\x02b"] * 40_000, b"", *[b"\x03"] * 40_000)
-    indexes = {first + at for first, part in found.parts(frozenset((0x7E,))) for at in range(len(part))}
+    result = _packed(*[b"\x01a"] * 40_000, *[b"\x7e"] * 10, *[b"\x02b"] * 40_000, b"", *[b"\x03"] * 40_000)
+    indexes = {first + at for first, part in result.parts(frozenset((0x7E,))) for at in range(len(part))}
     assert {40_000, 40_009, 80_010} <= indexes
     assert len(indexes) <= 3 << 14
 
 
 def test_large_transactions_are_cut_off() -> None:
-    found = _packed(b"a" * 1000, b"b" * (CHUNK_BYTES + 7), b"c" * 1000)
-    sizes = [len(transaction) for part in found.parts(cut=2000) for transaction in part.transactions]
+    result = _packed(b"a" * 1000, b"b" * (CHUNK_BYTES + 7), b"c" * 1000)
+    sizes = [len(transaction) for part in result.parts(cut=2000) for transaction in part.transactions]
     assert sizes == [1000, 2000, 1000]
 
 
@@ -113,10 +113,10 @@ def test_single_bytes() -> None:
     packer = TransactionPacker()
     packer.add(b"before")
     packer.add_short(run)
-    found = packer.finish()
-    assert tuple(found) == (b"before", *(b"" if byte == 0x80 else bytes((byte,)) for byte in run))
-    assert isinstance(found, PackedTransactions)
-    last = found.chunks[-1]
+    result = packer.finish()
+    assert tuple(result) == (b"before", *(b"" if byte == 0x80 else bytes((byte,)) for byte in run))
+    assert isinstance(result, PackedTransactions)
+    last = result.chunks[-1]
     assert (last.kinds, last.has_empty) == (b"\x01", False)
 
 

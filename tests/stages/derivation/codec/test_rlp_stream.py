@@ -28,11 +28,11 @@ class Pieces:
 
 
 def _split(data: bytes, limit: int = 1000) -> tuple[list[bytes], type[Reason]]:
-    found = list(read_items(WholeReader(data), limit))
-    end = found.pop()
+    result = list(read_items(WholeReader(data), limit))
+    end = result.pop()
     assert isinstance(end, Reason)
     assert str(end)
-    return [item for item in found if isinstance(item, bytes)], type(end)
+    return [item for item in result if isinstance(item, bytes)], type(end)
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_an_error_that_comes_with_the_last_piece(sizes: list[int], survive: int)
         (b"\xb8" + bytes((size,)) if size < 256 else b"\xb9" + size.to_bytes(2, "big")) + item
         for size, item in zip(sizes, items, strict=True)
     )
-    found = list(read_items(BufferedReader(Pieces([data], "damaged")), 100_000))
-    assert found[:-1] == items[:survive]
-    end = found[-1]
+    result = list(read_items(BufferedReader(Pieces([data], "damaged")), 100_000))
+    assert result[:-1] == items[:survive]
+    end = result[-1]
     assert isinstance(end, Reason) and type(end) is StreamDamaged
 
 

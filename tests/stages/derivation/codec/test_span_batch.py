@@ -43,9 +43,9 @@ def _decode(**fields: bytes) -> SpanBatch | Reason:
 
 
 def _span(**fields: bytes) -> SpanBatch:
-    found = _decode(**fields)
-    assert isinstance(found, SpanBatch), str(found)
-    return found
+    result = _decode(**fields)
+    assert isinstance(result, SpanBatch), str(result)
+    return result
 
 
 def test_fields() -> None:
@@ -127,18 +127,18 @@ def test_recorded_batches(shared_data: Path, name: str, blocks: int, count: int)
     raw = (shared_data / "span_batch_vectors" / name).read_bytes()
     if name == "kona_span_batch_history.bin":
         raw = bytes.fromhex(raw.decode())[1:]
-    found = decode_span(b"\x01" + raw, 1, RULES)
-    assert isinstance(found, SpanBatch)
-    assert (found.block_count, len(found.transactions)) == (blocks, count)
-    assert sum(len(block.transactions) for block in found.blocks()) == count
+    span = decode_span(b"\x01" + raw, 1, RULES)
+    assert isinstance(span, SpanBatch)
+    assert (span.block_count, len(span.transactions)) == (blocks, count)
+    assert sum(len(block.transactions) for block in span.blocks()) == count
 
 
 def test_columns_of_946_transactions(shared_data: Path) -> None:
     text = (shared_data / "span_batch_vectors" / "spanbatchtxs.txt").read_text().strip()
     head = Raw(block_count=b"\x01", origin_bits=b"\x00", counts=b"\xb2\x07").encoded()[: 1 + 2 + 40 + 2 + 2]
-    found = decode_span(head + bytes.fromhex(text[2:]), 1, RULES)
-    assert isinstance(found, SpanBatch)
-    kinds = [raw[0] if raw[0] < 0x80 else 0 for raw in found.transactions]
+    span = decode_span(head + bytes.fromhex(text[2:]), 1, RULES)
+    assert isinstance(span, SpanBatch)
+    kinds = [raw[0] if raw[0] < 0x80 else 0 for raw in span.transactions]
     assert [kinds.count(kind) for kind in (0, 1, 2)] == [474, 236, 236]
 
 

@@ -61,9 +61,9 @@ SET_CODE = _payload(4, b"\x01", b"\x02", b"\x03", b"\x80", b"\xc0", wrap_list(AU
 
 
 def _fields(encoded: bytes) -> list[rlp.Item]:
-    found = rlp.decode(encoded[1:] if encoded[0] < 0x80 else encoded)
-    assert isinstance(found, list)
-    return found
+    result = rlp.decode(encoded[1:] if encoded[0] < 0x80 else encoded)
+    assert isinstance(result, list)
+    return result
 
 
 @pytest.mark.parametrize(

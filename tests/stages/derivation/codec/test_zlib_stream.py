@@ -97,10 +97,10 @@ def test_fast_and_slow_path_agree(sizes: list[int], stored: bool, damage: str, d
         place = drawn.draw(st.integers(16, len(body) * 8 - 1))
         body = body[: place >> 3] + bytes((body[place >> 3] ^ 1 << (place & 7),)) + body[(place >> 3) + 1 :]
     limit = drawn.draw(st.sampled_from([LIMIT, len(stream), len(stream) - 1, 5000]))
-    found = _read(body, limit)
-    assert found == _slow(body, limit)
+    result = _read(body, limit)
+    assert result == _slow(body, limit)
     if damage != "flip":
-        assert found == _items(*sizes)[: len(found)]
+        assert result == _items(*sizes)[: len(result)]
 
 
 def _deflated(data: bytes, level: int = 6, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> bytes:
@@ -110,9 +110,9 @@ def _deflated(data: bytes, level: int = 6, strategy: int = zlib.Z_DEFAULT_STRATE
 
 def _pieces(data: bytes) -> tuple[list[bytes], str | None, int]:
     inflater = Inflater(data)
-    found = list(inflater.pieces())
-    assert [status for _, status in found[:-1]] == [None] * (len(found) - 1)
-    return [piece for piece, _ in found], found[-1][1], inflater.at
+    pieces = list(inflater.pieces())
+    assert [status for _, status in pieces[:-1]] == [None] * (len(pieces) - 1)
+    return [piece for piece, _ in pieces], pieces[-1][1], inflater.at
 
 
 def _sample(size: int, seed: int = 1) -> bytes:

@@ -34,7 +34,7 @@ PLAN = plan(GENESIS, 6)
 
 
 def items(*blocks: Planned, name: str = "a", pieces: int = 1) -> list[bytes]:
-    """The batcher's items with these blocks."""
+    """Return the batcher's items with these blocks."""
     return channel(name, *singulars(blocks), pieces=pieces)
 
 
@@ -48,9 +48,9 @@ def effects(chain: RollupChain) -> list[type]:
 
 def test_inputs_are_derived_as_data_on_l1_are() -> None:
     plain, chain = RollupChain(FORKS), AltDaChain(FORKS)
-    for each in items(*PLAN, pieces=3):
-        plain.mine(each)
-        chain.mine_commitments(*chain.commit(each))
+    for item in items(*PLAN, pieces=3):
+        plain.mine(item)
+        chain.mine_commitments(*chain.commit(item))
     assert refs(chain.run()) == refs(plain.run()) == refs(PLAN)
     assert len(chain.asked) == 3
     assert output(chain) == NeedL1Block(chain.head + 1)
@@ -315,8 +315,8 @@ def test_whatever_l1_contains_derivation_goes_on(blocks: list[tuple[list[bytes],
     for data, logs in blocks:
         block = chain.mine(*data)
         chain.l1.blocks[-1] = with_challenges(block, logs)
-    for each in (b"", b"\0", b"\1", b"\0" * 300):
-        chain.inputs[keccak_commitment(each)] = each
+    for item in (b"", b"\0", b"\1", b"\0" * 300):
+        chain.inputs[keccak_commitment(item)] = item
     known = set(chain.inputs)
     resolver = chain.deriver.alt_da
     assert resolver is not None

@@ -42,7 +42,7 @@ def test_another_time_discards_the_span() -> None:
     blocks = plan(GENESIS, 2)
     pending = Pending(blocks)
     assert pending.span.pop(blocks[0].ref) is None
-    assert [type(each.reason) for each in pending.events.drops] == [PendingSpanMismatch]
+    assert [type(drop.reason) for drop in pending.events.drops] == [PendingSpanMismatch]
     assert pending.span.pop(GENESIS) is None
 
 

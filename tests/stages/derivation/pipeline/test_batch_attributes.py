@@ -21,9 +21,9 @@ def batch(epoch: int) -> SingularBatch:
 def test_the_batchs_transactions_follow_the_deposits() -> None:
     """[AQ2, AQ6]"""
     window = L1OriginWindow(L1Blocks().last)
-    found = batch_attributes(CHAINS, window, batch(window.first_number), GENESIS, SYSTEM_CONFIG)
-    assert found.timestamp == GENESIS.timestamp + 2 and found.no_tx_pool
-    assert len(found.transactions) == 2 and found.transactions[-1] == USER
+    result = batch_attributes(CHAINS, window, batch(window.first_number), GENESIS, SYSTEM_CONFIG)
+    assert result.timestamp == GENESIS.timestamp + 2 and result.no_tx_pool
+    assert len(result.transactions) == 2 and result.transactions[-1] == USER
 
 
 def test_an_epoch_that_does_not_follow_needs_a_reset() -> None:
@@ -44,9 +44,9 @@ def _packed(*transactions: bytes) -> PackedTransactions:
     packer = TransactionPacker()
     for transaction in transactions:
         packer.add(transaction)
-    found = packer.finish()
-    assert isinstance(found, PackedTransactions)
-    return found
+    result = packer.finish()
+    assert isinstance(result, PackedTransactions)
+    return result
 
 
 def test_blocks_that_may_be_built_are_whole() -> None:
@@ -56,15 +56,15 @@ def test_blocks_that_may_be_built_are_whole() -> None:
 
 
 def test_the_rest_beyond_the_gas_limit_is_left_out() -> None:
-    found = list(payload_transactions(_packed(*[b"\x02"] * 50_000), GAS_LIMIT))
-    assert found == [b"\x02"] * 15_001
-    assert sum(least_gas(2, len(transaction)) for transaction in found) > GAS_LIMIT
+    result = list(payload_transactions(_packed(*[b"\x02"] * 50_000), GAS_LIMIT))
+    assert result == [b"\x02"] * 15_001
+    assert sum(least_gas(2, len(transaction)) for transaction in result) > GAS_LIMIT
 
 
 def test_a_large_transaction_is_cut_off_beyond_the_gas_limit() -> None:
-    (found,) = payload_transactions(_packed(b"\x02" * 40_000_000), GAS_LIMIT)
-    assert len(found) < 16_000_000
-    assert least_gas(2, len(found)) > GAS_LIMIT
+    (result,) = payload_transactions(_packed(b"\x02" * 40_000_000), GAS_LIMIT)
+    assert len(result) < 16_000_000
+    assert least_gas(2, len(result)) > GAS_LIMIT
 
 
 def test_a_post_exec_transaction_is_neither_counted_nor_cut_and_the_last() -> None:
@@ -72,5 +72,5 @@ def test_a_post_exec_transaction_is_neither_counted_nor_cut_and_the_last() -> No
     users, post_exec = (b"\x02" * 100_000,) * 140, b"\x7d" * 20_000_000
     assert tuple(payload_transactions(_packed(*users, post_exec), GAS_LIMIT)) == (*users, post_exec)
     for following in (b"\x7d", b"\x02"):
-        found = tuple(payload_transactions(_packed(*users, post_exec, *[following] * 5_000), GAS_LIMIT))
-        assert found == (*users, post_exec, following)
+        result = tuple(payload_transactions(_packed(*users, post_exec, *[following] * 5_000), GAS_LIMIT))
+        assert result == (*users, post_exec, following)

@@ -33,8 +33,8 @@ def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: 
     expected = reason or reasons.TransactionEmpty(2)
     assert transaction_rejection(SCHEDULE, transactions, GENESIS_TIME + seconds) == expected
     packer = TransactionPacker()
-    for each in transactions:
-        packer.add(each)
+    for item in transactions:
+        packer.add(item)
     assert transaction_rejection(SCHEDULE, packer.finish(), GENESIS_TIME + seconds) == expected, "packed as well"
 
 

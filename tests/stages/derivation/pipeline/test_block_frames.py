@@ -27,7 +27,7 @@ def test_items_are_those_of_the_batcher_in_block_order() -> None:
     assert items == [b"1", *blob_block.blobs, b"4"]
     assert blob_refs(items) == blob_block.blobs
     assert data_items(block, BATCHER, L1Rules()) == [b"1", b"3", b"4"]
-    assert [each.data for each in batcher_transactions(block, STRANGER)] == [b"2"]
+    assert [batcher_transaction.data for batcher_transaction in batcher_transactions(block, STRANGER)] == [b"2"]
 
 
 def test_contents_must_be_those_of_the_blobs_in_their_order() -> None:
@@ -43,8 +43,8 @@ def test_each_item_is_parsed_alone() -> None:
     contents = [BlobContent(H1, item("B0 B2"), None), BlobContent(H2, None, "made up")]
     parsed = parse_block(H1, BATCHER, [item("A0!"), *refs, b""], contents, L1Rules(contiguous_frames=True))
     assert (parsed.block, parsed.batcher) == (H1, BATCHER)
-    assert [names(each.frames) for each in parsed.items] == ["A0!", "B0", ""]
-    assert [[(effect, type(reason)) for effect, reason in each.drops] for each in parsed.items] == [
+    assert [names(item.frames) for item in parsed.items] == ["A0!", "B0", ""]
+    assert [[(effect, type(reason)) for effect, reason in item.drops] for item in parsed.items] == [
         [],
         [(DropEffect.DROPPED, FrameOutOfOrder)],
         [(DropEffect.IGNORED, FramesEmpty)],
@@ -56,5 +56,5 @@ def test_each_item_is_parsed_alone() -> None:
 def test_any_data_gives_frames_or_drops(data: list[bytes], pruning: bool) -> None:
     parsed = parse_block(H1, BATCHER, data, (), L1Rules(contiguous_frames=pruning))
     assert len(parsed.items) == len(data)
-    for each in parsed.items:
-        assert each.frames or each.drops
+    for parsed_item in parsed.items:
+        assert parsed_item.frames or parsed_item.drops

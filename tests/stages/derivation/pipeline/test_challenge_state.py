@@ -36,7 +36,7 @@ COMMITMENTS = [keccak_commitment(data) for data in DATA]
 
 
 def challenge(found: int | Commitment, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
-    """The log of a challenge of a commitment, which may be given by its index."""
+    """Return the log of a challenge of a commitment, which may be given by its index."""
     commitment = COMMITMENTS[found] if isinstance(found, int) else found
     encoded = encode(["bytes", "uint8"], [commitment.encode(), status])
     return ChallengeLog(Log(b"\xda" * 20, (CHALLENGE_TOPIC, included.to_bytes(32, "big")), encoded, 5), data)
@@ -63,13 +63,13 @@ class Chain:
         self.inputs: list[tuple[int, Commitment]] = []
 
     def restart(self, keep_challenges: bool) -> None:
-        """Resets, and starts at the first block."""
+        """Reset, and starts at the first block."""
         self.state.reset(keep_challenges)
         self.number = FIRST - 1
         self.inputs.clear()
 
     def read(self, last: int) -> Commitment | None:
-        """Reads blocks up to `last`; the first commitment whose challenge expired, which ends the reading."""
+        """Read blocks up to `last`; the first commitment whose challenge expired, which ends the reading."""
         while self.number < last:
             self.number += 1
             self.state.read_events(l1_block(self.number, *self.events.get(self.number, ())))
@@ -77,20 +77,20 @@ class Chain:
             if expired is not None:
                 return expired
             for commitment in self.used.get(self.number, ()):
-                found = self.state.challenge(commitment, self.number)
-                if found is None or found.status is not EXPIRED:
+                result = self.state.challenge(commitment, self.number)
+                if result is None or result.status is not EXPIRED:
                     self.state.use(commitment, self.number)
                     self.inputs.append((self.number, commitment))
         return None
 
     def status(self, index: int, included: int) -> ChallengeStatus | None:
-        found = self.state.challenge(COMMITMENTS[index], included)
-        return None if found is None else found.status
+        result = self.state.challenge(COMMITMENTS[index], included)
+        return None if result is None else result.status
 
     def reasons(self) -> list[Reason]:
-        found = [each.reason for each in self.log.drops]
+        result = [drop.reason for drop in self.log.drops]
         self.log.drops.clear()
-        return found
+        return result
 
 
 def test_a_challenge_is_resolved_with_its_data() -> None:
@@ -101,9 +101,9 @@ def test_a_challenge_is_resolved_with_its_data() -> None:
     assert chain.status(0, 101) is ACTIVE
     assert chain.status(0, 102) is None, "it is that of another L1 block"
     assert chain.read(130) is None
-    found = chain.state.challenge(COMMITMENTS[0], 101)
-    assert found is not None
-    assert (found.status, found.data, found.resolve_window_end) == (RESOLVED, DATA[0], 105 + RESOLVE)
+    result = chain.state.challenge(COMMITMENTS[0], 101)
+    assert result is not None
+    assert (result.status, result.data, result.resolve_window_end) == (RESOLVED, DATA[0], 105 + RESOLVE)
     assert chain.state.counts == {ACTIVE: 1, RESOLVED: 1, EXPIRED: 0, ChallengeStatus.UNINITIALIZED: 0}
 
 
@@ -361,21 +361,23 @@ def test_challenges_expire_as_in_op_alt_da() -> None:
         assert state.expire_commitments(number) is None
     state.read_events(l1_block(3_714_106))
     assert state.expire_commitments(3_714_106) in (commitments[challenged], commitments[challenged + 6])
-    assert [found.status for found in state._by_key.values()] == [EXPIRED, EXPIRED]
+    assert [result.status for result in state._by_key.values()] == [EXPIRED, EXPIRED]
 
 
 def test_challenges_that_are_read_ahead_expire_as_in_op_alt_da() -> None:
-    """The input of the first commitment is missing; another is challenged before it and expires first, which resets
-    nothing. Differs: op-alt-da counts the first as used, and resets when it expires."""
+    """The input of the first commitment is missing.
+
+    Another is challenged before it and expires first, which resets nothing. Differs: op-alt-da counts the first as
+    used, and resets when it expires."""
     state = with_windows(6)
     for number, logs in ((1, []), (3, [challenge(2, 2, ACTIVE)]), (5, [challenge(1, 1, ACTIVE)]), (10, [])):
         state.read_events(l1_block(number, *logs))
-    found = state.challenge(COMMITMENTS[2], 2)
-    assert found is not None and found.status is EXPIRED
+    result = state.challenge(COMMITMENTS[2], 2)
+    assert result is not None and result.status is EXPIRED
     assert state.expire_commitments(1) is None
     state.read_events(l1_block(11))
-    found = state.challenge(COMMITMENTS[1], 1)
-    assert found is not None and found.status is EXPIRED
+    result = state.challenge(COMMITMENTS[1], 1)
+    assert result is not None and result.status is EXPIRED
     state.finalize(201)
     assert state.expire_commitments(201) is None
     assert not state.commitments and not state.expired and not state._by_key

@@ -30,8 +30,8 @@ def test_channels_are_read_in_the_order_of_their_opening() -> None:
     bank = ChannelBank(PipelineEvents())
     for frame in frames("A0 B0! A1!"):
         bank.ingest_frame(frame, ORIGIN, ANY)
-    found = [bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY)]
-    assert [channel and parts(channel.body) for channel in found] == ["A0 A1", "B0", None]
+    result = [bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY)]
+    assert [channel and parts(channel.body) for channel in result] == ["A0 A1", "B0", None]
 
 
 @dataclass
@@ -43,7 +43,7 @@ class _Channel:
 def _read(taken: list[Frame], any_ready: bool) -> list[bytes]:
     """CB1 to CB10 by their wording, without timeouts: what is read when a channel is read before each frame."""
     bank: dict[bytes, _Channel] = {}
-    found: list[bytes] = []
+    result: list[bytes] = []
 
     def read() -> None:
         while bank:
@@ -56,7 +56,7 @@ def _read(taken: list[Frame], any_ready: bool) -> list[bytes]:
             if key is None or key not in ready:
                 return
             channel = bank.pop(key)
-            found.append(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
+            result.append(b"".join(channel.pieces[number] for number in sorted(channel.pieces)))
 
     for frame in taken:
         read()
@@ -70,7 +70,7 @@ def _read(taken: list[Frame], any_ready: bool) -> list[bytes]:
             channel.end = frame.number
             channel.pieces = {number: data for number, data in channel.pieces.items() if number <= frame.number}
     read()
-    return found
+    return result
 
 
 @given(st.lists(FRAMES, max_size=16), st.booleans())
@@ -78,17 +78,17 @@ def test_frames_make_channels_in_any_order(taken: list[Frame], any_ready: bool) 
     rules = L1Rules(read_any_ready_channel=any_ready)
     events = PipelineEvents()
     bank = ChannelBank(events)
-    found: list[bytes] = []
+    result: list[bytes] = []
 
     def read() -> None:
         while (channel := bank.read(ORIGIN, rules)) is not None:
-            found.append(channel.body)
+            result.append(channel.body)
 
     for frame in taken:
         read()
         bank.ingest_frame(frame, ORIGIN, rules)
     read()
-    assert found == _read(taken, any_ready)
+    assert result == _read(taken, any_ready)
     ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
     assert events.frames_added == len(taken) - len(ignored)
 
@@ -98,8 +98,8 @@ def test_open_channels_have_their_frames_in_order_of_number() -> None:
     for frame in frames("B2 A0 B0"):
         bank.ingest_frame(frame, ORIGIN, ANY)
     opened = bank.open_channels
-    assert [(each.id, each.opened) for each in opened] == [(channel_id(name), ORIGIN.number) for name in "BA"]
-    assert [[(number, parts(data)) for number, data in each.frames.items()] for each in opened] == [
+    assert [(item.id, item.opened) for item in opened] == [(channel_id(name), ORIGIN.number) for name in "BA"]
+    assert [[(number, parts(data)) for number, data in item.frames.items()] for item in opened] == [
         [(0, "B0"), (2, "B2")],
         [(0, "A0")],
     ]
@@ -124,12 +124,12 @@ def test_a_flush_drops_the_staging_channel() -> None:
     assembler.flush()
     assert len(assembler) == 0
     assembler.ingest_frame(last, ORIGIN, RULES)
-    assert [type(each.reason) for each in events.drops] == [FrameWithoutChannel]
+    assert [type(drop.reason) for drop in events.drops] == [FrameWithoutChannel]
 
 
 def _channels(taken: list[Frame]) -> list[bytes]:
     """CA3 to CA7 by their wording: what frames assemble that come in this order."""
-    found: list[bytes] = []
+    channels: list[bytes] = []
     staging: list[Frame] = []
     for frame in taken:
         if frame.number == 0:
@@ -139,22 +139,22 @@ def _channels(taken: list[Frame]) -> list[bytes]:
         else:
             continue
         if frame.is_last:
-            found.append(b"".join(each.data for each in staging))
+            channels.append(b"".join(item.data for item in staging))
             staging = []
-    return found
+    return channels
 
 
 @given(st.lists(ASSEMBLED_FRAMES, max_size=12))
 def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
     events = PipelineEvents()
     assembler = ChannelAssembler(events)
-    found: list[bytes] = []
+    result: list[bytes] = []
     for frame in taken:
         assembler.ingest_frame(frame, ORIGIN, RULES)
         channel = assembler.read(ORIGIN, RULES)
         if channel is not None:
-            found.append(channel.body)
-    assert found == _channels(taken)
+            result.append(channel.body)
+    assert result == _channels(taken)
     ignored = [dropped for dropped in events.drops if dropped.effect is DropEffect.IGNORED]
     assert events.frames_added == len(taken) - len(ignored)
     assert all(str(dropped) for dropped in events.drops)

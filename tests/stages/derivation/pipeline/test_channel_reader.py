@@ -64,7 +64,7 @@ def test_only_the_result_that_is_needed_is_taken() -> None:
 def test_keys_depend_on_bytes_and_rules() -> None:
     """[W7]"""
     rules = [L1Rules(), L1Rules(brotli=True), L1Rules(max_rlp_bytes_per_channel=1)]
-    keys = {need_decoded(body, each, span_rules(CONFIG)).key for body in (BODY, BODY[1:]) for each in rules}
+    keys = {need_decoded(body, rule, span_rules(CONFIG)).key for body in (BODY, BODY[1:]) for rule in rules}
     assert len(keys) == 6
     assert need_decoded(BODY, RULES, span_rules(CONFIG)).key == need_decoded(BODY, RULES, span_rules(CONFIG)).key
 
@@ -87,12 +87,12 @@ class Batches:
         ingestion.open(block, BATCHER, traversal.rules)
 
     def next_time(self) -> int | None:
-        """The time of the next batch; None when the block is exhausted."""
-        while (found := self.provider.next_batch()) is not Flow.OUT_OF_DATA:
-            if isinstance(found, NeedDecoded):
-                assert self._reader.add_decoded(found.key, run(found.task))
-            elif isinstance(found, SingularBatch):
-                return found.timestamp
+        """Return the time of the next batch; None when the block is exhausted."""
+        while (batch := self.provider.next_batch()) is not Flow.OUT_OF_DATA:
+            if isinstance(batch, NeedDecoded):
+                assert self._reader.add_decoded(batch.key, run(batch.task))
+            elif isinstance(batch, SingularBatch):
+                return batch.timestamp
         return None
 
 
@@ -111,5 +111,5 @@ def test_a_flush_goes_on_with_the_next_channel() -> None:
 def test_discarded_channels_are_not_decoded() -> None:
     batches = Batches(*channel("A", FIRST.singular), *channel("B", SECOND.singular))
     assert batches.provider.discard_block() is None
-    assert [type(each.reason) for each in batches.events.drops] == [ChannelBehindSafeHead] * 2
+    assert [type(drop.reason) for drop in batches.events.drops] == [ChannelBehindSafeHead] * 2
     assert batches.next_time() is None

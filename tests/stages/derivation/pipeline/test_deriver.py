@@ -151,7 +151,7 @@ def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]
     system = recording.config.genesis.system_config
     deriver.reset(PipelineStart(1, safe, config, base, system))
     parsed = iter(ahead)
-    found: list[object] = []
+    result: list[object] = []
     while not isinstance(output := deriver.step(safe, config), AttributesReady):
         match output:
             case outputs.NeedL1Block():
@@ -163,8 +163,8 @@ def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]
             case outputs.NeedDecoded():
                 assert deriver.add_decoded(output.key, tasks.run(output.task))
             case _:
-                found.append(output)
-    return [*found, output]
+                result.append(output)
+    return [*result, output]
 
 
 def _parsed(recording: SepoliaRecording, block: L1Block, batcher: bytes) -> BlockFrames:
@@ -202,7 +202,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
                 assert deriver.add_decoded(output.key, tasks.run(output.task))
             case outputs.NeedL2Blocks():
                 requested.append(output)
-                blocks = [recording.l2_blocks[each].content for each in range(output.first, output.last + 1)]
+                blocks = [recording.l2_blocks[item].content for item in range(output.first, output.last + 1)]
                 assert deriver.add_l2_blocks(output.first, output.last, blocks)
             case AttributesReady():
                 derived.append(output)

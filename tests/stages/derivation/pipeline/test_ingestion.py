@@ -57,11 +57,11 @@ def _frames(block: L1Block, batcher: bytes = BATCHER) -> BlockFrames:
 
 
 def _read(source: DataSource) -> list[str]:
-    found = []
+    result = []
     while isinstance(popped := source.pop(), ItemFrames):
-        found.append(names(popped.frames))
+        result.append(names(popped.frames))
     assert popped is None
-    return found
+    return result
 
 
 def test_blobs_are_needed_until_they_are_there(block: L1Block) -> None:
@@ -76,7 +76,7 @@ def test_blobs_are_needed_until_they_are_there(block: L1Block) -> None:
     assert source.add_blobs(block.header.hash, CONTENTS)
     assert not source.add_blobs(block.header.hash, CONTENTS)
     assert _read(source) == ["A0!", "B0!"]
-    assert [type(each.reason) for each in events.drops] == [SenderNotBatcher, BlobMalformed]
+    assert [type(drop.reason) for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
 
 
 @pytest.mark.parametrize("with_block", [True, False])
@@ -88,7 +88,7 @@ def test_frames_that_were_parsed_ahead_replace_the_blobs(block: L1Block, with_bl
     assert source.is_waiting_for(block.header.hash) is not with_block
     assert source.add_frames(_frames(block)) is not with_block
     assert _read(source) == ["A0!", "B0!"]
-    assert [type(each.reason) for each in events.drops] == [SenderNotBatcher, BlobMalformed]
+    assert [type(drop.reason) for drop in events.drops] == [SenderNotBatcher, BlobMalformed]
 
 
 def test_frames_of_another_block_or_batcher_are_refused(block: L1Block) -> None:

@@ -28,7 +28,7 @@ def _l1(count: int) -> L1Blocks:
 
 
 def _head(l1: L1Blocks, epoch: int) -> L2BlockRef:
-    """A safe head with this origin, by its distance from genesis'."""
+    """Return a safe head with this origin, by its distance from genesis'."""
     return msgspec.structs.replace(GENESIS, l1_origin=l1.blocks[epoch].ref.id)
 
 

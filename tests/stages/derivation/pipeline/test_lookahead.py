@@ -29,13 +29,13 @@ def chain_with(forks: str, *items: bytes) -> RollupChain:
 
 
 def ahead_of_first(chain: RollupChain) -> list[AttributesReady]:
-    """What can be derived ahead of the first attributes."""
+    """Return what can be derived ahead of the first attributes."""
     chain.depth = 0
     chain.run(until=lambda output: isinstance(output, AttributesReady))
-    found = []
+    result = []
     while (output := chain.deriver.ahead()) is not None:
-        found.append(output)
-    return found
+        result.append(output)
+    return result
 
 
 @pytest.mark.parametrize("forks", FORKS)
@@ -43,16 +43,16 @@ def test_the_rest_of_a_span_is_derived_ahead(forks: str) -> None:
     """Over several epochs, the first of which changes the gas limit."""
     blocks = plan(GENESIS, BLOCKS)
     chain = chain_with(forks, *channel("A", span(blocks)))
-    found = ahead_of_first(chain)
-    assert [each.parent.number for each in found] == list(range(1, BLOCKS))
+    result = ahead_of_first(chain)
+    assert [item.parent.number for item in result] == list(range(1, BLOCKS))
     before = forks == "granite"
-    assert [each.concluding for each in found] == [not before] * (BLOCKS - 2) + [True]
-    assert all(is_predicted(each.parent, block.ref) for each, block in zip(found, blocks, strict=False))
-    limits = {each.attributes.gas_limit for each in found}
+    assert [item.concluding for item in result] == [not before] * (BLOCKS - 2) + [True]
+    assert all(is_predicted(item.parent, block.ref) for item, block in zip(result, blocks, strict=False))
+    limits = {item.attributes.gas_limit for item in result}
     assert 40_000_000 in limits and len(limits) == 2
     again = chain_with(forks, *channel("A", span(blocks)))
     assert refs(again.run()) == refs(blocks)
-    assert [block.output.attributes for block in again.l2[2:] if block.output] == [each.attributes for each in found]
+    assert [block.output.attributes for block in again.l2[2:] if block.output] == [item.attributes for item in result]
 
 
 def test_nothing_is_derived_ahead_of_a_batch_whose_parent_is_unknown() -> None:
@@ -92,8 +92,8 @@ def test_the_blocks_behind_a_refused_one_count_no_more(refused: int) -> None:
         chain.depth = depth
         left = [blocks[refused].ref.timestamp]
         chain.is_refused = lambda attributes, left=left: attributes.timestamp in left and not left.clear()  # type: ignore[misc]
-        found = refs(chain.run())
-        outcomes.append((found, chain.take_drops()))
+        result = refs(chain.run())
+        outcomes.append((result, chain.take_drops()))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == refs(blocks)
     assert (DropEffect.DISCARDED, PendingSpanMismatch) in outcomes[0][1]
@@ -101,10 +101,10 @@ def test_the_blocks_behind_a_refused_one_count_no_more(refused: int) -> None:
 
 def test_what_is_lost_is_derived_ahead_again() -> None:
     chain = chain_with("holocene", *channel("A", span(plan(GENESIS, BLOCKS))))
-    found = ahead_of_first(chain)
+    result = ahead_of_first(chain)
     assert chain.deriver.ahead() is None
     chain.deriver.cancel_ahead()
-    assert [chain.deriver.ahead() for _ in found] == found
+    assert [chain.deriver.ahead() for _ in result] == result
 
 
 def test_attributes_that_say_nothing_of_their_block() -> None:

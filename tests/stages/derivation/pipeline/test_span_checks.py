@@ -22,11 +22,11 @@ from tests.conformance.kit.planning import USER, Planned, child, plan, span
 
 def _with_epochs(parent: L2BlockRef, *epochs: int) -> list[Planned]:
     """Blocks with these origins, by their distance from genesis'."""
-    found: list[Planned] = []
+    with_epochs: list[Planned] = []
     for epoch in epochs:
-        found.append(child(parent, (USER,), FIRST_L1 + epoch))
-        parent = found[-1].ref
-    return found
+        with_epochs.append(child(parent, (USER,), FIRST_L1 + epoch))
+        parent = with_epochs[-1].ref
+    return with_epochs
 
 
 def _decoded(checks: BatchCheckHarness, blocks: Sequence[Planned]) -> SpanBatch:
@@ -65,15 +65,15 @@ def test_extraction_of_a_block_with_an_old_epoch() -> None:
     """The new block has the epoch of the first one, the safe head the next epoch already."""
     checks = BatchCheckHarness(forks_until("holocene"), safe=_with_epochs(GENESIS, 0, 1), first=0, times={1: 3, 2: 4})
     batch = _decoded(checks, _with_epochs(checks.block(1), 0, 0))
-    found = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
-    assert found == NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
+    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    assert result == NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
 
 
 def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
     batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
-    found = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
-    assert found == NewBlockEpochUnknown(FIRST_L1)
+    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    assert result == NewBlockEpochUnknown(FIRST_L1)
 
 
 DEPOSIT = b"\x7e\xc0"

@@ -46,13 +46,15 @@ class Sent:
         self.messages.append(message)
 
     def take(self) -> list[Message]:
-        found, self.messages = self.messages, []
-        return found
+        result, self.messages = self.messages, []
+        return result
 
 
 class AltDaNode:
-    """The stage, and the processes around it, which answer from a chain. Blocks above `visible` do not exist yet. An
-    answer that an input is missing `is_late` if its fetch began before the request."""
+    """The stage, and the processes around it, which answer from a chain.
+
+    Blocks above `visible` do not exist yet. An answer that an input is missing `is_late` if its fetch began before
+    the request."""
 
     def __init__(self, chain: AltDaChain, directory: Path) -> None:
         self.chain = chain
@@ -143,7 +145,7 @@ class AltDaNode:
 
 
 def repeat_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests are repeated at this pace."""
+    """Request are repeated at this pace."""
     for module in (alt_da_client, stage):
         monkeypatch.setattr(module, "REPEAT_SECONDS", seconds)
 
@@ -215,7 +217,7 @@ def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
     node = AltDaNode(chain, tmp_path)
 
     def problem() -> str:
-        return next((each for each in node.health if "input of commitment" in each), "")
+        return next((item for item in node.health if "input of commitment" in item), "")
 
     async def script() -> None:
         await node.until(lambda: problem().endswith(": down"))

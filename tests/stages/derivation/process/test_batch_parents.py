@@ -33,9 +33,9 @@ def span(number: int, parent: bytes) -> SpanBatch:
 
 
 def named(chain: ChainFixture, *channels: tuple[DecodedBatch, ...]) -> Any:
-    found = {bytes([index]): DecodedChannel(batches, None) for index, batches in enumerate(channels)}
-    parents = BatchParents(chain.rollup, found.get)
-    for key in (*found, b"not decoded yet"):
+    result = {bytes([index]): DecodedChannel(batches, None) for index, batches in enumerate(channels)}
+    parents = BatchParents(chain.rollup, result.get)
+    for key in (*result, b"not decoded yet"):
         parents.add(key)
         parents.add(key)
     (message,) = parents.attach([ready(chain)])
@@ -44,12 +44,12 @@ def named(chain: ChainFixture, *channels: tuple[DecodedBatch, ...]) -> Any:
 
 
 def test_hashes_and_checks_from_the_activation_block_on(chain: ChainFixture) -> None:
-    found = named(
+    result = named(
         chain,
         (span(1, b"\x01" * 20), span(9, b"\x09" * 20), RejectedBatch(SpanTransactionInvalid(0, "of type 5"))),
         (singular(2, b"\x02" * 32), singular(2, b"\x02" * 32)),
     )
-    assert found == (BatchParent(1, b"\x02" * 32), BatchParent(8, b"\x09" * 20))
+    assert result == (BatchParent(1, b"\x02" * 32), BatchParent(8, b"\x09" * 20))
 
 
 def test_times_between_blocks_and_before_the_chain_name_nothing(chain: ChainFixture) -> None:
@@ -58,7 +58,7 @@ def test_times_between_blocks_and_before_the_chain_name_nothing(chain: ChainFixt
 
 def test_they_are_bounded(chain: ChainFixture) -> None:
     many = tuple(singular(number, b"\x01" * 32) for number in range(2, 2 * MAX_PARENTS))
-    assert [each.number for each in named(chain, many)] == list(range(1, MAX_PARENTS + 1))
+    assert [item.number for item in named(chain, many)] == list(range(1, MAX_PARENTS + 1))
     parents = BatchParents(chain.rollup, lambda key: DecodedChannel((singular(2, key),), None))
     for index in range(MAX_CHANNELS + 5):
         parents.add(index.to_bytes(32, "big"))
@@ -100,7 +100,7 @@ def test_channels_before_the_one_that_is_read_count_no_more(chain: ChainFixture)
     def names() -> list[bytes]:
         (message,) = parents.attach([ready(chain)])
         assert isinstance(message, AttributesReady)
-        return [each.hash[:1] for each in message.parents]
+        return [parent.hash[:1] for parent in message.parents]
 
     for key in (b"1", b"2", b"3"):
         parents.add(key)

@@ -37,7 +37,7 @@ class Watched:
         self.watch.restart(epoch(100))
 
     def read(self, first: int, last: int) -> None:
-        """Reads L1 blocks, both included."""
+        """Read L1 blocks, both included."""
         for number in range(first, last + 1):
             self.watch.at_block(block(number))
 

@@ -44,7 +44,7 @@ class RecordingLogger(Logger):
         self.lines: list[tuple[Level, str, Mapping[str, object]]] = []
 
     def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
-        """Takes the place of the process' output."""
+        """Take the place of the process' output."""
         if level is Level.TRACE:
             return
         self.lines.append((level, message, fields))
@@ -84,7 +84,7 @@ def test_every_reason_can_be_logged(logged: Logged, declared: type[Reason]) -> N
     for _, line, fields in logged.lines.lines:
         assert str(reason) in line and fields["code"] == "INPUT-DROPPED"
         assert set(declared.__struct_fields__).isdisjoint({"code", "at"}), "they would be hidden in the log"
-        assert {each: fields[each] for each in declared.__struct_fields__} == reason.values
+        assert {item: fields[item] for item in declared.__struct_fields__} == reason.values
 
 
 def test_a_drop_is_logged_counted_and_kept(logged: Logged) -> None:
@@ -164,14 +164,14 @@ def test_drops_are_counted_by_reason() -> None:
     for number in range(2):
         log.dropped(Dropped(DropEffect.IGNORED, FrameDuplicate(number, H[:16]), block))
     assert first is not None and len(first.kinds) == 1
-    found = log.drop_counts
-    assert found is not None and log.drop_counts is found
-    shown = [(each.rule, each.reason, each.effect, each.count, each.l1_block) for each in found.kinds]
+    drop_counts = log.drop_counts
+    assert drop_counts is not None and log.drop_counts is drop_counts
+    shown = [(kind.rule, kind.reason, kind.effect, kind.count, kind.l1_block) for kind in drop_counts.kinds]
     assert shown == [
         (FrameDuplicate.rule, "frame_duplicate", DropEffect.IGNORED, 2, block.number),
         (reasons.ParentHashMismatch.rule, "parent_hash_mismatch", DropEffect.DROPPED, 1, None),
     ]
-    assert "frame ignored" in found.kinds[0].text
+    assert "frame ignored" in drop_counts.kinds[0].text
 
 
 def test_decoded_channels_are_counted_once(logged: Logged) -> None:
@@ -284,9 +284,9 @@ def _add(buffer: DropBuffer, number: int) -> None:
 
 
 def _page(buffer: DropBuffer, first: int) -> tuple[int, list[int], int]:
-    found = buffer.answer(DropsRequest(7, first))
-    assert found.id == 7
-    return found.first, [int(drop.values["epoch"]) for drop in found.drops], found.total
+    result = buffer.answer(DropsRequest(7, first))
+    assert result.id == 7
+    return result.first, [int(drop.values["epoch"]) for drop in result.drops], result.total
 
 
 def test_pages_follow_each_other() -> None:

@@ -15,7 +15,7 @@ def _l1(count: int = 10) -> list[L1Block]:
 
 
 def _branch(block: L1Block, parent: bytes | None = None) -> L1Block:
-    """A block of another chain with the same number."""
+    """Return a block of another chain with the same number."""
     number = block.header.number
     header = msgspec.structs.replace(
         block.header, hash=b"other%27d" % number, parent_hash=parent or b"other%27d" % (number - 1)

@@ -18,7 +18,7 @@ H1 = b"\1" * 32
 
 
 def _started(chain: RollupChain) -> Prefetcher:
-    """A prefetcher that has all L1 blocks of the chain."""
+    """Return a prefetcher that has all L1 blocks of the chain."""
     prefetcher = Prefetcher(chain.config)
     prefetcher.start_at(chain.l1.blocks[0], SYSTEM_CONFIG)
     for block in chain.l1.blocks[1:]:
@@ -84,8 +84,8 @@ def test_the_pipeline_takes_over_the_parsed_frames() -> None:
     assert prefetcher.has_frames(second.header.hash)
     parsed = prefetcher.parsed_bytes
     frames = prefetcher.take_frames(second.ref)
-    assert frames is not None and [names(each.frames) for each in frames.items] == ["B0"]
-    size = sum(250 + len(frame.data) for each in frames.items for frame in each.frames)
+    assert frames is not None and [names(item.frames) for item in frames.items] == ["B0"]
+    size = sum(250 + len(frame.data) for item in frames.items for frame in item.frames)
     assert parsed == 2 * size, "the third block is parsed as well"
     assert (prefetcher.take_frames(second.ref), prefetcher.parsed_bytes) == (None, size)
     assert prefetcher.has_frames(third.header.hash)

@@ -31,8 +31,8 @@ class Sent:
         self.messages.append(message)
 
     def take(self) -> list[Message]:
-        found, self.messages = self.messages, []
-        return found
+        result, self.messages = self.messages, []
+        return result
 
 
 class RequestsHarness:

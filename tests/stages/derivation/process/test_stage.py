@@ -57,8 +57,9 @@ State = TypeVar("State", bound=Message)
 
 
 class StageHarness:
-    """The stage with simulated l1, blobs and engine processes. A request for which `is_lost` holds is not answered,
-    blobs without `has_blobs` are not found."""
+    """The stage with simulated l1, blobs and engine processes.
+
+    A request for which `is_lost` holds is not answered, blobs without `has_blobs` are not found."""
 
     def __init__(
         self,
@@ -133,9 +134,9 @@ class StageHarness:
             self._on_attributes(peer, message)
         elif isinstance(message, AttributesAhead):
             self.ahead += len(message.blocks)
-            for each in message.blocks:
-                if each.reset == self.reset:
-                    self._on_attributes(peer, each)
+            for block in message.blocks:
+                if block.reset == self.reset:
+                    self._on_attributes(peer, block)
 
     def _start(self) -> PipelineStart:
         block = self.recording.l2_blocks[FIRST_L2]
@@ -156,13 +157,13 @@ class StageHarness:
             self._engine.send(peer, result)
 
     def starts(self) -> list[StartRequest]:
-        """The requests for a start; those with a reason are resets."""
-        return [each for each in self.requests if isinstance(each, StartRequest)]
+        """Return the requests for a start; those with a reason are resets."""
+        return [request for request in self.requests if isinstance(request, StartRequest)]
 
     def state(self, kind: type[State]) -> State | None:
-        """The last state of a kind that was published."""
-        found = self._states.get(kind)
-        return found if isinstance(found, kind) else None
+        """Return the last state of a kind that was published."""
+        result = self._states.get(kind)
+        return result if isinstance(result, kind) else None
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
@@ -170,7 +171,7 @@ class StageHarness:
                 await asyncio.sleep(0.01)
 
     async def until_state(self, kind: type[State], condition: Callable[[State], bool]) -> State:
-        """The state of a kind, once there is one for which the condition holds."""
+        """Return the state of a kind, once there is one for which the condition holds."""
         async with asyncio.timeout(30):
             while (state := self.state(kind)) is None or not condition(state):
                 await asyncio.sleep(0.01)
@@ -220,12 +221,12 @@ def test_blobs_that_stay_missing_are_a_reset_also_while_those_of_later_blocks_ar
         harness.has_blobs = lambda request: not missing and request.urgent
         async with harness.running():
             if missing:
-                await harness.until(lambda: any(each.reason for each in harness.starts()))
+                await harness.until(lambda: any(start.reason for start in harness.starts()))
                 assert "no source has the blobs of L1 block" in str(harness.starts()[-1].reason)
                 assert any(map(_is_ahead, harness.requests))
             else:
                 await harness.until(lambda: len(harness.derived) == 5)
-                assert not any(each.reason for each in harness.starts())
+                assert not any(start.reason for start in harness.starts())
 
     asyncio.run(play())
 
@@ -332,10 +333,10 @@ def test_derivation_waits_for_the_reader_of_its_drops(
         harness = StageHarness(recording, tmp_path, drops_are_read=True)
         buffer = DropBuffer(kept=3)
         monkeypatch.setattr(harness.stage.derivation_log, "buffer", buffer)
-        found: dict[int, Drop] = {}
+        result: dict[int, Drop] = {}
 
         def take(page: DropsResponse) -> None:
-            found.update(enumerate(page.drops, start=page.first))
+            result.update(enumerate(page.drops, start=page.first))
 
         reader = harness.buses["rpc"].connect("derivation.drops", take)
         async with harness.running():
@@ -344,15 +345,15 @@ def test_derivation_waits_for_the_reader_of_its_drops(
                 await harness.stage.periodic_tasks[0].step()
             assert (buffer.total, harness.derived) == (3, [])
             async with asyncio.timeout(30):
-                while len(harness.derived) < 5 or len(found) < buffer.total:
-                    reader.send(DropsRequest(1, len(found)))
+                while len(harness.derived) < 5 or len(result) < buffer.total:
+                    reader.send(DropsRequest(1, len(result)))
                     await asyncio.sleep(0.01)
             drops = await harness.until_state(Drops, lambda drops: drops.total == buffer.total)
-        assert sorted(found) == list(range(len(found))) and len(found) > 10
-        assert drops.latest[-1] == found[len(found) - 1]
-        assert {drop.rule for drop in found.values()} == {"BS2", "PX5"}
-        assert (found[0].effect, found[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
-        assert "channel" in found[0].values
+        assert sorted(result) == list(range(len(result))) and len(result) > 10
+        assert drops.latest[-1] == result[len(result) - 1]
+        assert {drop.rule for drop in result.values()} == {"BS2", "PX5"}
+        assert (result[0].effect, result[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
+        assert "channel" in result[0].values
 
     asyncio.run(play())
 
@@ -420,8 +421,8 @@ def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
             )
 
             def reasons() -> list[str]:
-                requests = (each for each in harness.requests if isinstance(each, StartRequest))
-                return [each.reason for each in requests if each.reason is not None]
+                requests = (request for request in harness.requests if isinstance(request, StartRequest))
+                return [request.reason for request in requests if request.reason is not None]
 
             await harness.until(lambda: bool(reasons()))
             assert reasons()[0].startswith("provided next L1 block ")
@@ -472,6 +473,8 @@ def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: P
             await harness.until(lambda: len(harness.derived) == 5)
             harness.stage.reset(ValueError("made up"))
             await harness.until(lambda: StartRequest(1, "made up") in harness.requests)
-            await harness.until_state(Health, lambda health: any("made up" in each.text for each in health.problems))
+            await harness.until_state(
+                Health, lambda health: any("made up" in problem.text for problem in health.problems)
+            )
 
     asyncio.run(play())

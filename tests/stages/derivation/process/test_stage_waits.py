@@ -20,14 +20,14 @@ def test_l1_is_read_further_ahead_while_the_engine_waits_before_an_activation_bl
     """What ends the wait may come hours later [UPG24]."""
 
     def last_asked(harness: StageHarness) -> int:
-        asked = (each for each in harness.requests if isinstance(each, L1BlocksRequest))
-        return max((each.first + each.count for each in asked), default=0)
+        asked = (request for request in harness.requests if isinstance(request, L1BlocksRequest))
+        return max((item.first + item.count for item in asked), default=0)
 
     async def play() -> None:
         harness = StageHarness(recording, tmp_path, inline=True)
         harness.is_lost = lambda message: isinstance(message, AttributesReady)
         async with harness.running():
-            await harness.until(lambda: any(isinstance(each, AttributesReady) for each in harness.requests))
+            await harness.until(lambda: any(isinstance(request, AttributesReady) for request in harness.requests))
             assert last_asked(harness) < FIRST_L1 + WAITING_WINDOW
             monkeypatch.setattr(BatchParents, "waits", lambda self, derived: derived is not None)
             await harness.until(lambda: last_asked(harness) >= FIRST_L1 + WAITING_WINDOW)
@@ -52,8 +52,8 @@ def test_an_l1_reorg_is_noticed_while_the_engine_waits_before_an_activation_bloc
             header = msgspec.structs.replace(block.header, **changes)
             harness.replaced[header.number] = L1Block(header, (), (), ())
             harness.push(header.number)
-            await harness.until(lambda: any(each.reason is not None for each in harness.starts()))
-            (reset, *_) = [each for each in harness.starts() if each.reason is not None]
+            await harness.until(lambda: any(start.reason is not None for start in harness.starts()))
+            (reset, *_) = [start for start in harness.starts() if start.reason is not None]
             assert reset.reason is not None and f"L1 block {header.number} has parent" in reset.reason
 
     asyncio.run(play())

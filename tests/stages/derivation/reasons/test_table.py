@@ -19,7 +19,7 @@ EXAMPLES: dict[type, int | str | bytes] = {int: 7, str: "x", bytes: b"\1\2"}
 
 
 def example(reason: type[Reason]) -> Reason:
-    """A reason of this class with some values."""
+    """Return a reason of this class with some values."""
     values = [EXAMPLES[field.type] for field in msgspec.structs.fields(reason)]
     return msgspec.convert([reason.__name__, *values], reason)
 

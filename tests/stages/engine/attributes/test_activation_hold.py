@@ -25,7 +25,7 @@ FORKS = {**dict.fromkeys((*ALL_FORKS, "karst"), 0), "lagoon": GENESIS_TIME + 2}
 
 
 def using(carried: CarriedBundle, chains: int = 1, **changes: Any) -> ChainFixture:
-    """A chain whose first block activates Lagoon with this bundle."""
+    """Return a chain whose first block activates Lagoon with this bundle."""
     return chain_with(
         FORKS, bundles={"lagoon": carried_bundle("lagoon", carried)}, dependency_set_size=chains, **changes
     )
@@ -39,7 +39,7 @@ def first_block(chain: ChainFixture) -> ExecutionPayload:
 
 
 def seen(block: ExecutionPayload, rollup: RollupConfig = OURS.rollup) -> OtherUpgrade | None:
-    """What a node with our bundle sees in a block."""
+    """Return what a node with our bundle sees in a block."""
     chain = ChainFixture(rollup)
     return other_upgrade(rollup, chain.attributes(chain.genesis, 100), chain.genesis.hash, block)
 

@@ -14,7 +14,7 @@ def start_of(chain: ChainFixture, reset: int = 5) -> PipelineStart:
 
 
 def begun(chain: ChainFixture) -> DerivationSession:
-    """A session whose start is in force, and which OLD has."""
+    """Return a session whose start is in force, and which OLD has."""
     session = DerivationSession()
     assert session.see(OLD)
     session.begin(start_of(chain))

@@ -63,7 +63,7 @@ def test_without_a_database_nothing_is_due() -> None:
 
 
 def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:
-    """A record of safe heads at L1 blocks of their own; from `other` on they are of another chain."""
+    """Return a record of safe heads at L1 blocks of their own; from `other` on they are of another chain."""
     refs = chain_with().build(LENGTH)
     model = SafeHeadModel()
     for number in numbers:

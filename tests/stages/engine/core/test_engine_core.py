@@ -1,5 +1,6 @@
-"""Playbooks of the engine core: lanes and their priority, late answers, failures and timers. Calls that move heads are
-in the tests of head_calls, messages in those of inbox."""
+"""Playbooks of the engine core: lanes and their priority, late answers, failures and timers.
+
+Calls that move heads are in the tests of head_calls, messages in those of inbox."""
 
 import pytest
 
@@ -36,7 +37,7 @@ FINALIZED = "finalized L2 block"
 
 
 def engine_with(chain: ChainFixture, length: int, safe: int = 0, per_epoch: int = 6) -> ModelEngine:
-    """An engine that has a chain, with `per_epoch` blocks to an L1 block."""
+    """Return an engine that has a chain, with `per_epoch` blocks to an L1 block."""
     refs, engine = chain.build(length, per_epoch), ModelEngine(chain)
     engine.head, engine.safe, engine.finalized = refs[length].hash, refs[safe].hash, refs[0].hash
     return engine
@@ -337,7 +338,7 @@ def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(cha
 
 
 def leaving(last: int) -> ChainFixture:
-    """A chain whose last block before a foreign fork has this number."""
+    """Return a chain whose last block before a foreign fork has this number."""
     return chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 2 * last + 2))
 
 

@@ -35,12 +35,12 @@ OTHER_L1 = b"\x0f" * 32
 
 
 def changed(**fields: Any) -> FollowStatus:
-    """The honest status with other fields."""
+    """Return the honest status with other fields."""
     return msgspec.structs.replace(HONEST, **fields)
 
 
 def heads(local_safe: L2BlockRef, safe: L2BlockRef | None = None, finalized: L2BlockRef | None = None) -> FollowStatus:
-    """The honest status with other heads; the safe head is the local one."""
+    """Return the honest status with other heads; the safe head is the local one."""
     return changed(local_safe=local_safe, safe=safe or local_safe, finalized=finalized or HONEST.finalized)
 
 
@@ -50,9 +50,11 @@ def ref(at: int, /, **fields: Any) -> L2BlockRef:
 
 
 class Lie(NamedTuple):
-    """What the source says. `reason`: why the status is refused, None if it is taken; `after`: our local safe, safe and
-    finalized head in the end; `waits`: the engine is pointed at a block that it does not get; `behind`: the warning
-    that the source's safe head went back."""
+    """What the source says.
+
+    `reason`: why the status is refused, None if it is taken; `after`: our local safe, safe and finalized head in the
+    end; `waits`: the engine is pointed at a block that it does not get; `behind`: the warning that the source's safe
+    head went back."""
 
     said: FollowStatus | FollowUnread
     reason: FollowReason | None
@@ -150,7 +152,7 @@ class Follower:
         return -1 if result is None else result.number
 
     def failed(self) -> set[str]:
-        """The reasons of failed rounds."""
+        """Return the reasons of failed rounds."""
         return {item.reason for item in self.harness.done(act.WorkFailed)}
 
 

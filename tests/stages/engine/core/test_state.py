@@ -53,7 +53,7 @@ def held(state: CoreState, chain: ChainFixture) -> ActivationHold:
 
 
 def of_upgrade(state: CoreState) -> list[object]:
-    """The actions about it since the last call."""
+    """Return the actions about it since the last call."""
     state.attributes_row.show_hold()
     state.attributes_row.show_hold()
     actions, state.actions = state.actions, []

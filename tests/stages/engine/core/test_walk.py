@@ -114,7 +114,7 @@ class Walk(RuleBasedStateMachine):
     # --- checks ----------------------------------------------------------------------------------------------------
 
     def watched(self, cause: CallPurpose | str, act: Callable[[], object]) -> None:
-        """Does something to the core; the heads may only move as its cause allows."""
+        """Do something to the core; the heads may only move as its cause allows."""
         before, seen = self.harness.core.heads, len(self.harness.actions)
         act()
         for action in self.harness.actions[seen:]:
@@ -406,7 +406,7 @@ class Walk(RuleBasedStateMachine):
         self.watched("l1", lambda: self.harness.move_l1(self.harness.l1_head, self.finalized_l1))
 
     def rpc_request(self) -> int:
-        """The number of another request of the rpc process."""
+        """Return the number of another request of the rpc process."""
         self.requests += 1
         self.rpc_requests.add(self.requests)
         return self.requests
@@ -475,7 +475,7 @@ class Walk(RuleBasedStateMachine):
             raise AssertionError("\n".join((f"no way on: {left}", *harness.core.log.lines()[-60:])))
 
     def unanswered(self) -> set[int]:
-        """The requests of rpc and p2p that have no response."""
+        """Return the requests of rpc and p2p that have no response."""
         payloads = {action.message.id for action in self.harness.done(SendToP2P)}
         return self.rpc_requests.difference(response.id for response in self.harness.responses) | (
             self.payload_requests - payloads

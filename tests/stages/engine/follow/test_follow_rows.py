@@ -316,7 +316,7 @@ def test_a_sequencer_gets_on_with_the_chain_of_a_source_that_is_away() -> None:
 
 
 def _waiting_for_a_lost_source(**config: Any) -> Follower:
-    """A node at block 2, whose engine was pointed at block 34 by a source that is away since."""
+    """Return a node at block 2, whose engine was pointed at block 34 by a source that is away since."""
     follower = Follower(2, (34, 34, 8), **config)
     assert follower.heads[1] == 0 and follower.engine.syncing_to == 34
     follower.harness.source = None
@@ -343,9 +343,10 @@ STEP = st.one_of(
 @settings(deadline=None, max_examples=60)
 @given(has=st.integers(0, 30), fetched=st.booleans(), steps=st.lists(STEP, max_size=14))
 def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[str, Any]]) -> None:
-    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final. Without
-    the source gossip goes on, and an honest source is followed in the end, unless what it says contradicts what is
-    final."""
+    """Whatever a source says, the heads are of one chain, the engine has them, and what is final stays final.
+
+    Without the source gossip goes on, and an honest source is followed in the end, unless what it says contradicts
+    what is final."""
     engine = ModelEngine(CHAIN)
     engine.head = MAIN[has].hash
     engine.lost = {ref.hash for ref in (*MAIN[has + 1 :], *SIDE[11:])}

@@ -48,7 +48,7 @@ def status(local_safe: int = 16, safe: int = 14, finalized: int = 8) -> FollowSt
 
 
 def replaced(**changes: Any) -> FollowStatus:
-    """The status with other heads."""
+    """Return the status with other heads."""
     return msgspec.structs.replace(status(), **changes)
 
 
@@ -388,7 +388,7 @@ def started() -> FollowTarget:
 
 
 def reached() -> FollowTarget:
-    """The engine has the block, and its first origin is checked."""
+    """Return the engine has the block, and its first origin is checked."""
     target = started()
     assert not target.answer(BLOCK, REFS[20], 0.0)
     call = target.next(0.0)

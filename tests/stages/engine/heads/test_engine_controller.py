@@ -1,5 +1,6 @@
-"""The heads in force and the forkchoice update that is due; what follows from derived blocks is in the tests of the
-attributes handler."""
+"""The heads in force and the forkchoice update that is due.
+
+What follows from derived blocks is in the tests of the attributes handler."""
 
 import pytest
 
@@ -13,7 +14,7 @@ VALID = ForkchoiceAnswer("VALID")
 
 
 def controller_of(heads: Heads) -> EngineController:
-    """A controller whose heads the engine has accepted."""
+    """Return a controller whose heads the engine has accepted."""
     controller = EngineController()
     controller.start(heads)
     accept(controller)
@@ -21,7 +22,7 @@ def controller_of(heads: Heads) -> EngineController:
 
 
 def accept(controller: EngineController) -> Forkchoice:
-    """The engine accepts the update that is due."""
+    """Return the engine accepts the update that is due."""
     call = controller.forkchoice_due()
     assert call is not None
     controller.answer(call, VALID)

@@ -34,14 +34,14 @@ BUSY = ErrorAnswer(-32000, "busy")
 
 
 def next_block(chain: ChainFixture, harness: CoreHarness) -> ExecutionPayload:
-    """A block on the tip, as another sequencer would build it."""
+    """Return a block on the tip, as another sequencer would build it."""
     assert harness.core.heads is not None
     tip = harness.core.heads.unsafe
     return chain.seal(tip, chain.attributes(tip, tip.l1_origin.number, [chain.user]))
 
 
 def sequencing() -> CoreHarness:
-    """A harness that sequences, with a block every second."""
+    """Return a harness that sequences, with a block every second."""
     return started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
 
 

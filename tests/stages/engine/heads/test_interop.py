@@ -124,14 +124,14 @@ def decide(harness: CoreHarness, decision: Decision) -> None:
 
 
 def take_events(harness: CoreHarness) -> list[InteropEvent]:
-    """The events since the last call."""
+    """Return the events since the last call."""
     events = [event for _, event in harness.core.interop.events]
     harness.core.interop.events.clear()
     return events
 
 
 def waiting(chain: ChainFixture) -> CoreHarness:
-    """A node that waits for its supervisor."""
+    """Return a node that waits for its supervisor."""
     harness = CoreHarness(chain, interop=True)
     harness.run_until_idle()
     harness.move_l1(harness.l1_head)
@@ -140,7 +140,7 @@ def waiting(chain: ChainFixture) -> CoreHarness:
 
 
 def managed_core(chain: ChainFixture) -> CoreHarness:
-    """A node that the supervisor has let find its start, with three derived blocks."""
+    """Return a node that the supervisor has let find its start, with three derived blocks."""
     harness = waiting(chain)
     decide(harness, ForceStart(None))
     harness.derive()
@@ -158,7 +158,7 @@ def interop_chain(**forks: int) -> ChainFixture:
 
 
 def blocks(harness: CoreHarness) -> list[L2BlockRef]:
-    """The derived blocks, genesis first."""
+    """Return the derived blocks, genesis first."""
     chain = harness.chain
     result = harness.engine.canonical()
     return [chain.genesis, *(chain.ref(result[number]) for number in sorted(result) if number)]
@@ -260,7 +260,7 @@ def test_heads_may_be_replaced_without_a_reset() -> None:
 
 
 def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]:
-    """The supervisor finds the last block invalid."""
+    """Return the supervisor finds the last block invalid."""
     refs = blocks(harness)
     take_events(harness)
     payload = harness.chain.payloads[refs[3].hash]

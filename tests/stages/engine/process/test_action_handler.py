@@ -72,11 +72,11 @@ class Handled:
         return tuple(map(str, self.status.problems))
 
     def line(self, *actions: act.Action) -> str:
-        """The last log line that actions lead to."""
+        """Return the last log line that actions lead to."""
         return self.lines(*actions)[-1]
 
     def lines(self, *actions: act.Action) -> list[str]:
-        """The log lines that actions lead to."""
+        """Return the log lines that actions lead to."""
         before = len(self.records)
         self.handler.perform(list(actions))
         return [
@@ -85,7 +85,7 @@ class Handled:
         ]
 
     def metric(self, line: str) -> float:
-        """The value of a metric with its labels; 0 if it does not exist."""
+        """Return the value of a metric with its labels; 0 if it does not exist."""
         lines = self.meter.text().decode().splitlines()
         return next((float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} ")), 0.0)
 

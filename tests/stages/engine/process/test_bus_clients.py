@@ -35,8 +35,9 @@ from tests.support.timing.conditions import until
 
 
 class L1Process:
-    """Answers for references up to `head`, unless it is `silent` or has an `error`. The test moves
-    the clock."""
+    """Answers for references up to `head`, unless it is `silent` or has an `error`.
+
+    The test moves the clock."""
 
     def __init__(self, chain: ChainFixture, directory: Path) -> None:
         self.chain, self.head, self.silent = chain, 300, False

@@ -95,7 +95,7 @@ async def test_the_end_does_not_wait_for_ever() -> None:
 
 @pytest.fixture
 def records() -> Iterator[list[Record]]:
-    """The records that are written to the log."""
+    """Yield the records that are written to the log."""
     before, result = log.configuration(), list[Record]()
     log.configure("engine", Level.INFO, result.append)
     yield result

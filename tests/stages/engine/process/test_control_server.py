@@ -239,7 +239,7 @@ class Requests:
         )
 
     async def take(self, *messages: StartSequencerRequest | StopSequencerRequest) -> float:
-        """Calls arrive at once; the pause after them."""
+        """Call arrive at once; the pause after them."""
         for message in messages:
             self.requests.add(RPC, message)
         return await self.requests.task.step()

@@ -33,7 +33,7 @@ def sealed(chain: ChainFixture) -> ExecutionPayload:
 
 
 def outcome(convert: Callable[..., Any], *arguments: Any) -> Any:
-    """A value, or the text of an error."""
+    """Return a value, or the text of an error."""
     try:
         return convert(*arguments)
     except ERRORS as error:
@@ -41,7 +41,7 @@ def outcome(convert: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def variants(whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """The object with each of its strings changed, null and left out."""
+    """Return the object with each of its strings changed, null and left out."""
     names = [name for name, held in whole.items() if isinstance(held, str)]
     texts = (None, "", "0x", "0x0", "0xzz", "0x" + "ff" * 40)
     changed = [whole | {name: text} for name in names for text in texts]

@@ -237,7 +237,7 @@ async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeEx
         assert server is not None and client is not None
 
         async def ask(ids: range, method: str, block: BlockId) -> list[InteropResponse]:
-            """The responses to calls that are sent at once."""
+            """Return the responses to calls that are sent at once."""
             node.interop_messages.clear()
             for number in ids:
                 client.send(InteropRequest(number, method, (block,)))

@@ -39,7 +39,7 @@ VALUES = st.recursive(
 
 
 def _paths(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The places of all members and items of a JSON value, its own first."""
+    """Return the places of all members and items of a JSON value, its own first."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     return [path, *(place for key, part in items for place in _paths(part, (*path, key)))]
 
@@ -74,7 +74,7 @@ def _cases(chain: ChainFixture) -> list[tuple[EngineCall | str, Any]]:
 
 
 def _body(request: bytes, answer: Any) -> bytes:
-    """The response with an answer; one that is a list is for the calls of a batch, from the first on."""
+    """Return the response with an answer; one that is a list is for the calls of a batch, from the first on."""
     calls = json.loads(request)
     if isinstance(calls, dict):
         return json.dumps({"jsonrpc": "2.0", "id": calls["id"], "result": answer}).encode()

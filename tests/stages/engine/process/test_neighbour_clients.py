@@ -177,7 +177,7 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
 
 
 def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
-    """The text of a status that cannot be had for that reason."""
+    """Return the text of a status that cannot be had for that reason."""
     result = with_client(app, lambda client: client.ask(), timeout)
     assert isinstance(result, FollowUnread) and result.reason is reason and "secret-key" not in result.text
     assert result.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)

@@ -22,8 +22,9 @@ DOUBT = ForkDoubt("lagoon", 100, "it is old")
 
 
 class Versions:
-    """The object under test with an engine that supports `engine`; None for one that does not answer, or has no method
-    for it if `lacks_method`."""
+    """The object under test with an engine that supports `engine`.
+
+    None for one that does not answer, or has no method for it if `lacks_method`."""
 
     def __init__(self, level: str | None = None, engine: bytes | None = OWN) -> None:
         self.engine, self.meter, self.lacks_method = engine, Meter("engine"), False

@@ -146,7 +146,7 @@ def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
-    """Writes of a node: each safe head above the one before, and resets, mostly to earlier blocks, after which L1 may
+    """Write of a node: each safe head above the one before, and resets, mostly to earlier blocks, after which L1 may
     have another branch from any block on. No block is safe before its L1 origin."""
     result: list[SafeHeadWrite] = []
     model = SafeHeadModel()
@@ -248,8 +248,10 @@ def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
 @given(st.data())
 @settings(max_examples=35, deadline=None)
 def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
-    """[SDB14, SDB15]: blocks become safe while the node is there or away; each return, and each reset by the
-    supervisor, is a start at the true safe head. An answer about a past L1 block is the true one or an error."""
+    """[SDB14, SDB15]: blocks become safe while the node is there or away.
+
+    Each return, and each reset by the supervisor, is a start at the true safe head. An answer about a past L1 block
+    is the true one or an error."""
     store = store_at(MEMORY)
     truth: list[tuple[int, int]] = [(0, 0)]
     store.write(RecordSafeHead(entry(0, 0)))

@@ -34,7 +34,7 @@ class Node:
         self.admin, self.state = folder / "admin.json", folder / "sequencer.state"
 
     def store(self, *, admin: bool = True, **config: Any) -> SequencerStore:
-        """The store of another life."""
+        """Return the store of another life."""
         settings = {"sequencer_enabled": True, "admin_state_file": str(self.admin) if admin else None, **config}
         rollup = self.chain.rollup
         engine_config = EngineConfig(

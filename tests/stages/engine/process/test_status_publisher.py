@@ -40,7 +40,7 @@ class Observer:
             self.queues.append(message.items)
 
     def metric(self, line: str) -> float:
-        """The value of a metric with its labels."""
+        """Return the value of a metric with its labels."""
         lines = self.meter.text().decode().splitlines()
         return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 

@@ -31,7 +31,7 @@ ALWAYS = ("regolith", "canyon", "delta")
 
 
 def production(chain: ChainFixture, head: L2BlockRef | None = None) -> BlockProduction:
-    """A sequencer whose heads are confirmed, without L1 blocks."""
+    """Return a sequencer whose heads are confirmed, without L1 blocks."""
     config = EngineConfig(
         "", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, sequencer_l1_confs=0
     )

@@ -37,7 +37,9 @@ def responses_of(harness: CoreHarness) -> list[Any]:
 
 
 def build_on(harness: CoreHarness, parent: L2BlockRef, first_id: int) -> ExecutionPayload:
-    """A block on a parent, as a test sequencer has it built: opened, and sealed; the ids count from `first_id`."""
+    """Return a block on a parent, as a test sequencer has it built: opened, and sealed.
+
+    The ids count from `first_id`."""
     attributes = harness.chain.attributes(parent, parent.l1_origin.number, [harness.chain.user])
     harness.request(OpenBlockRequest(first_id, parent.id, attributes))
     harness.run_until_idle()

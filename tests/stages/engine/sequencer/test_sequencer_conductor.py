@@ -11,7 +11,7 @@ from tests.support.chains.chain_fixture import ChainFixture
 
 
 def fetched(chain: ChainFixture) -> tuple[Sequencer, ExecutionPayload]:
-    """A sequencer with a block that is to be committed."""
+    """Return a sequencer with a block that is to be committed."""
     sequencer = running(chain, conducted=True)
     build(chain, sequencer, START)
     call = sequencer.next(START + 1.95)

@@ -37,7 +37,7 @@ AWAY = Unavailable("127.0.0.1:8547: cannot connect (Connection refused)")
 
 
 def conducted() -> CoreHarness:
-    """A harness with a conductor, whose sequencer is stopped; a block every second."""
+    """Return a harness with a conductor, whose sequencer is stopped; a block every second."""
     chain = chain_with(block_time=1)
     return started(chain, sequencer_enabled=True, sequencer_l1_confs=0, conductor_enabled=True)
 

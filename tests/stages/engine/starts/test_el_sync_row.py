@@ -26,7 +26,7 @@ LENGTH = 12
 
 
 def empty_engine(chain: ChainFixture, refs: list[L2BlockRef], has: int = 0) -> ModelEngine:
-    """An engine that has the blocks up to `has`."""
+    """Return an engine that has the blocks up to `has`."""
     engine = ModelEngine(chain)
     engine.head = refs[has].hash
     engine.lost = {ref.hash for ref in refs[has + 1 :]}

@@ -17,8 +17,9 @@ from tests.support.engine.model_engine import ModelEngine
 
 
 class Searcher:
-    """Answers the calls of a search; `calls` are all of them. `holes` are numbers of canonical blocks that cannot be
-    read by number."""
+    """Answers the calls of a search; `calls` are all of them.
+
+    `holes` are numbers of canonical blocks that cannot be read by number."""
 
     def __init__(self, chain: ChainFixture, tip: L2BlockRef) -> None:
         self.chain, self.engine = chain, ModelEngine(chain)
@@ -43,7 +44,7 @@ class Searcher:
         return search.found
 
     def ranges(self) -> list[tuple[int, int]]:
-        """What was read by number, many at once."""
+        """Return what was read by number, many at once."""
         return [(call.first, call.last) for call in self.calls if isinstance(call, GetBlockRefs)]
 
 
@@ -152,7 +153,7 @@ def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
 
 
 def with_alt_da() -> ChainFixture:
-    """A chain whose challenges take 80 L1 blocks, longer than its look-back."""
+    """Return a chain whose challenges take 80 L1 blocks, longer than its look-back."""
     return chain_with(l1_step=2, alt_da=AltDaConfig(b"\xda" * 20, "KeccakCommitment", 50, 30))
 
 

@@ -261,7 +261,7 @@ def test_alternative_da_may_look_back_farther(chain: ChainFixture) -> None:
 
 
 def chain_of_epochs(lengths: Iterable[int]) -> list[L2BlockInfo]:
-    """An L2 chain whose epochs have these numbers of blocks; the first is that of genesis."""
+    """Return an L2 chain whose epochs have these numbers of blocks; the first is that of genesis."""
     result: list[L2BlockInfo] = []
     for epoch, length in enumerate(lengths):
         origin = BlockId(GENESIS_L1 + epoch, bytes(28) + epoch.to_bytes(4, "big"))
@@ -305,8 +305,9 @@ def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_b
     ),
 )
 def test_the_base_is_that_of_the_rule(lengths: list[int], cases: list[tuple[int, int, int, float]]) -> None:
-    """Whatever the lengths of the epochs; the time of the walked-to origin decides which timeout counts [RS2]. Each
-    case is a timeout, the epoch of Granite, the look-back, and where the safe head is."""
+    """Whatever the lengths of the epochs; the time of the walked-to origin decides which timeout counts [RS2].
+
+    Each case is a timeout, the epoch of Granite, the look-back, and where the safe head is."""
     chain = chain_of_epochs(lengths)
     for timeout, granite, look_back, at in cases:
         times = {**dict.fromkeys(EARLY, 0), "granite": GENESIS_TIME + L1_TIME * granite}

@@ -232,9 +232,10 @@ def test_the_queue_of_others_has_given_the_chain_another_block() -> None:
 
 
 class Walk(RuleBasedStateMachine):
-    """A chain of own blocks above an engine that loses them and gets them back, over an L1 that is reorganised. What is
-    queued always links to the chain of own blocks, and its origins were canonical when they were checked; when nothing
-    fails the engine has all of them in the end."""
+    """A chain of own blocks above an engine that loses them and gets them back, over an L1 that is reorganised.
+
+    What is queued always links to the chain of own blocks, and its origins were canonical when they were checked;
+    when nothing fails the engine has all of them in the end."""
 
     @initialize(length=st.integers(0, 12), head=st.integers(0, 12))
     def begin(self, length: int, head: int) -> None:

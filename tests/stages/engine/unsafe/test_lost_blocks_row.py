@@ -22,7 +22,7 @@ WITHOUT = "going on without the latest blocks"
 
 
 def sequencing(blocks: int = 5, chain: ChainFixture | None = None, **config: Any) -> CoreHarness:
-    """A sequencer that has built so many blocks. The engine never builds the same block again."""
+    """Return a sequencer that has built so many blocks. The engine never builds the same block again."""
     settings = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "p2p": True, **config}
     harness = started(chain or chain_with(l1_step=4), **settings)
     build(harness, blocks)
@@ -56,7 +56,7 @@ def height(harness: CoreHarness) -> int:
 
 
 def lose(harness: CoreHarness, count: int) -> int:
-    """The engine restarts without its last blocks, and the node notices it; the height where it is."""
+    """Return the engine restarts without its last blocks, and the node notices it; the height where it is."""
     top = height(harness)
     harness.engine.lose(top - count)
     for _ in range(200):

@@ -119,7 +119,7 @@ def test_without_a_gap_nothing_is_requested(chain: ChainFixture) -> None:
 
 
 def inserted(status: str = "SYNCING") -> GapFetch:
-    """An attempt whose block the engine has."""
+    """Return an attempt whose block the engine has."""
     fetch = GapFetch(CHAIN.rollup)
     assert fetch.next(HEADS) is None
     assert fetch.begin(ABOVE) is None

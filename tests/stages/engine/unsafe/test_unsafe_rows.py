@@ -1,5 +1,6 @@
-"""Gaps in the unsafe chain: the engine gets the block above, and fetches what is missing; peers are asked where it does
-not, and derivation goes on [UNS4 to UNS6]."""
+"""Gaps in the unsafe chain: the engine gets the block above, and fetches what is missing.
+
+Peers are asked where it does not, and derivation goes on [UNS4 to UNS6]."""
 
 from typing import Any
 
@@ -74,7 +75,7 @@ class Gap:
                 self.engine.fetch()
 
     def our_update(self) -> ForkchoiceUpdate:
-        """The update with the heads of a node at block 6 that has derived nothing."""
+        """Return the update with the heads of a node at block 6 that has derived nothing."""
         return ForkchoiceUpdate(Forkchoice(self.refs[6].hash, self.refs[0].hash, self.refs[0].hash))
 
     @property
@@ -159,8 +160,9 @@ def test_an_engine_that_cannot_fetch_is_named_and_derivation_goes_on() -> None:
 
 
 def test_a_busy_engine_keeps_what_it_has_and_derivation_continues_when_it_is_done() -> None:
-    """[UNS7] An engine that fetches answers SYNCING to whatever it gets. As long as it has our tip, that is no reason
-    to search for another start, which would point it elsewhere."""
+    """[UNS7] An engine that fetches answers SYNCING to whatever it gets.
+
+    As long as it has our tip, that is no reason to search for another start, which would point it elsewhere."""
     gap = Gap(6, p2p=True)
     gap.gossip(40)
     gap.harness.until(ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
@@ -219,8 +221,10 @@ def test_one_syncing_answer_to_a_consolidation_before_finality_passes_it() -> No
 
 @pytest.mark.fault("F40")
 def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever() -> None:
-    """base/base#3793: after a reorg of the unsafe chain a block links to one that the engine has rejected. It leaves
-    the queue, the engine gets our heads again, and the chain goes on: derived blocks and the next good block."""
+    """base/base#3793: after a reorg of the unsafe chain a block links to one that the engine has rejected.
+
+    It leaves the queue, the engine gets our heads again, and the chain goes on: derived blocks and the next good
+    block."""
     gap = Gap(6, p2p=True)
     side = gap.branch(gap.refs[2], 8)
     gap.gossip_ref(*side[5:])

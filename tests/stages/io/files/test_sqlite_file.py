@@ -1,5 +1,6 @@
-"""Files of SQLite: what is refused and left alone, what survives a kill during the creation. Other cases are in the
-tests of the peer-to-peer databases, which are opened by the same function."""
+"""Files of SQLite: what is refused and left alone, what survives a kill during the creation.
+
+Other cases are in the tests of the peer-to-peer databases, which are opened by the same function."""
 
 import sqlite3
 import threading

@@ -37,7 +37,7 @@ from tests.support.servers.raw_http import (
 
 
 def error_of(server: Server, timeout: float = 20.0) -> EndpointError:
-    """The error of a request; its connection is closed."""
+    """Return the error of a request; its connection is closed."""
 
     async def main() -> EndpointError:
         async with client_of(server) as client:

@@ -59,7 +59,7 @@ class Wire(asyncio.Transport):
         return 0
 
     def abort(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         if not self.closed:
             self.closed = True
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
@@ -100,7 +100,7 @@ class Scene:
         self._runner = runner
 
     def of(self, *packets: bytes) -> Outcome:
-        """The outcome of a response in these packets, after which the server closes the connection."""
+        """Return the outcome of a response in these packets, after which the server closes the connection."""
         return self._runner.run(_outcome(packets))
 
     def response(self, *packets: bytes) -> Response:

@@ -34,7 +34,7 @@ def reply(result: Any, request_id: Any) -> dict[str, Any]:
 
 
 def with_client(handler: Handler, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
-    """Runs `use` with the client of a server that answers by this handler."""
+    """Run `use` with the client of a server that answers by this handler."""
 
     async def main() -> T:
         async with listening(app_for_every_path(handler)) as (url,):

@@ -34,7 +34,7 @@ async def answer(reader: StreamReader, writer: StreamWriter) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(serve: Serve, context: ssl.SSLContext | None, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """The URL of a server, over TLS if it has a context."""
+    """Yield the URL of a server, over TLS if it has a context."""
 
     connections: set[asyncio.Task[None] | None] = set()
 
@@ -51,7 +51,7 @@ async def serving(serve: Serve, context: ssl.SSLContext | None, host: str = "127
 
 
 async def ask(url: str, context: ssl.SSLContext | None = None, timeout: float = 20.0) -> bytes:
-    """The body of an answer, whose client trusts AUTHORITY or what `context` says."""
+    """Return the body of an answer, whose client trusts AUTHORITY or what `context` says."""
     client = HttpClient(url, "name", tls=lambda: context or client_context(AUTHORITY))
     try:
         return (await client.post(b"{}", timeout, LIMIT)).body

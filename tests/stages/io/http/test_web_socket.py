@@ -52,7 +52,7 @@ async def failure_of(client: JsonRpcClient, method: str = "eth_x", timeout: floa
 
 
 async def connected_again(client: JsonRpcClient) -> Any:
-    """The result of a call that is repeated while the pause after a failure lasts."""
+    """Return the result of a call that is repeated while the pause after a failure lasts."""
     async with asyncio.timeout(20):
         while True:
             with suppress(EndpointError):
@@ -305,7 +305,7 @@ def test_what_an_endpoint_may_send(answer: Answer, text: str) -> None:
 
 @asynccontextmanager
 async def _raw_server(frames: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
-    """A server that completes the handshake with aiohttp and then writes what it likes to the connection."""
+    """Yield a server that completes the handshake with aiohttp and then writes what it likes to the connection."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse()

@@ -61,7 +61,7 @@ class Several:
         self._capsys = capsys
 
     def lines(self) -> list[str]:
-        """The lines since the last call, without the remedy."""
+        """Return the lines since the last call, without the remedy."""
         return [line.partition(" do=")[0] for line in self._capsys.readouterr().err.splitlines()]
 
 

@@ -8,7 +8,7 @@ from rollup_node.stages.io.log.logger import Level, Record, get_logger, parse_le
 
 @pytest.fixture
 def lines() -> list[Record]:
-    """The lines written at debug level by a process named `l1`."""
+    """Return the lines written at debug level by a process named `l1`."""
     written: list[Record] = []
     log.configure("l1", Level.DEBUG, written.append)
     return written

@@ -141,7 +141,7 @@ def test_every_role_is_one_of_the_processes() -> None:
 
 
 def counted_names(folder: Path) -> set[str]:
-    """The names that the sources in a folder count, set or observe."""
+    """Return the names that the sources in a folder count, set or observe."""
     calls = re.compile(
         r'(?:\.(?:count|set|observe|counter|_count_size|_set)|\bObserve)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"'
     )

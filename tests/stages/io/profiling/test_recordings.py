@@ -26,19 +26,20 @@ CLOCKS_APART = 1_000_000
 
 
 def ended(recording: Recording) -> Profile:
-    """Ends a recording; its profile."""
+    """End a recording; its profile."""
     recording.end()
     return recording.profile()
 
 
 def functions_of(profile: Profile) -> set[str]:
-    """The names of all functions in the stacks, without their qualifiers."""
+    """Return the names of all functions in the stacks, without their qualifiers."""
     return {function.rsplit(".", 1)[-1] for sample in profile.samples for function, _, _ in sample.stack}
 
 
 def test_cpu_time_goes_to_the_stacks_that_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a thread uses between two looks that find it in a function is that function's; before the first and
-    behind the last look some is lost."""
+    """All that a thread uses between two looks that find it in a function is that function's.
+
+    Before the first and behind the last look some is lost."""
     seen: dict[str, list[int]] = {"MainThread": [], "burner": []}
 
     def watched_stacks() -> dict[int, tuple[threading.Thread, Stack]]:

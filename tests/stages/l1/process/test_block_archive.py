@@ -43,14 +43,14 @@ class InlineWorkers:
 
 @pytest.fixture
 def lines() -> list[Record]:
-    found: list[Record] = []
-    log.configure("l1", Level.WARN, found.append)
-    return found
+    result: list[Record] = []
+    log.configure("l1", Level.WARN, result.append)
+    return result
 
 
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
-    """An archive with blocks 2 and 3; block 6 is above the last that is kept."""
+    """Return an archive with blocks 2 and 3; block 6 is above the last that is kept."""
     assert _fetch(tmp_path, 2, 3, 6) == ([CHAIN.block(number) for number in (2, 3, 6)], ["0x2", "0x3", "0x6"])
     return tmp_path
 
@@ -58,10 +58,10 @@ def archive(tmp_path: Path) -> Path:
 def _fetch(
     folder: Path, *numbers: int, generation: int = 0, refs: list[L1RefsResponse] | None = None
 ) -> tuple[list[L1Block | None], list[str]]:
-    """The blocks of these numbers, or the responses to requests for their references into `refs`, and what the endpoint
+    """Return the blocks of these numbers, or the responses to requests for their references into `refs`, and what the endpoint
     was asked for."""
     asked: list[str] = []
-    found: list[L1Block | None] = []
+    value: list[L1Block | None] = []
 
     def by_number(number: str, full: bool) -> Any:
         asked.append(number)
@@ -81,7 +81,7 @@ def _fetch(
                 if refs is None:
                     fetcher.start([Fetch(number, generation)])
                     await asyncio.wait_for(done.wait(), 10)
-                    found.extend(result.block for result in fetcher.take_results())
+                    value.extend(result.block for result in fetcher.take_results())
                     done.clear()
                 else:
                     reader.request(ProcessId(1, 1), L1RefsRequest(number, 1))
@@ -89,7 +89,7 @@ def _fetch(
             await endpoints.close()
 
     run_within(20, main)
-    return found, asked
+    return value, asked
 
 
 def test_what_the_archive_has_is_not_asked_for(archive: Path, lines: list[Record]) -> None:

@@ -45,6 +45,7 @@ class InlineWorkers:
 @dataclass
 class Batches:
     """What an endpoint does with batches: it answers those of blocks with `status` and `body`, if that is not 200.
+
     `sizes` of the requests for blocks, 1 for a single call."""
 
     status: int = 200
@@ -52,7 +53,7 @@ class Batches:
     sizes: list[int] = field(default_factory=list)
 
     def app(self, methods: Methods) -> web.Application:
-        """An endpoint that does so, and answers these methods."""
+        """Return an endpoint that does so, and answers these methods."""
 
         @web.middleware
         async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -77,8 +78,9 @@ def with_fetcher(
     batches: Batches | None = None,
     **options: Any,
 ) -> None:
-    """Runs a scenario with a fetcher and the event that it sets when a fetch has ended; `polled` are the answers to
-    polls of the head, by number, and `options` those of L1Config."""
+    """Run a scenario with a fetcher and the event that it sets when a fetch has ended.
+
+    `polled` are the answers to polls of the head, by number, and `options` those of L1Config."""
 
     async def main() -> None:
         async with listening((batches or Batches()).app(methods)) as urls:
@@ -100,15 +102,15 @@ def with_fetcher(
 
 
 async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:
-    """The results of so many fetches, in the order of their numbers, without their endpoint."""
-    found: list[FetchResult] = []
-    while len(found) < count:
+    """Return the results of so many fetches, in the order of their numbers, without their endpoint."""
+    value: list[FetchResult] = []
+    while len(value) < count:
         await done.wait()
         done.clear()
         taken = fetcher.take_results()
-        assert all((each.endpoint is None) == (each.error is not None) for each in taken)
-        found += [each._replace(endpoint=None) for each in taken]
-    return sorted(found, key=lambda result: result.fetch.number)
+        assert all((item.endpoint is None) == (item.error is not None) for item in taken)
+        value += [item._replace(endpoint=None) for item in taken]
+    return sorted(value, key=lambda result: result.fetch.number)
 
 
 def test_each_fetch_has_one_result() -> None:
@@ -289,8 +291,8 @@ def test_a_batch_at_an_endpoint_that_throttles_or_fails_is_not_tried_block_by_bl
 
     async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
         fetcher.start(fetches(2, 3))
-        found = await results(fetcher, done, 2)
-        assert all(str(status) in str(result.error) for result in found)
+        value = await results(fetcher, done, 2)
+        assert all(str(status) in str(result.error) for result in value)
         assert batches.sizes == [2]
 
     with_fetcher(chain.methods(5), scenario, batches=batches)

@@ -39,7 +39,7 @@ def with_apps(apps: Sequence[web.Application], use: Callable[[L1Endpoints], Awai
 
 
 def metrics_of(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitable[object]]) -> str:
-    """The metrics after `use`, with each endpoint's name replaced by its place in the list."""
+    """Return the metrics after `use`, with each endpoint's name replaced by its place in the list."""
 
     async def main() -> str:
         async with listening(*map(json_rpc_app, servers)) as urls:
@@ -56,8 +56,8 @@ def metrics_of(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitabl
 
 
 def with_endpoints(servers: Sequence[Methods], use: Callable[[L1Endpoints], Awaitable[T]], **options: Any) -> T:
-    """Runs `use` with the endpoints of these servers, on chain 5 unless they say otherwise; `options` of L1Config."""
-    return with_apps([json_rpc_app({"eth_chainId": lambda: "0x5", **each}) for each in servers], use, **options)
+    """Run `use` with the endpoints of these servers, on chain 5 unless they say otherwise; `options` of L1Config."""
+    return with_apps([json_rpc_app({"eth_chainId": lambda: "0x5", **server}) for server in servers], use, **options)
 
 
 def test_not_found_in_every_form() -> None:
@@ -91,7 +91,7 @@ def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None
 
     body = with_endpoints([{"eth_getTransactionReceipt": receipt}], use, rpc_kind="basic", max_batch=2)
     assert body is not None
-    assert orjson.loads(body)["result"] == [{"of": "0x" + each.hex()} for each in HASHES]
+    assert orjson.loads(body)["result"] == [{"of": "0x" + hash_.hex()} for hash_ in HASHES]
     assert len(requested) == 2 * len(HASHES) - 1
 
 

@@ -25,7 +25,7 @@ ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 
 
 def follow(app: web.Application, scenario: Callable[[L1Clients], Awaitable[None]]) -> None:
-    """Runs the l1 process with one endpoint."""
+    """Run the l1 process with one endpoint."""
 
     async def main() -> None:
         async with listening(app) as urls:
@@ -37,10 +37,10 @@ def follow(app: web.Application, scenario: Callable[[L1Clients], Awaitable[None]
 
 
 def problem(code: Code) -> Callable[[L1Clients], Awaitable[None]]:
-    """Waits for a problem with a code, and a moment for more lines of it."""
+    """Wait for a problem with a code, and a moment for more lines of it."""
 
     async def wait(clients: L1Clients) -> None:
-        await clients.until(lambda: any(each.startswith(f"{code.text}: ") for each in clients.problems), (5, 1))
+        await clients.until(lambda: any(problem.startswith(f"{code.text}: ") for problem in clients.problems), (5, 1))
         await asyncio.sleep(0.3)
 
     return wait
@@ -76,8 +76,8 @@ def _with_another_hash(chain: FakeL1Chain) -> Callable[..., Any]:
     """Blocks, of which number 5 has another time than its hash says."""
 
     def by_number(label: str, full: bool) -> Any:
-        found = chain.methods(5)["eth_getBlockByNumber"](label, full)
-        return found | {"timestamp": "0x1"} if found is not None and found["number"] == "0x5" else found
+        result = chain.methods(5)["eth_getBlockByNumber"](label, full)
+        return result | {"timestamp": "0x1"} if result is not None and result["number"] == "0x5" else result
 
     return by_number
 

@@ -123,7 +123,7 @@ def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> No
         assert checked.endpoints.pick() is checked.endpoints.all[1 if wrong == 0 else 0]
 
     servers = [other if index == wrong else chain for index in range(3)]
-    with_checks([each.methods(5) for each in servers], chain, scenario)
+    with_checks([server.methods(5) for server in servers], chain, scenario)
 
 
 @pytest.mark.condition("C2")

@@ -102,14 +102,14 @@ def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyP
 
 
 async def _failure(polled: PolledHeads) -> str:
-    """The error of a poll that fails."""
+    """Return the error of a poll that fails."""
     with pytest.raises(TemporaryError) as caught:
         await polled.poller.poll_head()
     return str(caught.value)
 
 
 async def _interval_when_up(polled: PolledHeads) -> float:
-    """The pause after the first poll that succeeds."""
+    """Return the pause after the first poll that succeeds."""
     while True:
         try:
             return await polled.poller.poll_head()

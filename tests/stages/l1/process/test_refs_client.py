@@ -46,7 +46,7 @@ def blocks_json(chain: FakeL1Chain) -> list[Block]:
 
 
 def read(servers: Sequence[BlocksEndpoint], *requests: L1RefsRequest, rate_limit: float = 0.0) -> list[L1RefsResponse]:
-    """The responses to these requests; without servers from an endpoint that refuses connections."""
+    """Return the responses to these requests; without servers from an endpoint that refuses connections."""
     responses: list[L1RefsResponse] = []
     woken: list[bool] = []
 

@@ -37,7 +37,7 @@ Scenario = Callable[[RuntimeConfigReader, list[RuntimeConfig]], Awaitable[None]]
 
 
 def with_reader(methods: Methods, scenario: Scenario, **options: Any) -> None:
-    """Runs a scenario with a reader and the list of what it publishes; `options` of L1Config."""
+    """Run a scenario with a reader and the list of what it publishes; `options` of L1Config."""
 
     async def main() -> None:
         async with listening(json_rpc_app(methods)) as urls:

@@ -83,9 +83,9 @@ class L1Clients:
             self.endpoints = message.endpoints
 
     def metric(self, line: str) -> float:
-        """The value of a metric with its labels."""
+        """Return the value of a metric with its labels."""
         lines = self._meter.text().decode().splitlines()
-        return next(float(each.split()[-1]) for each in lines if each.startswith(f"op_node_default_{line} "))
+        return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 
     @property
     def head(self) -> int | None:
@@ -106,7 +106,7 @@ class L1Clients:
         self._origins_client.send(L1RefsRequest(last, count))
 
     async def until(self, condition: Callable[[], object], request: tuple[int, int] | None = None) -> None:
-        """Waits for a condition, and repeats derivation's request for blocks meanwhile."""
+        """Wait for a condition, and repeats derivation's request for blocks meanwhile."""
         async with asyncio.timeout(20):
             requested_at = 0.0
             while not condition():
@@ -120,7 +120,7 @@ class L1Clients:
 async def running_l1(
     l1_filter: L1Filter, servers: Sequence[Methods], url: str | None = None, **options: Any
 ) -> AsyncIterator[L1Clients]:
-    """The l1 process with these endpoints, or that of a WebSocket server; `options` of L1Config."""
+    """Yield the l1 process with these endpoints, or that of a WebSocket server; `options` of L1Config."""
     rollup = msgspec.structs.replace(
         PLAIN_ROLLUP,
         l1_chain_id=l1_filter.chain_id,
@@ -129,7 +129,7 @@ async def running_l1(
         l1_system_config=l1_filter.system_config,
     )
     async with listening(*map(json_rpc_app, servers)) as urls:
-        endpoints = tuple(f"{each}/?key=secret" for each in urls) if url is None else (web_socket_url(url),)
+        endpoints = tuple(f"{url}/?key=secret" for url in urls) if url is None else (web_socket_url(url),)
         values: dict[str, Any] = {"poll_interval": 0.05, "epoch_poll_interval": 0.1, "timeout": 2.0, **options}
         config = L1Config(endpoints, rollup, **values)
         meters: list[Meter] = []
@@ -147,7 +147,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 def recorded(recording: Recording, **overrides: Callable[..., Any]) -> Methods:
-    """The methods of an endpoint with the recorded chain."""
+    """Return the methods of an endpoint with the recorded chain."""
     return {**RecordedL1(recording).methods(), **overrides}
 
 
@@ -187,7 +187,9 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
 
 
 def l1_across_amsterdam() -> L1Backend:
-    """An L1 of six blocks, the last three of Amsterdam, each with a deposit; its transfer is logged from then on."""
+    """Return an L1 of six blocks, the last three of Amsterdam, each with a deposit.
+
+    Its transfer is logged from then on."""
     backend = L1Backend(l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
     data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
     for nonce in range(6):
@@ -215,12 +217,12 @@ def test_blocks_across_glamsterdam(trusts: bool) -> None:
     async def scenario() -> None:
         async with running_l1(portal, [methods], trust_rpc=trusts, verifier_confs=0) as clients:
             await clients.until(lambda: len(clients.blocks) == 6, (1, 6))
-            for number, found in clients.blocks.items():
+            for number, result in clients.blocks.items():
                 block = backend.chain.at(number)
-                assert block is not None and found.header.hash == block.hash
+                assert block is not None and result.header.hash == block.hash
                 assert (block.header.slot_number is None) == (number < 4)
                 assert len(block.executed[0].result.logs) == (1 if number < 4 else 2)
-                assert [log.address for log in found.deposits] == [PORTAL]
+                assert [log.address for log in result.deposits] == [PORTAL]
             damage["slotNumber"] = "0xffff"
             backend.mine(backend.chain.head.header.timestamp + 2)
             if trusts:
@@ -296,12 +298,12 @@ def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L
 
     def raw(block_hash: str) -> Any:
         block = recording.block_by_hash(bytes.fromhex(block_hash[2:]))
-        return ["0x" + each.hex() for each in block.receipts or ()]
+        return ["0x" + receipt.hex() for receipt in block.receipts or ()]
 
     def wrapped(parameter: dict[str, str]) -> Any:
         return {"receipts": served["eth_getBlockReceipts"](parameter["blockHash"])}
 
-    single = {each["transactionHash"]: each for each in recording.block(6_582_933).receipts_json()}
+    single = {item["transactionHash"]: item for item in recording.block(6_582_933).receipts_json()}
 
     def unsupported(*_: Any) -> Any:
         raise JsonRpcError(-32601, "the method does not exist/is not available")
@@ -411,7 +413,7 @@ def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
                 lambda: L1BlockUnavailable(LAST - 3, LAST - 4, None) in clients.unavailable, (LAST - 3, 4)
             )
             clients.request_origins(LAST - 1, 3)
-            await clients.until(lambda: sum(isinstance(each, L1BlockResponse) for each in clients.origins) == 2)
+            await clients.until(lambda: sum(isinstance(origin, L1BlockResponse) for origin in clients.origins) == 2)
             assert clients.blocks == {}
             clients.request_origins(LAST + 1, 1)
             await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.origins)

@@ -40,7 +40,7 @@ def record(payload: ExecutionPayload) -> BlockRecord:
 
 
 def at(number: int) -> BlockId:
-    """The block of a number as a head."""
+    """Return the block of a number as a head."""
     return BlockId(number, BLOCKS[number - 1].block_hash)
 
 

@@ -45,7 +45,7 @@ KEY = crypto.public_key(SECRET)
 
 
 def signed(*content: bytes) -> bytes:
-    """A record of any content with a valid signature."""
+    """Return a record of any content with a valid signature."""
     signature = crypto.sign(SECRET, keccak256(rlp.encode_list(content)))
     return rlp.encode_list([rlp.encode_bytes(signature), *content])
 

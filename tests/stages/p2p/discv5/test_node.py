@@ -54,7 +54,7 @@ def are_found(nodes: list[SimulatedNode]) -> bool:
 
 @pytest.fixture(scope="module")
 def twenty() -> Discv5Simulation:
-    """A bootnode, and twenty nodes that have looked for each other."""
+    """Return a bootnode, and twenty nodes that have looked for each other."""
     network = Discv5Simulation()
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(20, boot=[boot])

@@ -26,7 +26,7 @@ ids = st.lists(st.binary(max_size=64), max_size=4)
 
 
 def as_lists(rpc: Rpc) -> object:
-    """The parts with all sequences as lists, to compare."""
+    """Return the parts with all sequences as lists, to compare."""
     control = rpc.control
     return (
         list(rpc.subscriptions),

@@ -22,7 +22,7 @@ from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed
 
 
 def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any) -> ExecutionPayload:
-    """A block with the present timestamp and an L1 origin."""
+    """Return a block with the present timestamp and an L1 origin."""
     now = int(time.time())
     return block(number=number, timestamp=now, transactions=(l1_info_transaction(rollup, now, origin),), **changes)
 

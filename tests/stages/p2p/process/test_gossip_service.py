@@ -33,7 +33,7 @@ async def drain(stream: Stream) -> None:
 
 @asynccontextmanager
 async def gossiping_host(node: P2pNode, number: int) -> AsyncIterator[tuple[RecordingHost, Stream]]:
-    """A host that reads the node's gossip, and its own gossip stream to the node."""
+    """Yield a host that reads the node's gossip, and its own gossip stream to the node."""
     async with running_host(number) as host:
         for protocol in PROTOCOLS:
             host.set_stream_handler(protocol, drain)
@@ -153,7 +153,7 @@ async def test_publish_errors(tmp_path: Path) -> None:
 
 
 def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
-    """The inbound gossip stream of a peer."""
+    """Return the inbound gossip stream of a peer."""
     (connection,) = node.stage.host.connections_to_peer(peer)
     streams = connection.streams.values()
     return next(stream for stream in streams if stream.protocol in PROTOCOLS and stream.direction is Direction.INBOUND)

@@ -51,7 +51,7 @@ class Harness:
             done(self._error)
 
     def receive(self, sender: ProcessId, message: Any) -> list[tuple[ProcessId | None, Any]]:
-        """What the server sends upon a message of the engine process."""
+        """Return what the server sends upon a message of the engine process."""
         self.bus.sent.clear()
         self.bus.handlers["p2p.blocks"](sender, message)
         return list(self.bus.sent)

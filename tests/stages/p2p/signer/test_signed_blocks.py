@@ -34,7 +34,7 @@ def origin(number: int, branch: int = 0) -> BlockId:
 
 
 def record(number: int, branch: int = 0, parent: int = 0, at: BlockId | None = None) -> BlockRecord:
-    """The block of a number on a branch, above the one of branch `parent`; its L1 origin is 100 by default."""
+    """Return the block of a number on a branch, above the one of branch `parent`; its L1 origin is 100 by default."""
     return BlockRecord(number, block_hash(number, branch), block_hash(number - 1, parent), at or origin(100))
 
 
@@ -247,7 +247,7 @@ def chain_of(*heads: L1BlockRef) -> RecentL1Chain:
 
 
 def known(chain: RecentL1Chain, *numbers: int) -> list[int | None]:
-    """The forks of the blocks that are known."""
+    """Return the forks of the blocks that are known."""
     result = (chain.hash_of(number) for number in numbers)
     return [None if item is None else item[0] for item in result]
 
@@ -294,7 +294,7 @@ def name(number: int) -> bytes:
 
 
 def kept(found: KeptPayloads) -> list[int]:
-    """The numbers of the kept payloads, the last one first."""
+    """Return the numbers of the kept payloads, the last one first."""
     return [item.number for item in found.newest_first()]
 
 

@@ -47,7 +47,7 @@ def test_an_unexpected_peer_is_rejected() -> None:
 
 
 def receive_payload(payload: bytes) -> NoiseHandshake:
-    """An initiator that receives a second message with this payload."""
+    """Return an initiator that receives a second message with this payload."""
     ours = NoiseHandshake(OURS, OUR_KEYS, initiator=True)
     theirs = HandshakeState(THEIR_KEYS, initiator=False)
     theirs.read_message(ours.first_message())

@@ -19,7 +19,7 @@ def ends(early: bool = True, their_early: bool = True, expected: bytes | None = 
 
 
 def run(ours: Upgrader, theirs: Upgrader, sizes: list[int]) -> tuple[UpgradedConnection, UpgradedConnection]:
-    """Passes bytes both ways, cut by the sizes, until both ends are done."""
+    """Pass bytes both ways, cut by the sizes, until both ends are done."""
     done: dict[bool, UpgradedConnection] = {}
     for _ in range(12):
         for is_ours, writer, reader in ((True, ours, theirs), (False, theirs, ours)):

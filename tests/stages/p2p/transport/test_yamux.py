@@ -37,7 +37,7 @@ def pair() -> tuple[YamuxSession, YamuxSession]:
 
 
 def opened() -> tuple[YamuxSession, int]:
-    """A responder with one stream of the other end."""
+    """Return a responder with one stream of the other end."""
     session = YamuxSession(initiator=False)
     assert session.receive_data(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
     assert taken(session) == frame(1, ACK, 1, 0)

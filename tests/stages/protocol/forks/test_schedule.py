@@ -110,22 +110,22 @@ def test_a_fork_without_a_time_is_never_active() -> None:
 
 @given(TIMES, st.integers(0, 70))
 def test_values_are_those_of_the_active_forks(times: dict[str, int], now: int) -> None:
-    found = schedule(times)
+    result = schedule(times)
     active = {name for name, start in times.items() if start <= now}
-    assert found.l1(now).channel_timeout == (50 if "granite" in active else 300)
-    assert found.l1(now).blobs_as_data == ("ecotone" in active)
-    assert found.epoch(now).max_sequencer_drift == (1800 if "fjord" in active else 600)
-    assert found.l2(now).withdrawals == ("canyon" in active)
+    assert result.l1(now).channel_timeout == (50 if "granite" in active else 300)
+    assert result.l1(now).blobs_as_data == ("ecotone" in active)
+    assert result.epoch(now).max_sequencer_drift == (1800 if "fjord" in active else 600)
+    assert result.l2(now).withdrawals == ("canyon" in active)
     versions = [4 for name in active if name == "isthmus"] + [3 for name in active if name == "ecotone"]
-    assert found.l2(now).new_payload_version == max(versions, default=2)
+    assert result.l2(now).new_payload_version == max(versions, default=2)
 
 
 @given(TIMES, st.integers(1, 6), st.integers(0, 10))
 def test_each_fork_activates_in_one_block_at_most(times: dict[str, int], block_time: int, genesis: int) -> None:
-    found = schedule(times, block_time)
+    result = schedule(times, block_time)
     blocks = range(genesis + block_time, genesis + 100, block_time)
     for name, start in times.items():
-        activating = [at for at in blocks if name in {fork.name for fork in found.activating(at)}]
+        activating = [at for at in blocks if name in {fork.name for fork in result.activating(at)}]
         first = next((at for at in blocks if at >= start), None)
         expected = [] if start <= genesis or first is None else [first]
         assert activating == expected
@@ -133,14 +133,14 @@ def test_each_fork_activates_in_one_block_at_most(times: dict[str, int], block_t
 
 @given(TIMES, st.integers(0, 70))
 def test_the_layout_is_the_newest_that_does_not_activate(times: dict[str, int], now: int) -> None:
-    found = schedule(times)
-    activating = {fork.name for fork in found.activating(now)}
+    result = schedule(times)
+    activating = {fork.name for fork in result.activating(now)}
     expected = L1InfoFormat.BEDROCK
     for layout in (L1InfoFormat.ECOTONE, L1InfoFormat.ISTHMUS, L1InfoFormat.JOVIAN):
         name = layout.name.lower()
         if name in times and times[name] <= now and name not in activating:
             expected = layout
-    assert found.l1_info_format(now) is expected
+    assert result.l1_info_format(now) is expected
 
 
 def test_activations() -> None:

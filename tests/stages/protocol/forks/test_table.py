@@ -28,12 +28,12 @@ def test_forks_are_in_their_order() -> None:
 
 
 def changed_fields(first: R, changes: list[Callable[[R], R] | None]) -> Iterator[set[str]]:
-    """The fields that each change replaces, applied one after the other."""
+    """Yield the fields that each change replaces, applied one after the other."""
     rules = first
     for change in changes:
         if change is not None:
             before, rules = rules, change(rules)
-            yield {each.name for each in fields(first) if getattr(before, each.name) != getattr(rules, each.name)}
+            yield {field.name for field in fields(first) if getattr(before, field.name) != getattr(rules, field.name)}
 
 
 def test_every_change_changes_a_rule_and_every_rule_is_changed() -> None:
@@ -41,9 +41,9 @@ def test_every_change_changes_a_rule_and_every_rule_is_changed() -> None:
     epoch = list(changed_fields(EpochRules(), [fork.epoch for fork in FORKS]))
     l2 = list(changed_fields(L2Rules(), [fork.l2 for fork in FORKS]))
     assert all((*l1, *epoch, *l2))
-    assert set().union(*l1) == {each.name for each in fields(L1Rules)}
-    assert set().union(*epoch) == {each.name for each in fields(EpochRules)}
-    assert set().union(*l2) == {each.name for each in fields(L2Rules)}
+    assert set().union(*l1) == {field.name for field in fields(L1Rules)}
+    assert set().union(*epoch) == {field.name for field in fields(EpochRules)}
+    assert set().union(*l2) == {field.name for field in fields(L2Rules)}
 
 
 def test_changes_leave_the_other_rules_alone() -> None:

@@ -50,7 +50,7 @@ class Engine:
             self._server.send(peer, InteropResponse(message.id, b'"done"'))
 
     async def call(self, name: str, *params: Any) -> Any:
-        """A call as the server makes it, without a node."""
+        """Return a call as the server makes it, without a node."""
         method = self.methods[f"interop_{name}"]
         return await method.run(None, *parse_params(list(params), method.parsers))
 

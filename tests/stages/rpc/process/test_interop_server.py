@@ -47,7 +47,7 @@ class Supervisor:
         self._notifications: deque[Any] = deque()
 
     async def run(self, scenario: Callable[["Supervisor"], Awaitable[None]]) -> None:
-        """Runs a scenario with engine and rpc process."""
+        """Run a scenario with engine and rpc process."""
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(asyncio.timeout(30))
             await stack.enter_async_context(self.engine.serving())
@@ -70,7 +70,7 @@ class Supervisor:
                 await self.stage.close()
 
     async def post(self, method: str, *params: Any, headers: dict[str, str] | None = None) -> Any:
-        """The response object to a call by HTTP."""
+        """Return the response object to a call by HTTP."""
         body = {"jsonrpc": "2.0", "id": 1, "method": f"interop_{method}", "params": params}
         sent = {"Content-Type": "application/json", **(bearer() if headers is None else headers)}
         async with self.http.post(self.url + "/", data=orjson.dumps(body), headers=sent) as response:
@@ -78,11 +78,11 @@ class Supervisor:
             return orjson.loads(text) if response.status == 200 else response.status
 
     async def connect(self, path: str = "/") -> ClientWebSocketResponse:
-        """A WebSocket connection."""
+        """Return a WebSocket connection."""
         return await self.http.ws_connect(self.url + path, headers=bearer())
 
     async def call(self, socket: ClientWebSocketResponse, method: str, *params: Any) -> Any:
-        """The response object to a call by WebSocket; notifications before it are kept."""
+        """Return the response object to a call by WebSocket; notifications before it are kept."""
         self._last += 1
         await socket.send_json({"jsonrpc": "2.0", "id": self._last, "method": f"interop_{method}", "params": params})
         while True:
@@ -92,7 +92,7 @@ class Supervisor:
             self._notifications.append(result)
 
     async def notification(self, socket: ClientWebSocketResponse, kind: str) -> Any:
-        """The next notification of an event of this kind; those before it are dropped."""
+        """Return the next notification of an event of this kind; those before it are dropped."""
         while True:
             result = self._notifications.popleft() if self._notifications else await socket.receive_json()
             if kind in result["params"]["result"]["data"]:
@@ -238,7 +238,7 @@ def test_what_is_received_is_released(tmp_path: Path) -> None:
 
 
 def run_slow(directory: Path, scenario: Callable[[Supervisor, SlowEngine], Awaitable[None]]) -> None:
-    """Runs a scenario on an engine that answers when the test says so."""
+    """Run a scenario on an engine that answers when the test says so."""
     supervisor = Supervisor(directory)
     engine = SlowEngine(supervisor.chain)
     supervisor.refs = follow(supervisor.chain, engine, 3)

@@ -32,7 +32,7 @@ class Server:
         self.listener, self.meter = listener, meter
 
     async def connect(self, sent: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection on which something has been sent."""
+        """Return a connection on which something has been sent."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port)
         writer.write(sent)
         return reader, writer
@@ -45,7 +45,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(handler: Respond = respond, limits: Limits = LIMITS) -> AsyncIterator[Server]:
-    """Runs a server."""
+    """Run a server."""
     meter = Meter("rpc")
     listener = Listener(handler, "rpc", "127.0.0.1", 0, limits, meter)
     async with asyncio.timeout(20):
@@ -57,7 +57,7 @@ async def serving(handler: Respond = respond, limits: Limits = LIMITS) -> AsyncI
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the server closes the connection."""
+    """Return what comes until the server closes the connection."""
     try:
         return await reader.read()
     except ConnectionError:

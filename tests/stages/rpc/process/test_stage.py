@@ -75,7 +75,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
 
 
 def free_port() -> int:
-    """A port on which nobody listens, below those that the kernel gives to whoever asks for any."""
+    """Return a port on which nobody listens, below those that the kernel gives to whoever asks for any."""
     while True:
         port = random.randrange(20_000, 30_000)
         with socket.socket() as probe, contextlib.suppress(OSError):

@@ -48,13 +48,13 @@ class Served:
             return response.status, await response.read(), {k.lower(): v for k, v in response.headers.items()}
 
     async def viewers(self, count: int) -> None:
-        """Waits until there are so many."""
+        """Wait until there are so many."""
         async with asyncio.timeout(10):
             while self.server.viewers != count:
                 await asyncio.sleep(0.01)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A viewer whose response has begun."""
+        """Return a viewer whose response has begun."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
         writer.write(b"GET /status/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")

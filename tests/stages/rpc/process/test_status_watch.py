@@ -274,7 +274,7 @@ NOTHING = Snapshot(None, None, None, None, None, ())
 
 
 def shown(meter: Meter) -> dict[str, float]:
-    """The values by name, and the value of the only label."""
+    """Return the values by name, and the value of the only label."""
     return {
         sample.name.removeprefix("op_node_default_")
         + "".join(f" {label}" for label in sample.labels.values()): sample.value

@@ -135,7 +135,7 @@ async def test_current_l1_is_zero_during_a_reset_and_without_derivation(running_
 
 
 def claim(answer: dict[str, Any], l1_head: int) -> str:
-    """What a challenger makes of an answer for the end of a second, in a game with this L1 head."""
+    """Return what a challenger makes of an answer for the end of a second, in a game with this L1 head."""
     if answer["current_l1"]["number"] <= l1_head:
         return "not in sync"
     data = answer.get("data")
@@ -145,7 +145,7 @@ def claim(answer: dict[str, Any], l1_head: int) -> str:
 
 
 def step(answer: dict[str, Any], l1_head: int) -> str:
-    """The same within a second, where the chain's block is not verified."""
+    """Return the same within a second, where the chain's block is not verified."""
     if answer["current_l1"]["number"] <= l1_head:
         return "not in sync"
     result = answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])

@@ -59,7 +59,7 @@ class Node:
         self.lines: list[tuple[float, Line]] = []
 
     def run(self, seen: Snapshot, seconds: int = 1) -> list[Line]:
-        """The lines of so many seconds."""
+        """Return the lines of so many seconds."""
         first = len(self.lines)
         for _ in range(seconds):
             line = self.progress.step(self.builder.build(seen, self.now, WALL), self.now)

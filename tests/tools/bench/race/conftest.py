@@ -22,7 +22,7 @@ SMALL = CourseSize(
 
 @pytest.fixture(scope="session")
 def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CourseFiles]:
-    """The files of the course."""
+    """Yield the files of the course."""
     folder = tmp_path_factory.mktemp("course")
     prepare(folder, SMALL)
     files = CourseFiles(folder)

@@ -38,7 +38,7 @@ def safe_at(payload: ExecutionPayload, number: int, safe_hash: bytes) -> Sequenc
 
 @asynccontextmanager
 async def conductor(l1_hash: bytes = ORIGIN.hash) -> AsyncIterator[tuple[Control, str]]:
-    """A conductor of two sequencers that nobody polls, beside an L1 whose block 7 has that hash."""
+    """Yield a conductor of two sequencers that nobody polls, beside an L1 whose block 7 has that hash."""
     async with listening(json_rpc_app({"eth_getBlockByNumber": lambda n, full: {"hash": to_hex(l1_hash)}})) as (l1,):
         l1_client = JsonRpcClient(l1)
         replaced = ReplacedBlocks(chain_config(), l1_client)

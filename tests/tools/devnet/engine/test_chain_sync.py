@@ -81,13 +81,13 @@ class Pair:
         await self.source.http.stop()
 
     async def new_payload(self, backend: L2Backend) -> Any:
-        """The status of the head of a backend."""
+        """Return the status of the head of a backend."""
         result = envelope_to_json(payload_of(backend.chain.head))
         params: tuple[Any, ...] = (result["executionPayload"], [], result["parentBeaconBlockRoot"], [])
         return (await self.client.call("engine_newPayloadV4", *params))["status"]
 
     async def status(self, head: bytes) -> Any:
-        """The payload status of a forkchoice update to a block."""
+        """Return the payload status of a forkchoice update to a block."""
         state = {"headBlockHash": to_hex(head), "safeBlockHash": ZERO, "finalizedBlockHash": ZERO}
         return (await self.client.call("engine_forkchoiceUpdatedV3", state, None))["payloadStatus"]
 
@@ -100,7 +100,7 @@ class Pair:
         return self.engine.backend.chain.get(block.hash) is not None
 
     async def synced(self) -> None:
-        """Waits until nothing is fetched."""
+        """Wait until nothing is fetched."""
         async with asyncio.timeout(20):
             while await self.client.call("eth_syncing") is not False:
                 await asyncio.sleep(0.01)

@@ -52,7 +52,7 @@ class EngineDriver:
         return status
 
     def extend(self, *transactions: bytes, pool: bool = False) -> ExecutionPayload:
-        """Builds a block on the head, inserts it and follows it."""
+        """Build a block on the head, inserts it and follows it."""
         head = self.backend.chain.head
         attributes = self.l2.attributes(head.header, *transactions, pool=pool)
         payload = self.finish(self.start(head.hash, attributes), attributes.timestamp)

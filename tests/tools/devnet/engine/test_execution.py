@@ -39,7 +39,7 @@ USER, RECEIVER = b"\xee" * 20, b"\xdd" * 20
 
 
 def state_after(backend: L2Backend) -> State:
-    """The state after the head."""
+    """Return the state after the head."""
     return State(backend.store, backend.chain.head.header.state_root)
 
 

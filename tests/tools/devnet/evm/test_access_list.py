@@ -44,7 +44,7 @@ def account(
     nonces: Sequence[tuple[int, int]] = (),
     codes: Sequence[tuple[int, bytes]] = (),
 ) -> Entry:
-    """The entry of an account."""
+    """Return the entry of an account."""
     return (
         address,
         [[number(slot), changed] for slot, changed in slots],
@@ -70,7 +70,7 @@ class RecordedBlock:
         self.spent = self.tips = 0
 
     def send(self, nonce: int, to: bytes | None, value: int, data: bytes = b"") -> None:
-        """Executes a transaction."""
+        """Execute a transaction."""
         raw = dynamic_fee_transaction(KEY, CHAIN_ID, nonce, to, value, data, 200_000, Fees(tip=1, cap=100))
         result = self.execution.apply(read_signed(raw, CHAIN_ID)).result
         self.spent += result.gas_used * (BASE_FEE + 1) + (value if result.succeeded else 0)

@@ -14,7 +14,7 @@ values = st.binary(max_size=40)
 
 
 def root_of(entries: dict[bytes, bytes]) -> bytes:
-    """The root of a trie by its definition."""
+    """Return the root of a trie by its definition."""
 
     def node(pairs: list[tuple[bytes, bytes]]) -> rlp.Item:
         if not pairs:

@@ -43,7 +43,7 @@ def word(value: int | bytes) -> bytes:
 
 
 def call(backend: L2Backend, to: bytes, data: bytes, sender: bytes = ACCOUNT) -> bytes:
-    """The return data of a call at the head."""
+    """Return the return data of a call at the head."""
     header = backend.chain.head.header
     state = State(backend.store, header.state_root)
     context = BlockContext(9, header.timestamp, ACCOUNT, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))

@@ -56,13 +56,13 @@ class Programs(SoakNetwork):
 
 
 def actions(*args: Any, **kwargs: Any) -> Iterator[Action]:
-    """A kill and a stop, then nothing for long."""
+    """Return a kill and a stop, then nothing for long."""
     first = Action(Kind.KILL, 0.05, "rpc"), Action(Kind.STOP, 0.05, "p2p", 0.1)
     return chain(first, repeat(Action(Kind.KILL, 100.0, "rpc")))
 
 
 def play(root: Path, case: str) -> None:
-    """Runs a soak in this process, which adopts orphans from then on, and checks its report."""
+    """Run a soak in this process, which adopts orphans from then on, and checks its report."""
 
     async def compare(nodes: dict[str, Any], last: int) -> Comparison:
         assert list(nodes) == list(NODES) and last > 5
@@ -111,7 +111,7 @@ def play(root: Path, case: str) -> None:
 
 
 def play_all(root: Path) -> None:
-    """Runs all soaks one after another, and prints for each that it was as it should be, or what was wrong."""
+    """Run all soaks one after another, and prints for each that it was as it should be, or what was wrong."""
     for case in CHECKS:
         folder = root / case
         folder.mkdir()
@@ -170,7 +170,7 @@ CHECKS: dict[str, Callable[[list[Line], RunEnded], None]] = {
 
 @pytest.fixture(scope="module")
 def soaks(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
-    """What the program says of each case, and its standard error."""
+    """Return what the program says of each case, and its standard error."""
     root = Path(__file__).parents[4]
     command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path_factory.mktemp("soaks"))]
     result = subprocess.run(command, capture_output=True, text=True, timeout=55)

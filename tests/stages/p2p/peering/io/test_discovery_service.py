@@ -24,7 +24,7 @@ LISTEN = {"listen_ip": own_address()}
 
 @contextlib.asynccontextmanager
 async def discovering_host(number: int, **options: Any) -> AsyncIterator[tuple[RecordingHost, DiscoveryService]]:
-    """A host whose discovery, and dialling of known peers, run."""
+    """Yield a host whose discovery, and dialling of known peers, run."""
     host = RecordingHost(
         number, **{"no_discovery": False, **LISTEN, "listen_udp": free_port(socket.SOCK_DGRAM), **options}
     )

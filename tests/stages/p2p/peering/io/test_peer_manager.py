@@ -18,7 +18,7 @@ BAD = PeerScores(GossipScores(total=-101.0))
 
 
 async def step(upkeep: PeerManager, name: str, times: int = 1) -> None:
-    """Runs steps of one periodic task."""
+    """Run steps of one periodic task."""
     activity = next(activity for activity in upkeep.periodic_tasks if activity.name == name)
     for _ in range(times):
         await activity.step()

@@ -32,7 +32,7 @@ LOOPBACK = (parse_subnet("127.0.0.0/8"),)
 def port_mapper(
     nat_pmp: GatewayAddress | None, ssdp: GatewayAddress | None = None
 ) -> tuple[PortMapper, list[ExternalMapping]]:
-    """A port mapper, and the mappings it has reported."""
+    """Return a port mapper, and the mappings it has reported."""
     mappings: list[ExternalMapping] = []
     addresses = GatewayAddresses(nat_pmp, ssdp)
     return PortMapper(PORTS, mappings.append, gateways=addresses, allowed_networks=LOOPBACK), mappings

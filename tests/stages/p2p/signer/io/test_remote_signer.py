@@ -25,7 +25,7 @@ CHAIN_ID = 10
 
 @contextlib.asynccontextmanager
 async def running_signer(**changes: Any) -> AsyncIterator[tuple[SignerServer, RemoteSigner]]:
-    """A server and its client, without TLS."""
+    """Yield a server and its client, without TLS."""
     async with SignerServer().running() as server:
         signer = RemoteSigner(server.config(**changes))
         try:
@@ -36,7 +36,7 @@ async def running_signer(**changes: Any) -> AsyncIterator[tuple[SignerServer, Re
 
 @contextlib.asynccontextmanager
 async def closing_signers() -> AsyncIterator[Callable[[RemoteSigner], RemoteSigner]]:
-    """A function that passes a client on and has it closed at the end."""
+    """Yield a function that passes a client on and has it closed at the end."""
     async with contextlib.AsyncExitStack() as stack:
 
         def opened(signer: RemoteSigner) -> RemoteSigner:

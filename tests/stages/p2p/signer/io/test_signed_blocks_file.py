@@ -157,7 +157,7 @@ def test_in_memory_nothing_is_kept() -> None:
 def take_over(
     file: SignedBlocksFile, payload: ExecutionPayload, version: int = 4, grandparent: bytes = bytes(32)
 ) -> str | None:
-    """Takes a block over without writing it; why it is refused."""
+    """Take a block over without writing it; why it is refused."""
     taken = BlockRecord(payload.block_number, payload.block_hash, payload.parent_hash, ORIGIN)
     parent = BlockRecord(payload.block_number - 1, payload.parent_hash, grandparent, ORIGIN, BlockFate.ANCESTOR)
     refusal = file.decide(SigningRequest(taken, parent, 0), lambda _: None)

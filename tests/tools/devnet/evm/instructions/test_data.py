@@ -37,7 +37,7 @@ SSTORE_0 = "5f55"
 
 
 def state_with(value: int) -> State:
-    """A state whose contract has a value in slot 0."""
+    """Return a state whose contract has a value in slot 0."""
     state = State(StateDatabase())
     state.set_nonce(CONTRACT, 1)
     state.set_storage(CONTRACT, 0, value)

@@ -15,7 +15,7 @@ ONE_BYTE = "60015f53" + "60015ff3"
 
 
 def creating(init: str, opcode: str = "f0") -> str:
-    """A program that creates a contract from init code of at most 31 bytes; CREATE2 with salt 0."""
+    """Return a program that creates a contract from init code of at most 31 bytes; CREATE2 with salt 0."""
     size = len(init) // 2
     salt = "5f" if opcode == "f5" else ""
     return f"{0x5F + size:02x}{init}5f52" + salt + f"60{size:02x}60{32 - size:02x}5f{opcode}"
@@ -50,7 +50,7 @@ def test_a_call_transfers_value_and_a_static_call_does_not() -> None:
 
 
 def transfers(code: str, state: State, value: int = 0) -> list[tuple[bytes, bytes, int]]:
-    """The logged transfers of a program on Amsterdam: sender, recipient and wei."""
+    """Return the logged transfers of a program on Amsterdam: sender, recipient and wei."""
     state.add_balance(CALLER, value)
     run_code(code, state=state, rules=forks.AMSTERDAM, value=value)
     assert all((log.address, log.topics[0]) == (SYSTEM_ADDRESS, TRANSFER) for log in state.logs)

@@ -45,7 +45,7 @@ def block(rules: EvmRules = forks.OSAKA, *, balance: int = FUNDS, gas_limit: int
 
 
 def signed(**values: Any) -> bytes:
-    """An encoded transaction signed by SENDER."""
+    """Return an encoded transaction signed by SENDER."""
     fields: dict[str, Any] = {
         "kind": 2,
         "chain_id": 5,
