@@ -88,8 +88,8 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def leftovers() -> Iterator[Leftovers]:
-    """Yield a folder for the processes of a test, which fails when they leave a process, socket, shared memory or temporary
-    file."""
+    """Yield a folder for the processes of a test, which fails when they leave a process, socket, shared memory or
+    temporary file."""
     with watched_folder() as result:
         yield result
 

@@ -58,7 +58,8 @@ OURS = [line for name, line in LINES if line.startswith("rollup-node ")]
 
 
 def filled_in(line: str) -> list[str]:
-    """Return the words of a command, with values for its placeholders, the first of alternatives, and what is optional."""
+    """Return the words of a command, with values for its placeholders, the first of alternatives, and what is
+    optional."""
     words = [word.strip("[]") for word in shlex.split(line)[1:]]
     words = [re.sub(r"(=?)\b(URL)$", rf"\g<1>{URL}", word.split("|")[0]) for word in words]
     return [word for text in words for word in (["data.bin"] if text == "FILE..." else [VALUES.get(text, text)])]
@@ -66,7 +67,8 @@ def filled_in(line: str) -> list[str]:
 
 @pytest.fixture
 def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Return a working directory with the files that the documents name, and commands that stop where their work begins."""
+    """Return a working directory with the files that the documents name, and commands that stop where their work
+    begins."""
     monkeypatch.chdir(tmp_path)
     for name, text in re.findall(r"^# (\S+\.toml)\n(.*?)^```", GUIDE, re.DOTALL | re.MULTILINE):
         (tmp_path / name).write_text(text)

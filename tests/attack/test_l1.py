@@ -43,7 +43,8 @@ class HostileL1:
         self._last_range = 0
 
     def new_range(self) -> int:
-        """Return the first of some block numbers that are not cached, since none within the prefetch window was requested."""
+        """Return the first of some block numbers that are not cached, since none within the prefetch window was
+        requested."""
         self._last_range += 100
         assert self._last_range + 20 < self.chain.head
         return self._last_range

@@ -158,7 +158,8 @@ def data_of_the_last_block_of_the_window_comes_first() -> None:
 
 
 def ahead_of_l1() -> RollupChain:
-    """Return a chain whose L2 time is ahead of L1's, up to L1 block 3, at which the first epoch's window has expired."""
+    """Return a chain whose L2 time is ahead of L1's, up to L1 block 3, at which the first epoch's window has
+    expired."""
     chain = RollupChain(FORKS, seq_window_size=3)
     for time in EVERY_SECOND[:3]:
         chain.mine(time=time)

@@ -311,6 +311,7 @@ def bomb() -> None:
 
 
 def repeated_megabyte() -> bytes:
-    """Return a megabyte of zeros as deflate blocks that can be repeated: they end on a byte and refer to nothing before."""
+    """Return a megabyte of zeros as deflate blocks that can be repeated: they end on a byte and refer to nothing
+    before."""
     encoder = zlib.compressobj(9, zlib.DEFLATED, -15)
     return encoder.compress(bytes(1 << 20)) + encoder.flush(zlib.Z_FULL_FLUSH)

@@ -38,7 +38,8 @@ OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "
 
 @contextmanager
 def extra_engine(watch: Leftovers, net: Devnet, *flags: str) -> Iterator[str]:
-    """Yield the authenticated URL of an embedded engine with the network's genesis, which no node of the network drives."""
+    """Yield the authenticated URL of an embedded engine with the network's genesis, which no node of the network
+    drives."""
     about = net.network
     words = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0", *flags)
     with Program(watch, "rollup_node.tools.devnet.engine", *words) as engine:
@@ -67,8 +68,8 @@ def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
 
 
 def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
-    """Return what op-node needs besides to sequence: the network's signing key, and the network's nodes as its only peers.
-    Without bootnodes of its own it would ask for the public ones."""
+    """Return what op-node needs besides to sequence: the network's signing key, and the network's nodes as its only
+    peers. Without bootnodes of its own it would ask for the public ones."""
     files = NetworkFiles(net.root)
     key = secp256k1.public_key(bytes.fromhex(files.peer_key("sequencer").read_text().strip()), compressed=False)
     address = net.node("sequencer")["p2p"]
@@ -360,8 +361,8 @@ def deploy(url: str, key: Key, code: bytes) -> Address:
 
 
 def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
-    """Return the L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData)
-    on L1; the extra data is the number in 32 bytes."""
+    """Return the L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes
+    extraData) on L1; the extra data is the number in 32 bytes."""
     result = []
     for number in range(int(call(url, "eth_blockNumber"), 16) + 1):
         for transaction in call(url, "eth_getBlockByNumber", hex(number), True)["transactions"]:

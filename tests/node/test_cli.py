@@ -37,7 +37,8 @@ ErrorOf = Callable[..., str]
 
 @pytest.fixture
 def error_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> ErrorOf:
-    """Return the error of a command line with these variables of the environment in an empty folder, without a supervisor."""
+    """Return the error of a command line with these variables of the environment in an empty folder, without a
+    supervisor."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("NODE_")]:
         monkeypatch.delenv(name)

@@ -92,7 +92,8 @@ def brotli_flushed(items: Iterable[bytes]) -> bytes:
 
 
 def brotli_of_length(length: int, seed: int = 1) -> bytes:
-    """Return a brotli body with a stream of this many bytes behind the version byte, of one item that does not compress."""
+    """Return a brotli body with a stream of this many bytes behind the version byte, of one item that does not
+    compress."""
     for size in range(length - 20, length):
         body = brotli([sized(size, seed)])
         if len(body) == length + 1:

@@ -20,7 +20,8 @@ NO_EFFECT = "No effect."
 
 
 def used_names(path: str) -> set[str]:
-    """Return the strings in a function, given as `module:function` below rollup_node.node; in place of `{fork}` every fork."""
+    """Return the strings in a function, given as `module:function` below rollup_node.node; in place of `{fork}` every
+    fork."""
     module, _, name = path.partition(":")
     function = getattr(importlib.import_module(f"rollup_node.node.{module}"), name)
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))

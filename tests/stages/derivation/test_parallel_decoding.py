@@ -108,7 +108,8 @@ SCENARIOS = (Scenario(2), Scenario(1, (2, 60)), Scenario(3, (0, 7, 20, 70)))
 
 @pytest.fixture(scope="module")
 def decoded(module_leftovers: Leftovers, request: pytest.FixtureRequest) -> dict[Scenario, Decoded]:
-    """Return the generated channels and the real ones, if they are there, decoded by this process and in each scenario."""
+    """Return the generated channels and the real ones, if they are there, decoded by this process and in each
+    scenario."""
     bodies = _generated()
     with suppress(pytest.skip.Exception):
         bodies += _real(request.getfixturevalue("shared_data"), request.getfixturevalue("recording"))

@@ -24,7 +24,8 @@ def rollup_with(carried: CarriedBundle, chains: int = 1) -> RollupConfig:
 
 
 def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2BlockRef]]:
-    """Return a node with our bundle and `auto`, and blocks in its engine that have another one, the first `safe` as safe."""
+    """Return a node with our bundle and `auto`, and blocks in its engine that have another one, the first `safe` as
+    safe."""
     chain = ChainFixture(rollup_with(OURS))
     builder = ChainFixture(theirs)
     refs = builder.build(4)

@@ -15,8 +15,8 @@ from tests.support.engine.core_harness import CoreHarness
 
 
 def recording() -> CoreHarness:
-    """Return a node with a safe head database that the supervisor has let find its start, with four derived blocks, of which
-    the first two are promoted with L1 blocks 103 and 104."""
+    """Return a node with a safe head database that the supervisor has let find its start, with four derived blocks,
+    of which the first two are promoted with L1 blocks 103 and 104."""
     harness = CoreHarness(interop_chain(), interop=True, safedb_path="safe")
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()

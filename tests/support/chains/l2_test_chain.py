@@ -26,7 +26,8 @@ ETHER = 10**18
 
 @cache
 def _predeploys(config: bytes) -> bytes:
-    """Return the `alloc` of a chain with this configuration, in JSON: what upgrades at genesis make of it takes 0.1 s."""
+    """Return the `alloc` of a chain with this configuration, in JSON: what upgrades at genesis make of it takes 0.1
+    s."""
     return orjson.dumps(predeploy_alloc(chain_spec(orjson.loads(config)), START))
 
 

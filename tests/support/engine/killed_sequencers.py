@@ -314,9 +314,9 @@ class Killer:
         call(self._rpc, "test_restart", self._chance.choice((0, 0, *range(1, MAX_LOST + 1))))
 
     def check(self) -> Counter[str]:
-        """Return the number of lines of each kind, of signatures that were not gossiped, and of heights of which blocks were
-        sealed twice. Raises AssertionError for two blocks signed at a height, for one that is built on a parent of
-        which another child was signed, and for a signature before the commit."""
+        """Return the number of lines of each kind, of signatures that were not gossiped, and of heights of which
+        blocks were sealed twice. Raises AssertionError for two blocks signed at a height, for one that is built on a
+        parent of which another child was signed, and for a signature before the commit."""
         blocks: dict[str, tuple[int, str]] = {}
         parents: dict[str, str] = {}
         signed_on: set[str] = set()

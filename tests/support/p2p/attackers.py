@@ -105,8 +105,8 @@ async def by_many(
 async def connected_host(
     target: Target, serve: StreamHandler | None = None, reads_gossip: bool = True
 ) -> AsyncIterator[Host]:
-    """Yield a new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends it, and
-    `serve` answers requests for blocks."""
+    """Yield a new peer that is connected, by this project's own host; with `reads_gossip` it reads what gossip sends
+    it, and `serve` answers requests for blocks."""
     host = RecordingHost(1)
     host.identity = new_identity()
     host.set_stream_handler(MESHSUB_12, _read if reads_gossip else _keep)

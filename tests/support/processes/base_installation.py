@@ -28,8 +28,8 @@ if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
 
 
 def base_distributions() -> dict[str, int]:
-    """Return the distributions that the project needs without extras, and all that they need, each with the bytes of its files
-    without bytecode."""
+    """Return the distributions that the project needs without extras, and all that they need, each with the bytes of
+    its files without bytecode."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     result: dict[str, int] = {}
     left = list(_names(project["dependencies"]))

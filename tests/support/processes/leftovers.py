@@ -72,8 +72,8 @@ class Leftovers:
         return f"{os.readlink(process / 'cwd')}/".startswith(f"{self.folder}/")
 
     def _new_shared_memory(self) -> list[Path]:
-        """Return what is new of named shared memory, but for what processes of other tests have mapped, which run at the same
-        time. A semaphore is mapped under the name that it had before its own: inodes are compared."""
+        """Return what is new of named shared memory, but for what processes of other tests have mapped, which run at
+        the same time. A semaphore is mapped under the name that it had before its own: inodes are compared."""
         new = [Path("/dev/shm", name) for name in sorted(self._in_shared_memory() - self._shared_memory)]
         elsewhere = set()
         for process in _other_processes() if new else ():

@@ -82,8 +82,8 @@ def reports_problem(url: str, process: str, text: str) -> bool:
 
 
 def wait_for(condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.05) -> T:
-    """Return the first true value of the condition, which is asked every so many seconds, and counts as false while a server
-    does not respond."""
+    """Return the first true value of the condition, which is asked every so many seconds, and counts as false while a
+    server does not respond."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(*UNREACHABLE):

@@ -51,7 +51,8 @@ def build(config: str, bus: Bus, meter: Meter) -> NeighbourStage:
 
 
 def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
-    """Return the rpc process on free ports of loopback, with other `fields` of its configuration than the usual ones."""
+    """Return the rpc process on free ports of loopback, with other `fields` of its configuration than the usual
+    ones."""
     config = RpcConfig(
         addr="127.0.0.1",
         port=0,

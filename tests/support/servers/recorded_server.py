@@ -12,7 +12,8 @@ from rollup_node.tools.recorded.server import serving
 
 @contextmanager
 def recorded_server(recording: Path | Recording, blobs_endpoint: bool = True) -> Iterator[str]:
-    """Yield the URL of the L1 and the Beacon API of a recording or of one's folder, without the route of blobs on request."""
+    """Yield the URL of the L1 and the Beacon API of a recording or of one's folder, without the route of blobs on
+    request."""
     recorded = recording if isinstance(recording, Recording) else Recording.load(recording)
     loop, stopped, started, urls = asyncio.new_event_loop(), asyncio.Event(), threading.Event(), list[str]()
 

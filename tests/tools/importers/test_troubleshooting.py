@@ -44,7 +44,8 @@ SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in cond
 
 
 def source(test: str) -> str:
-    """Return the lines of a test with those of its module's functions and constants that it names, and its parameters."""
+    """Return the lines of a test with those of its module's functions and constants that it names, and its
+    parameters."""
     file, _, function = test.partition("::")
     text = (TESTS / file).read_text()
     nodes: dict[str, ast.stmt] = {}

@@ -95,7 +95,8 @@ def test_only_blocks_that_may_lack_gas_are_asked_about() -> None:
 
 
 def probing(chain: ChainFixture) -> AttributesHandler:
-    """Return a handler whose engine has lost two builds of a block of three transactions that want too much gas together."""
+    """Return a handler whose engine has lost two builds of a block of three transactions that want too much gas
+    together."""
     handler = started(chain, chain.genesis, chain.genesis)
     message = derived(chain, chain.genesis)
     transactions = (message.attributes.transactions[0], *map(user, (14_000_000, 14_000_001, 14_000_002)))

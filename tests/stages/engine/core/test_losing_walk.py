@@ -1,5 +1,6 @@
 """The engine core in any order of events, beside a p2p process that keeps what was published, restarts and is silent:
-no second block is built on a parent whose signed child can be put back, and there is always a way on [SEQ39 to SEQ43]."""
+no second block is built on a parent whose signed child can be put back, and there is always a way on [SEQ39 to
+SEQ43]."""
 
 import pytest
 from hypothesis import settings

@@ -58,8 +58,8 @@ def archive(tmp_path: Path) -> Path:
 def _fetch(
     folder: Path, *numbers: int, generation: int = 0, refs: list[L1RefsResponse] | None = None
 ) -> tuple[list[L1Block | None], list[str]]:
-    """Return the blocks of these numbers, or the responses to requests for their references into `refs`, and what the endpoint
-    was asked for."""
+    """Return the blocks of these numbers, or the responses to requests for their references into `refs`, and what the
+    endpoint was asked for."""
     asked: list[str] = []
     value: list[L1Block | None] = []
 
