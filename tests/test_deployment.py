@@ -24,7 +24,7 @@ def test_the_unit_restarts_no_node_whose_restart_cannot_help() -> None:
 def test_the_options_of_the_unit_and_of_the_compose_file_are_valid() -> None:
     (command,) = re.findall(r"^ExecStart=\S+ (.*)$", UNIT, re.MULTILINE)
     service = COMPOSE.partition("\n  node:\n")[2].partition("\n  prometheus:\n")[0]
-    flags = re.sub(r"\$\{(\w+):[^}]*\}", lambda found: VALUES[found[1]], service)
+    flags = re.sub(r"\$\{(\w+):[^}]*\}", lambda value: VALUES[value[1]], service)
     for words in (command.split(), re.findall(r"^ +- (--\S+)$", flags, re.MULTILINE)):
         assert len(words) >= 3
         errors = [error for error in read_options(words, {}).errors if "node.toml" not in error]

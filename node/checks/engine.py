@@ -51,7 +51,7 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
 
 
 async def check_identity(
-    client: JsonRpcClient, check: str, given: str | None
+    client: JsonRpcClient, check: str, word: str | None
 ) -> tuple[list[Finding], EngineIdentity | None]:
     """Who the engine says it is, None if it does not say.
 
@@ -62,8 +62,8 @@ async def check_identity(
         return [warning(check, Code.ENGINE_KIND, f"it does not say who it is: {failure}")], None
     if identity is None:
         return [], None
-    if given is not None and identity.kind not in (None, given):
-        text = f"--l2.enginekind={given} is given, and the engine says that it is {identity}"
+    if word is not None and identity.kind not in (None, word):
+        text = f"--l2.enginekind={word} is given, and the engine says that it is {identity}"
         return [warning(check, Code.ENGINE_KIND, text)], identity
     return [ok(check, f"it is {identity}")], identity
 

@@ -23,13 +23,13 @@ class Values:
 
     `errors` are lines for the values that are invalid; reading one of these raises OptionError."""
 
-    def __init__(self, given: Mapping[str, GivenTexts]) -> None:
-        self._given = given
+    def __init__(self, fields: Mapping[str, GivenTexts]) -> None:
+        self._given = fields
         self._values: dict[str, Any] = {}
         self._invalid: dict[str, str] = {}
         for name, option in OPTIONS.items():
             try:
-                self._values[name] = _value(option, given.get(name))
+                self._values[name] = _value(option, fields.get(name))
             except OptionError as error:
                 self._invalid[name] = str(error)
 
@@ -63,10 +63,10 @@ class Values:
         return [name for name in OPTIONS if name in self._given]
 
 
-def _value(option: AnyOption, given: GivenTexts | None) -> Any:
-    if given is not None:
-        items = _items(given) if option.value_type.is_list else (given.texts[-1],)
-        values = tuple(_read(option, text, given.source) for text in items)
+def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:
+    if given_texts is not None:
+        items = _items(given_texts) if option.value_type.is_list else (given_texts.texts[-1],)
+        values = tuple(_read(option, text, given_texts.source) for text in items)
     elif option.default is None:
         return () if option.value_type.is_list else None
     else:
@@ -75,8 +75,8 @@ def _value(option: AnyOption, given: GivenTexts | None) -> Any:
     return values if option.value_type.is_list else values[0]
 
 
-def _items(given: GivenTexts) -> tuple[str, ...]:
-    texts = (part for text in given.texts for part in (text.split(",") if given.split else (text,)))
+def _items(given_texts: GivenTexts) -> tuple[str, ...]:
+    texts = (part for text in given_texts.texts for part in (text.split(",") if given_texts.split else (text,)))
     return tuple(text.strip() for text in texts if text.strip())
 
 

@@ -108,7 +108,12 @@ def _bundles(values: Values, chain: ChosenChain, now: float) -> Iterator[Notice]
     for fork in SELECTABLE:
         bundle = bundle_of(chain.config, fork)
         if fork in chain.config.bundles or chain.config.fork_times.get(fork, 0) > now:
-            fields = {"fork": fork, "sha256": bundle.sha256, "found": bundle.found, "confirmed_by": bundle.confirmed_by}
+            fields = {
+                "fork": fork,
+                "sha256": bundle.sha256,
+                "found": bundle.origin,
+                "confirmed_by": bundle.confirmed_by,
+            }
             yield Notice(Level.INFO, "upgrade bundle", fields | {"transactions": len(bundle.transactions)})
     for item in bundles_in_doubt(values, chain):
         fields = {"code": Code.BUNDLE_UNCONFIRMED.text, "do": bundle_remedy(item.fork)}

@@ -103,6 +103,6 @@ class MemoryWatch:
         if not is_little(memory):
             self._condition.end("there is memory again", **fields)
             return
-        largest = sorted(self._sizes().items(), key=lambda each: -each[1])[:SHOWN]
+        largest = sorted(self._sizes().items(), key=lambda item: -item[1])[:SHOWN]
         shown = ", ".join(f"{name} {in_mb(size)}" for name, size in largest)
         self._condition.report(Code.MEMORY, "little memory is left", **fields, largest=shown)

@@ -22,11 +22,11 @@ class ProfilingSettings:
     path: Path = Path()
 
 
-def profile_path(given: str | None, kind: str) -> Path:
+def profile_path(text: str | None, kind: str) -> Path:
     """Return the file of `pprof.path`: `<kind>.prof` in an existing folder, or else the file itself [LIF19].
 
     The folder is the working directory when it is not set."""
-    path = Path(given or ".").absolute()
+    path = Path(text or ".").absolute()
     return path / f"{kind}.prof" if path.is_dir() else path
 
 

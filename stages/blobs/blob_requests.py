@@ -108,7 +108,7 @@ class PendingRequests:
     def due(self, now: float) -> list[PendingRequest]:
         """Return the requests to fetch for now: urgent ones first, then by block number."""
         due = [item for item in self._unanswered() if item.retry_at <= now]
-        return sorted(due, key=lambda each: (not each.urgent, each.block.number))
+        return sorted(due, key=lambda item: (not item.urgent, item.block.number))
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed request is due again; None if there is none."""
@@ -127,7 +127,7 @@ class PendingRequests:
             item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
         stale = [item for item in self if not item.is_fetching and now - item.requested_at > EXPIRY_SECONDS]
         idle = [item for item in self if not item.is_fetching]
-        spare = sorted(idle, key=lambda each: (each.urgent, each.requested_at))
+        spare = sorted(idle, key=lambda item: (item.urgent, item.requested_at))
         for item in (*stale, *spare[: max(0, len(self) - MAX_PENDING)]):
             self.remove(item)
 

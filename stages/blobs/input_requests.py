@@ -94,7 +94,7 @@ class PendingInputs:
     def due(self, now: float) -> list[PendingInput]:
         """Return the inputs to fetch now: urgent ones first, then in the order of their requests."""
         due = [item for item in self if not item.is_fetching and item.retry_at <= now]
-        return sorted(due, key=lambda each: not each.urgent)
+        return sorted(due, key=lambda item: not item.urgent)
 
     def next_retry(self, now: float) -> float | None:
         """Seconds until a failed one is due again; None if there is none."""
@@ -111,7 +111,7 @@ class PendingInputs:
         Urgency ends after URGENT_SECONDS."""
         for item in self:
             item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
-        idle = sorted((e for e in self if not e.is_fetching), key=lambda each: (each.urgent, each.requested_at))
+        idle = sorted((e for e in self if not e.is_fetching), key=lambda item: (item.urgent, item.requested_at))
         stale = [item for item in idle if now - item.requested_at > EXPIRY_SECONDS]
         for item in (*stale, *idle[: max(0, len(self) - MAX_PENDING)]):
             self.remove(item)

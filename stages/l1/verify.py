@@ -224,13 +224,13 @@ def address_in(value: bytes) -> Address:
     return value[12:]
 
 
-def _object(found: Any) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
         raise InvalidDataError("the proof is not an object")
-    return found
+    return value
 
 
-def _nodes(found: Any) -> list[bytes]:
-    if not isinstance(found, list):
+def _nodes(value: Any) -> list[bytes]:
+    if not isinstance(value, list):
         raise InvalidDataError("the proof has no list of nodes")
-    return [from_hex(node) for node in found]
+    return [from_hex(node) for node in value]

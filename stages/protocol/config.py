@@ -67,14 +67,14 @@ class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
 class UpgradeBundle(msgspec.Struct, frozen=True, array_like=True):
     """A fork's encoded upgrade transactions.
 
-    `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle, `sha256` is that of its file, `found` says
+    `gas` is the sum of their gas and the reserved gas [UPG13]. Of a bundle, `sha256` is that of its file, `origin` says
     where it is from, and `confirmed_by` which release of op-node has it, or that the operator chose it; empty while
     nothing confirms it [UPG22]."""
 
     transactions: tuple[bytes, ...]
     gas: int
     sha256: str = ""
-    found: str = ""
+    origin: str = ""
     confirmed_by: str = ""
 
 

@@ -68,9 +68,9 @@ def _raw_hex_list(transactions: Sequence[bytes]) -> msgspec.Raw:
     return msgspec.Raw(b'["0x' + b'","0x'.join(map(hexlify, transactions)) + b'"]' if transactions else b"[]")
 
 
-def attributes_from_json(found: Any) -> PayloadAttributes:
+def attributes_from_json(value: Any) -> PayloadAttributes:
     """Return the inverse of `attributes_to_json`. Raises PayloadError."""
-    source = _object(found, "payload attributes")
+    source = _object(value, "payload attributes")
     minimum = source.get("minBaseFee")
     # A plain number, not a quantity; true is no number [A10].
     if minimum is not None and (type(minimum) is not int or not 0 <= minimum < 1 << 64):
@@ -127,11 +127,11 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
     return result
 
 
-def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
+def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
     """Return the payload in an ExecutionPayload object.
 
     Raises PayloadError, also for withdrawals: an L2 block has none."""
-    source = _object(found, "execution payload")
+    source = _object(value, "execution payload")
     values: list[Any] = [
         _optional(source, field.json_name, field.read)
         if field.is_optional
@@ -142,11 +142,11 @@ def payload_from_json(found: Any, parent_beacon_root: Hash | None = None) -> Exe
     return ExecutionPayload(*values)
 
 
-def envelope_from_json(found: Any) -> ExecutionPayload:
+def envelope_from_json(value: Any) -> ExecutionPayload:
     """Return the payload in a response to engine_getPayload of any version, or in an envelope [RPC23].
 
     Raises PayloadError."""
-    envelope = _object(found, "payload envelope")
+    envelope = _object(value, "payload envelope")
     root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
     return payload_from_json(envelope.get("executionPayload"), root)
 
@@ -159,10 +159,10 @@ def envelope_to_json(payload: ExecutionPayload) -> dict[str, Any]:
     return result
 
 
-def _object(found: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(found, dict):
-        raise PayloadError(f"expected an object as {what}, got {short_repr(found)}")
-    return found
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise PayloadError(f"expected an object as {what}, got {short_repr(value)}")
+    return value
 
 
 def _read(source: Mapping[str, Any], name: str, convert: Callable[[Any], T]) -> T:
@@ -176,10 +176,10 @@ def _optional(source: Mapping[str, Any], name: str, convert: Callable[[Any], T])
     return None if source.get(name) is None else _read(source, name, convert)
 
 
-def _transactions(found: Any) -> tuple[bytes, ...]:
-    if not isinstance(found, list):
-        raise HexError(f"expected a list, got {short_repr(found)}")
-    return tuple([from_hex(transaction) for transaction in found])
+def _transactions(value: Any) -> tuple[bytes, ...]:
+    if not isinstance(value, list):
+        raise HexError(f"expected a list, got {short_repr(value)}")
+    return tuple([from_hex(transaction) for transaction in value])
 
 
 def _bytes_8(text: Any) -> bytes:
@@ -194,10 +194,10 @@ def _quantity_256(text: Any) -> int:
     return from_quantity(text, 256)
 
 
-def _withdrawals(found: Any) -> bool:
+def _withdrawals(value: Any) -> bool:
     """Whether there is a list of withdrawals, which must be empty."""
-    if found is None or found == []:
-        return found is not None
+    if value is None or value == []:
+        return value is not None
     raise HexError("expected an empty list")
 
 

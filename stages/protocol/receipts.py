@@ -33,11 +33,11 @@ class Receipt(msgspec.Struct, frozen=True):
     logs: tuple[tuple[Address, tuple[bytes, ...], bytes], ...]
 
 
-def receipt_from_json(found: Any) -> bytes:
+def receipt_from_json(value: Any) -> bytes:
     """Return the consensus encoding of a JSON-RPC receipt, also of an L2 deposit's. Raises ReceiptError."""
     try:
-        kind = int(found.get("type") or "0x0", 16)
-        body = wrap_list(_encoded_body(found, kind))
+        kind = int(value.get("type") or "0x0", 16)
+        body = wrap_list(_encoded_body(value, kind))
         return body if kind == 0 else kind.to_bytes(1, "big") + body
     except KeyError as error:
         raise ReceiptError(f"receipt without {error.args[0]}") from None
@@ -45,18 +45,18 @@ def receipt_from_json(found: Any) -> bytes:
         raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
 
 
-def _encoded_body(found: Mapping[str, Any], kind: int) -> bytes:
-    status = found.get("status")
+def _encoded_body(fields: Mapping[str, Any], kind: int) -> bytes:
+    status = fields.get("status")
     parts = [
-        b"\xa0" + bytes.fromhex(found["root"][2:]) if status is None else encode_int(int(status, 16)),
-        encode_int(int(found["cumulativeGasUsed"], 16)),
-        b"\xb9\x01\x00" + bytes.fromhex(found["logsBloom"][2:]),
-        wrap_list(b"".join([_encoded_log(log) for log in found["logs"]])),
+        b"\xa0" + bytes.fromhex(fields["root"][2:]) if status is None else encode_int(int(status, 16)),
+        encode_int(int(fields["cumulativeGasUsed"], 16)),
+        b"\xb9\x01\x00" + bytes.fromhex(fields["logsBloom"][2:]),
+        wrap_list(b"".join([_encoded_log(log) for log in fields["logs"]])),
     ]
-    if kind == 0x7E and found.get("depositNonce") is not None:
-        parts.append(encode_int(int(found["depositNonce"], 16)))
-        if found.get("depositReceiptVersion") is not None:
-            parts.append(encode_int(int(found["depositReceiptVersion"], 16)))
+    if kind == 0x7E and fields.get("depositNonce") is not None:
+        parts.append(encode_int(int(fields["depositNonce"], 16)))
+        if fields.get("depositReceiptVersion") is not None:
+            parts.append(encode_int(int(fields["depositReceiptVersion"], 16)))
     return b"".join(parts)
 
 

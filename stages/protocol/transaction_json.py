@@ -63,18 +63,18 @@ class TransactionJson(msgspec.Struct, rename="camel", gc=False):
     is_system_tx: bool | str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-def transaction_from_json(found: Any) -> bytes:
+def transaction_from_json(value: Any) -> bytes:
     """Return the encoded transaction of a JSON object or a TransactionJson, of types 0 to 4 or 0x7e.
 
     Raises TransactionError for any other value."""
-    if isinstance(found, TransactionJson):
-        found = msgspec.to_builtins(found)
+    if isinstance(value, TransactionJson):
+        value = msgspec.to_builtins(value)
     try:
-        kind = int(found.get("type") or "0x0", 16)
+        kind = int(value.get("type") or "0x0", 16)
         encoder = _ENCODERS.get(kind)
         if encoder is None:
             raise TransactionError(f"unknown transaction type 0x{kind:02x}")
-        body = encoder(found)
+        body = encoder(value)
         return body if kind == 0 else kind.to_bytes(1, "big") + body
     except TransactionError:
         raise
@@ -97,8 +97,8 @@ def _data(text: str) -> bytes:
     return encode_bytes(bytes.fromhex(text[2:]))
 
 
-def _recipient(found: Object) -> bytes:
-    to = found.get("to")
+def _recipient(value: Object) -> bytes:
+    to = value.get("to")
     return rlp.EMPTY_STRING if to is None else _data(to)
 
 
@@ -106,8 +106,8 @@ def _hashes(texts: list[str]) -> bytes:
     return rlp.encode_list([b"\xa0" + bytes.fromhex(text[2:]) for text in texts])
 
 
-def _access_list(found: Object) -> bytes:
-    entries = found.get("accessList")
+def _access_list(value: Object) -> bytes:
+    entries = value.get("accessList")
     if not entries:
         return rlp.EMPTY_LIST
     return rlp.encode_list(
@@ -115,54 +115,54 @@ def _access_list(found: Object) -> bytes:
     )
 
 
-def _authorizations(found: Object) -> bytes:
+def _authorizations(value: Object) -> bytes:
     names = ("chainId", "address", "nonce", "yParity", "r", "s")
     convert = (_number, _data, _number, _number, _number, _number)
     return rlp.encode_list(
         [
             rlp.encode_list([encode(item[name]) for name, encode in zip(names, convert, strict=True)])
-            for item in found["authorizationList"]
+            for item in value["authorizationList"]
         ]
     )
 
 
-def _signature(found: Object) -> bytes:
+def _signature(value: Object) -> bytes:
     # Older servers send the parity as `v` alone.
-    parity = found.get("yParity")
-    return _number(found["v"] if parity is None else parity) + _number(found["r"]) + _number(found["s"])
+    parity = value.get("yParity")
+    return _number(value["v"] if parity is None else parity) + _number(value["r"]) + _number(value["s"])
 
 
-def _call(found: Object) -> bytes:
-    return _number(found["gas"]) + _recipient(found) + _number(found["value"]) + _data(found["input"])
+def _call(value: Object) -> bytes:
+    return _number(value["gas"]) + _recipient(value) + _number(value["value"]) + _data(value["input"])
 
 
-def _legacy(found: Object) -> bytes:
-    price = _number(found["nonce"]) + _number(found["gasPrice"])
-    signature = _number(found["v"]) + _number(found["r"]) + _number(found["s"])
-    return rlp.wrap_list(price + _call(found) + signature)
+def _legacy(value: Object) -> bytes:
+    price = _number(value["nonce"]) + _number(value["gasPrice"])
+    signature = _number(value["v"]) + _number(value["r"]) + _number(value["s"])
+    return rlp.wrap_list(price + _call(value) + signature)
 
 
-def _access(found: Object) -> bytes:
-    head = _number(found["chainId"]) + _number(found["nonce"]) + _number(found["gasPrice"])
-    return rlp.wrap_list(head + _call(found) + _access_list(found) + _signature(found))
+def _access(value: Object) -> bytes:
+    head = _number(value["chainId"]) + _number(value["nonce"]) + _number(value["gasPrice"])
+    return rlp.wrap_list(head + _call(value) + _access_list(value) + _signature(value))
 
 
-def _fee_head(found: Object) -> bytes:
-    fees = _number(found["maxPriorityFeePerGas"]) + _number(found["maxFeePerGas"])
-    return _number(found["chainId"]) + _number(found["nonce"]) + fees + _call(found) + _access_list(found)
+def _fee_head(value: Object) -> bytes:
+    fees = _number(value["maxPriorityFeePerGas"]) + _number(value["maxFeePerGas"])
+    return _number(value["chainId"]) + _number(value["nonce"]) + fees + _call(value) + _access_list(value)
 
 
-def _dynamic_fee(found: Object) -> bytes:
-    return rlp.wrap_list(_fee_head(found) + _signature(found))
+def _dynamic_fee(value: Object) -> bytes:
+    return rlp.wrap_list(_fee_head(value) + _signature(value))
 
 
-def _blob(found: Object) -> bytes:
-    blobs = _number(found["maxFeePerBlobGas"]) + _hashes(found["blobVersionedHashes"])
-    return rlp.wrap_list(_fee_head(found) + blobs + _signature(found))
+def _blob(value: Object) -> bytes:
+    blobs = _number(value["maxFeePerBlobGas"]) + _hashes(value["blobVersionedHashes"])
+    return rlp.wrap_list(_fee_head(value) + blobs + _signature(value))
 
 
-def _set_code(found: Object) -> bytes:
-    return rlp.wrap_list(_fee_head(found) + _authorizations(found) + _signature(found))
+def _set_code(value: Object) -> bytes:
+    return rlp.wrap_list(_fee_head(value) + _authorizations(value) + _signature(value))
 
 
 def _flag(value: Any) -> bytes:
@@ -170,17 +170,17 @@ def _flag(value: Any) -> bytes:
     return _number(value) if isinstance(value, str) else encode_int(1 if value else 0)
 
 
-def _deposit(found: Object) -> bytes:
-    mint = found.get("mint")
+def _deposit(value: Object) -> bytes:
+    mint = value.get("mint")
     parts = (
-        _data(found["sourceHash"]),
-        _data(found["from"]),
-        _recipient(found),
+        _data(value["sourceHash"]),
+        _data(value["from"]),
+        _recipient(value),
         rlp.EMPTY_STRING if mint is None else _number(mint),
-        _number(found["value"]),
-        _number(found["gas"]),
-        _flag(found.get("isSystemTx")),
-        _data(found["input"]),
+        _number(value["value"]),
+        _number(value["gas"]),
+        _flag(value.get("isSystemTx")),
+        _data(value["input"]),
     )
     return rlp.encode_list(parts)
 

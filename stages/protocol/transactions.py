@@ -111,9 +111,11 @@ def _unsigned_body(transaction: Transaction) -> bytes:
     return b"".join(parts)
 
 
-def _encoded_authorization(each: Authorization) -> bytes:
-    numbers = (each.nonce, each.y_parity, each.r, each.s)
-    return rlp.encode_list((encode_int(each.chain_id), encode_bytes(each.address), *map(encode_int, numbers)))
+def _encoded_authorization(authorization: Authorization) -> bytes:
+    numbers = (authorization.nonce, authorization.y_parity, authorization.r, authorization.s)
+    return rlp.encode_list(
+        (encode_int(authorization.chain_id), encode_bytes(authorization.address), *map(encode_int, numbers))
+    )
 
 
 # --- decoding ------------------------------------------------------------------------------------------------------

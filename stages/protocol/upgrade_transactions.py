@@ -143,7 +143,7 @@ def load_bundle(fork: str) -> UpgradeBundle:
 @cache
 def carried_bundle(fork: str, carried: CarriedBundle) -> UpgradeBundle:
     """Return a bundle that the package carries. Raises CriticalError if its file is not that of the table."""
-    return encode_bundle(fork, carried_file(fork, carried), carried.found, carried.confirmed_by)
+    return encode_bundle(fork, carried_file(fork, carried), carried.origin, carried.confirmed_by)
 
 
 def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
@@ -158,11 +158,11 @@ def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
     return file
 
 
-def encode_bundle(fork: str, file: BundleFile, found: str, confirmed_by: str) -> UpgradeBundle:
+def encode_bundle(fork: str, file: BundleFile, text: str, confirmed_by: str) -> UpgradeBundle:
     """Return the upgrade transactions of a bundle, for a fork that has one."""
     rules = BUNDLE_FORKS[fork]
     gas = file.gas + (rules.reserved_gas if file.extra_gas is None else file.extra_gas)
-    return UpgradeBundle(file.encode(rules.label), gas, file.sha256, found, confirmed_by)
+    return UpgradeBundle(file.encode(rules.label), gas, file.sha256, text, confirmed_by)
 
 
 def _content(name: str) -> bytes:

@@ -158,15 +158,15 @@ class ConnectionTable:
                 return None
             crowd = max(self._groups.values(), key=len)
         if len(crowd) == 1:
-            return min(self._open - {newcomer}, key=lambda each: (each.phase is Phase.RESPONSE, each.since))
+            return min(self._open - {newcomer}, key=lambda item: (item.phase is Phase.RESPONSE, item.since))
         return next(item for item in chain(crowd.most, crowd) if item is not newcomer)
 
     def heaviest(self) -> ClientConnection | None:
         """Return the connection to close for the bytes held: the one with most, of the address with most."""
         if self._held <= self.limits.held_bytes:
             return None
-        group = max(self._groups.values(), key=lambda each: each.held)
-        return max(group, key=lambda each: each.held)
+        group = max(self._groups.values(), key=lambda item: item.held)
+        return max(group, key=lambda item: item.held)
 
     def expired(self, now: float) -> list[ClientConnection]:
         """Return the connections that have been in their phase for too long."""

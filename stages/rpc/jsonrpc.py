@@ -81,12 +81,12 @@ def _first_id(items: list[Any]) -> Any:
     return None if isinstance(first, dict | list) else first
 
 
-def _parse_request(found: Any) -> JsonRpcRequest | Response:
-    if isinstance(found, dict) and found.get("jsonrpc") == "2.0":
-        method, request_id = found.get("method"), found.get("id")
+def _parse_request(value: Any) -> JsonRpcRequest | Response:
+    if isinstance(value, dict) and value.get("jsonrpc") == "2.0":
+        method, request_id = value.get("method"), value.get("id")
         if isinstance(method, str) and method and not isinstance(request_id, dict | list):
-            return JsonRpcRequest(method, found.get("params"), request_id, "id" not in found)
-    request_id = found.get("id") if isinstance(found, dict) else None
+            return JsonRpcRequest(method, value.get("params"), request_id, "id" not in value)
+    request_id = value.get("id") if isinstance(value, dict) else None
     if isinstance(request_id, dict | list):
         request_id = None
     return error_response(request_id, JsonRpcError(INVALID_REQUEST, "invalid request"))

@@ -21,10 +21,14 @@ def block_id(block: BlockId) -> dict[str, Any]:
     return {"hash": to_hex(block.hash), "number": block.number}
 
 
-def dependency_set(found: DependencySet) -> dict[str, Any]:
+def dependency_set(dependency_set: DependencySet) -> dict[str, Any]:
     """Return the result of optimism_dependencySet [IOP25]; the window only where it is not the default."""
-    window = {"overrideMessageExpiryWindow": found.message_expiry_window} if found.message_expiry_window else {}
-    return {"dependencies": {str(chain): {} for chain in found.chains}, **window}
+    window = (
+        {"overrideMessageExpiryWindow": dependency_set.message_expiry_window}
+        if dependency_set.message_expiry_window
+        else {}
+    )
+    return {"dependencies": {str(chain): {} for chain in dependency_set.chains}, **window}
 
 
 def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
@@ -86,14 +90,14 @@ def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: Der
     }
 
 
-def output(found: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
+def output(output_response: OutputResponse, status: dict[str, Any]) -> dict[str, Any]:
     """Return the result of optimism_outputAtBlock [RPC31], with the sync status of the same moment [RPC33]."""
     return {
         "version": to_hex(ZERO_HASH),
-        "outputRoot": to_hex(found.output_root),
-        "blockRef": l2_ref(found.block),
-        "withdrawalStorageRoot": to_hex(found.withdrawal_storage_root),
-        "stateRoot": to_hex(found.state_root),
+        "outputRoot": to_hex(output_response.output_root),
+        "blockRef": l2_ref(output_response.block),
+        "withdrawalStorageRoot": to_hex(output_response.withdrawal_storage_root),
+        "stateRoot": to_hex(output_response.state_root),
         "syncStatus": status,
     }
 
@@ -102,7 +106,7 @@ def superroot(
     timestamp: int,
     status: dict[str, Any],
     chains: Sequence[int],
-    found: Mapping[int, tuple[OutputResponse, BlockId]],
+    fields: Mapping[int, tuple[OutputResponse, BlockId]],
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 
@@ -114,14 +118,14 @@ def superroot(
         "safe_timestamp": status["safe_l2"]["timestamp"],
         "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
         "finalized_timestamp": status["finalized_l2"]["timestamp"],
-        "optimistic_at_timestamp": {str(chain): _optimistic(*found[chain]) for chain in chains if chain in found},
+        "optimistic_at_timestamp": {str(chain): _optimistic(*fields[chain]) for chain in chains if chain in fields},
         "chain_ids": [str(chain) for chain in chains],
     }
-    if found.keys() < set(chains):
+    if fields.keys() < set(chains):
         return result
-    roots = [(chain, found[chain][0].output_root) for chain in chains]
+    roots = [(chain, fields[chain][0].output_root) for chain in chains]
     data = {
-        "verified_required_l1": block_id(max((l1 for _, l1 in found.values()), key=attrgetter("number"))),
+        "verified_required_l1": block_id(max((l1 for _, l1 in fields.values()), key=attrgetter("number"))),
         "super": {
             "timestamp": hex(timestamp),
             "chains": [{"ChainID": str(chain), "Output": to_hex(root)} for chain, root in roots],

@@ -92,12 +92,12 @@ class Engine(NamedTuple):
             return started
         return self.ask(GetPayload(started.payload_id, attributes.timestamp))[0]
 
-    def check(self, found: EngineAnswer, expected: Iterable[ErrorAnswer | str | None]) -> None:
+    def check(self, engine_answer: EngineAnswer, expected: Iterable[ErrorAnswer | str | None]) -> None:
         """An error is one of those in the table."""
-        assert isinstance(found, ErrorAnswer), found
-        own_words = self.is_embedded and found.code == INVALID_ATTRIBUTES
-        errors = [item for item in expected if isinstance(item, ErrorAnswer) and item.code == found.code]
-        assert any(own_words or error.message in found.message for error in errors), found
+        assert isinstance(engine_answer, ErrorAnswer), engine_answer
+        own_words = self.is_embedded and engine_answer.code == INVALID_ATTRIBUTES
+        errors = [item for item in expected if isinstance(item, ErrorAnswer) and item.code == engine_answer.code]
+        assert any(own_words or error.message in engine_answer.message for error in errors), engine_answer
 
 
 @pytest.fixture(scope="module", params=["embedded", "embedded like op-reth", "op-geth", "op-reth"])

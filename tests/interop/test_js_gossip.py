@@ -375,7 +375,7 @@ def test_signed_messages_are_rejected(tmp_path: Path) -> None:
             assert node.received_blocks == [] and not node.stage.gossip.failures
             ours = now_block(2)
             assert await node.publish(ours) is None
-            await theirs.wait_for_rpc("messages", lambda each: each["id"] == id_of(message(ours)).hex())
+            await theirs.wait_for_rpc("messages", lambda item: item["id"] == id_of(message(ours)).hex())
             assert [event for event in theirs.js.events if event["event"] in ("validated", "message")] == []
 
     run_scenario(scenario)

@@ -78,51 +78,51 @@ def raw(text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("0x"))
 
 
-def values(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: raw(value) if isinstance(value, str) else value for name, value in found.items()}
+def values(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: raw(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def layout_of(name: str) -> L1InfoFormat:
     return L1InfoFormat[name.upper()]
 
 
-def topics(given: Any, want: Any) -> None:
-    assert keccak256(given["deposit"].encode()) == raw(want["deposit"]) == deposits.DEPOSIT_TOPIC
-    assert keccak256(given["config"].encode()) == raw(want["config"]) == system_config.CONFIG_UPDATE_TOPIC
+def topics(value: Any, want: Any) -> None:
+    assert keccak256(value["deposit"].encode()) == raw(want["deposit"]) == deposits.DEPOSIT_TOPIC
+    assert keccak256(value["config"].encode()) == raw(want["config"]) == system_config.CONFIG_UPDATE_TOPIC
 
 
-def selectors(given: Any, want: Any) -> None:
+def selectors(value: Any, want: Any) -> None:
     assert {layout.name.lower(): "0x" + item.hex() for layout, item in l1_info.SELECTORS.items()} == want
 
 
-def empty_roots(given: Any, want: Any) -> None:
+def empty_roots(value: Any, want: Any) -> None:
     assert headers.EMPTY_REQUESTS_HASH == hashlib.sha256(b"").digest() == raw(want["requests"])
     assert mpt.EMPTY_ROOT == mpt.ordered_root([]) == raw(want["trie"])
     assert keccak256(encode([])) == headers.EMPTY_UNCLES_HASH == raw(want["uncles"])
 
 
-def user_source_hash(given: Any, want: Any) -> None:
-    assert deposits.user_source_hash(raw(given[0]), given[1]) == raw(want)
+def user_source_hash(value: Any, want: Any) -> None:
+    assert deposits.user_source_hash(raw(value[0]), value[1]) == raw(want)
 
 
-def l1_info_source_hash(given: Any, want: Any) -> None:
-    assert deposits.l1_info_source_hash(raw(given[0]), given[1]) == raw(want)
+def l1_info_source_hash(value: Any, want: Any) -> None:
+    assert deposits.l1_info_source_hash(raw(value[0]), value[1]) == raw(want)
 
 
-def upgrade_source_hash(given: Any, want: Any) -> None:
-    assert deposits.upgrade_source_hash(given[0]) == raw(want)
+def upgrade_source_hash(value: Any, want: Any) -> None:
+    assert deposits.upgrade_source_hash(value[0]) == raw(want)
 
 
-def invalidated_source_hash(given: Any, want: Any) -> None:
-    assert deposits.invalidated_source_hash(raw(given[0])) == raw(want)
+def invalidated_source_hash(value: Any, want: Any) -> None:
+    assert deposits.invalidated_source_hash(raw(value[0])) == raw(want)
 
 
-def deposit_log(given: Any, want: Any) -> None:
-    log = Log(OP_SEPOLIA.deposit_contract, tuple(map(raw, given["topics"])), raw(given["data"]), given["index"])
-    result = deposits.deposit_from_log(log, raw(given["block_hash"]))
+def deposit_log(value: Any, want: Any) -> None:
+    log = Log(OP_SEPOLIA.deposit_contract, tuple(map(raw, value["topics"])), raw(value["data"]), value["index"])
+    result = deposits.deposit_from_log(log, raw(value["block_hash"]))
     if "check" in want:
         assert isinstance(result, deposits.DepositFailure)
-        assert (result.check, result.log_index) == (want["check"], given["index"])
+        assert (result.check, result.log_index) == (want["check"], value["index"])
         return
     assert isinstance(result, deposits.DepositTransaction)
     encoded = deposits.encode_deposit(result)
@@ -133,15 +133,15 @@ def deposit_log(given: Any, want: Any) -> None:
         assert result.source_hash == raw(want["source_hash"])
 
 
-def deposit_receipts(given: Any, want: Any) -> None:
-    portal = raw(given["portal"])
+def deposit_receipts(value: Any, want: Any) -> None:
+    portal = raw(value["portal"])
     encoded = [
         b"\x02" + encode([bytes([status] if status else []), b"\x01", bytes(256), _logs(logs)])
-        for status, logs in given["receipts"]
+        for status, logs in value["receipts"]
     ]
     result = logs_of_receipts(encoded, {(portal, deposits.DEPOSIT_TOPIC)})
     assert [log.index for log in result] == want["indexes"]
-    transactions, failures = deposits.user_deposits(result, raw(given["block_hash"]))
+    transactions, failures = deposits.user_deposits(result, raw(value["block_hash"]))
     assert (list(transactions), failures) == ([raw(item) for item in want["txs"]], ())
 
 
@@ -149,17 +149,17 @@ def _logs(logs: Any) -> Any:
     return [[raw(address), [raw(topic) for topic in topics], raw(data)] for address, topics, data in logs]
 
 
-def l1_info_data(given: Any, want: Any) -> None:
-    layout = layout_of(given["layout"])
-    info = l1_info.parse_l1_info(raw(given["data"]), layout)
+def l1_info_data(value: Any, want: Any) -> None:
+    layout = layout_of(value["layout"])
+    info = l1_info.parse_l1_info(raw(value["data"]), layout)
     assert info == l1_info.L1Info(**values(want))
-    assert l1_info.encode_l1_info(info, layout) == raw(given["data"])
+    assert l1_info.encode_l1_info(info, layout) == raw(value["data"])
 
 
-def l1_info_tx(given: Any, want: Any) -> None:
-    layout = layout_of(given["layout"])
-    info = l1_info.L1Info(**values(given["fields"]))
-    encoded = l1_info.l1_info_deposit(info, layout, not given["regolith"])
+def l1_info_tx(value: Any, want: Any) -> None:
+    layout = layout_of(value["layout"])
+    info = l1_info.L1Info(**values(value["fields"]))
+    encoded = l1_info.l1_info_deposit(info, layout, not value["regolith"])
     assert encoded == raw(want["tx"])
     assert keccak256(encoded) == raw(want["tx_hash"])
     deposit = deposits.decode_deposit(encoded)
@@ -175,8 +175,8 @@ def l1_info_tx(given: Any, want: Any) -> None:
     assert l1_info.l1_info_of_block((encoded,), layout) == info
 
 
-def attributes(given: Any, want: Any) -> None:
-    parent, origin = given["parent"], given["origin"]
+def attributes(value: Any, want: Any) -> None:
+    parent, origin = value["parent"], value["origin"]
     schedule = OP_SEPOLIA.schedule()
     info = l1_info.l1_info_of_block((raw(parent["first"]),), schedule.l1_info_format(parent["timestamp"]))
     parent_ref = L2BlockRef(
@@ -221,37 +221,37 @@ def attributes(given: Any, want: Any) -> None:
     )
 
 
-def config_of_block(given: Any, want: Any) -> None:
+def config_of_block(value: Any, want: Any) -> None:
     result = system_config.system_config_of_block(
         OP_SEPOLIA,
-        number=given["number"],
-        block_hash=raw(given["hash"]),
-        timestamp=given["timestamp"],
-        gas_limit=given["gas_limit"],
+        number=value["number"],
+        block_hash=raw(value["hash"]),
+        timestamp=value["timestamp"],
+        gas_limit=value["gas_limit"],
         extra_data=b"",
-        transactions=(raw(given["first"]),),
+        transactions=(raw(value["first"]),),
     )
     assert result == SystemConfig(**values(want))
 
 
-def header_list(given: Any, want: Any) -> None:
-    for number, encoded in given.items():
+def header_list(value: Any, want: Any) -> None:
+    for number, encoded in value.items():
         header = headers.decode_header(raw(encoded))
         assert header.number == int(number) - 1
         assert headers.encode_header(header) == raw(encoded)
         assert headers.header_hash(header) == raw(want[str(header.number + 1)])
 
 
-def fee_scalars(given: Any, want: Any) -> None:
+def fee_scalars(value: Any, want: Any) -> None:
     if want is None:
         with pytest.raises(system_config.ScalarError):
-            system_config.fee_scalars(raw(given))
+            system_config.fee_scalars(raw(value))
     else:
-        assert system_config.fee_scalars(raw(given)) == tuple(want)
+        assert system_config.fee_scalars(raw(value)) == tuple(want)
 
 
-def blob_fee(given: Any, want: Any) -> None:
-    excess, fraction = given
+def blob_fee(value: Any, want: Any) -> None:
+    excess, fraction = value
     if excess is None:
         header = L1Header(ZERO_HASH, 1, ZERO_HASH, 1_800_000_000, ZERO_HASH, 7, None, None)
         assert l1_blob_base_fee(L1_CHAINS[1], header, None) == want
@@ -259,11 +259,11 @@ def blob_fee(given: Any, want: Any) -> None:
         assert blob_base_fee(excess, fraction) == want
 
 
-def config_update(given: Any, want: Any) -> None:
-    kind = given["type"]
+def config_update(value: Any, want: Any) -> None:
+    kind = value["type"]
     kind_topic = raw(kind) if isinstance(kind, str) else kind.to_bytes(32, "big")
-    log = Log(b"\x05" * 20, (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, kind_topic), raw(given["data"]), 4)
-    result, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=given["packed"]))
+    log = Log(b"\x05" * 20, (system_config.CONFIG_UPDATE_TOPIC, ZERO_HASH, kind_topic), raw(value["data"]), 4)
+    result, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=value["packed"]))
     if "check" in want:
         assert result == START
         assert [(item.log_index, item.check) for item in skipped] == [(4, want["check"])]
@@ -272,8 +272,8 @@ def config_update(given: Any, want: Any) -> None:
         assert result == msgspec.structs.replace(START, **values(want["changed"]))
 
 
-def extra_data(given: Any, want: Any) -> None:
-    fork, text = given
+def extra_data(value: Any, want: Any) -> None:
+    fork, text = value
     schedule = ForkSchedule({name: 0 for name in FORK_NAMES[: FORK_NAMES.index(fork) + 1]}, 2, 300, 600)
     if want is None:
         with pytest.raises(ExtraDataError):
@@ -290,22 +290,22 @@ def with_lagoon_of_the_vectors(**changes: Any) -> RollupConfig:
     return msgspec.structs.replace(OP_SEPOLIA, bundles=bundles, **changes)
 
 
-def activation(given: Any, want: Any) -> None:
-    schedule = ForkSchedule(given["forks"], given["block_time"], 300, 600)
-    activations = schedule.activations(given["timestamp"])
-    config = with_lagoon_of_the_vectors(dependency_set_size=2 if given["linked"] else 1)
+def activation(value: Any, want: Any) -> None:
+    schedule = ForkSchedule(value["forks"], value["block_time"], 300, 600)
+    activations = schedule.activations(value["timestamp"])
+    config = with_lagoon_of_the_vectors(dependency_set_size=2 if value["linked"] else 1)
     transactions = upgrade_transactions(config, activations)
-    assert schedule.l1_info_format(given["timestamp"]) is layout_of(want["layout"])
+    assert schedule.l1_info_format(value["timestamp"]) is layout_of(want["layout"])
     assert len(transactions) == want["count"]
     assert keccak256(b"".join(transactions)) == raw(want["keccak"])
     assert upgrade_gas(config, activations) == want["gas"]
 
 
-def upgrade_gas_taken_back(given: Any, want: Any) -> None:
+def upgrade_gas_taken_back(value: Any, want: Any) -> None:
     activations = ForkSchedule({"karst": 1000}, 2, 300, 600).activations(1000)
     config, keeping = OP_SEPOLIA, msgspec.structs.replace(OP_SEPOLIA, keep_karst_upgrade_gas=True)
-    assert upgrade_gas(config, activations) == given["gas"]
-    limit = given["base"] + upgrade_gas(config, activations)
+    assert upgrade_gas(config, activations) == value["gas"]
+    limit = value["base"] + upgrade_gas(config, activations)
     assert limit == want["activation"]
     assert limit - upgrade_gas_to_subtract(config, activations) == want["next"]
     assert limit - upgrade_gas_to_subtract(keeping, activations) == want["next_kept"]
@@ -319,13 +319,13 @@ def upgrade_gas_taken_back(given: Any, want: Any) -> None:
     assert system_config.apply_updates(taken_back, [event], L1Rules())[0].gas_limit == want["next_with_event"]
 
 
-def upgrade_gas_of_lagoon(given: Any, want: Any) -> None:
+def upgrade_gas_of_lagoon(value: Any, want: Any) -> None:
     activations = ForkSchedule({"lagoon": 1000}, 2, 300, 600).activations(1000)
     config = with_lagoon_of_the_vectors(keep_karst_upgrade_gas=True)
     assert upgrade_gas(config, activations) == want == upgrade_gas_to_subtract(config, activations)
 
 
-def upgrade_table(given: Any, want: Any) -> None:
+def upgrade_table(value: Any, want: Any) -> None:
     lagoon = with_lagoon_of_the_vectors()
     parts = {
         "lagoon_pre": (SET_FEATURE,),
@@ -348,46 +348,46 @@ def upgrade_table(given: Any, want: Any) -> None:
             assert keccak256(encode([deposit.sender, b""]))[12:] == raw(row["created"])
 
 
-def bundle(given: Any, want: Any) -> None:
-    content = json.dumps({"metadata": {"version": "1.0.0"}, "transactions": given["transactions"]}).encode()
-    result = parse_bundle(content).encode(given["label"])
+def bundle(value: Any, want: Any) -> None:
+    content = json.dumps({"metadata": {"version": "1.0.0"}, "transactions": value["transactions"]}).encode()
+    result = parse_bundle(content).encode(value["label"])
     for transaction, (intent, source_hash, encoded) in zip(result, want, strict=True):
         assert transaction == raw(encoded)
         assert deposits.decode_deposit(transaction).source_hash == raw(source_hash)
         assert deposits.upgrade_source_hash(intent) == raw(source_hash)
 
 
-def header_json(given: Any, want: Any) -> None:
-    header = headers.header_from_json(given)
+def header_json(value: Any, want: Any) -> None:
+    header = headers.header_from_json(value)
     assert headers.header_hash(header) == raw(want)
     assert headers.decode_header(headers.encode_header(header)) == header
 
 
-def payload_hash(given: Any, want: Any) -> None:
+def payload_hash(value: Any, want: Any) -> None:
     root, block_hash = want
-    assert mpt.ordered_root([raw(item) for item in given["transactions"]]) == raw(root)
-    header = headers.header_from_json(given["header"])
+    assert mpt.ordered_root([raw(item) for item in value["transactions"]]) == raw(root)
+    header = headers.header_from_json(value["header"])
     assert (header.transactions_root, headers.header_hash(header)) == (raw(root), raw(block_hash))
 
 
-def output_root(given: Any, want: Any) -> None:
-    assert output_roots.output_root(*map(raw, given)) == raw(want)
+def output_root(value: Any, want: Any) -> None:
+    assert output_roots.output_root(*map(raw, value)) == raw(want)
 
 
-def super_root(given: Any, want: Any) -> None:
-    timestamp, chains = given
+def super_root(value: Any, want: Any) -> None:
+    timestamp, chains = value
     pairs = [(chain_id, raw(output)) for chain_id, output in chains]
     assert output_roots.super_root(timestamp, pairs) == raw(want[0])
     preimage = output_roots.super_preimage(timestamp, pairs)
     assert len(preimage) == want[1]
 
 
-def invalidated_block_deposit(given: Any, want: Any) -> None:
-    assert deposits.invalidated_block_deposit(raw(given)) == raw(want)
+def invalidated_block_deposit(value: Any, want: Any) -> None:
+    assert deposits.invalidated_block_deposit(raw(value)) == raw(want)
 
 
-def kept_deposits(given: Any, want: Any) -> None:
-    transactions = tuple(bytes((first, place)) for place, first in enumerate(given))
+def kept_deposits(value: Any, want: Any) -> None:
+    transactions = tuple(bytes((first, place)) for place, first in enumerate(value))
     built = PayloadAttributes(1, ZERO_HASH, bytes(20), True, None, transactions, True, 30, None, None)
     assert [transaction[1] for transaction in deposits_only(built).transactions] == want
 

@@ -120,8 +120,8 @@ class _Engine:
         parent, attributes = self._builds.pop(payload_id)
         return parent.number + 1, envelope_to_json(sealed(self._config, parent, attributes, self._pool))
 
-    def _new_payload(self, found: Any, _hashes: Any, root: str, *_: Any) -> tuple[int, Any]:
-        payload = payload_from_json(found, from_hex(root))
+    def _new_payload(self, value: Any, _hashes: Any, root: str, *_: Any) -> tuple[int, Any]:
+        payload = payload_from_json(value, from_hex(root))
         self._numbers[payload.block_hash] = payload.block_number
         return payload.block_number, {"status": "VALID", "latestValidHash": to_hex(payload.block_hash)}
 

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 def _values(fork: str, file: BundleFile) -> dict[str, Any]:
     encoded, ours = encode_bundle(fork, file, "", ""), load_bundle(fork)
     carried = next((item for item in BUNDLE_FORKS[fork].carried if item.sha256 == file.sha256), None)
-    known = _known_by_its_transactions(fork, encoded) if carried is None else carried.found
+    known = _known_by_its_transactions(fork, encoded) if carried is None else carried.origin
     addresses = {index: to_hex(item.address) for index, item in deployments(file)}
     return {
         "fork": fork,
@@ -70,7 +70,7 @@ def _known_by_its_transactions(fork: str, encoded: UpgradeBundle) -> str | None:
     for item in BUNDLE_FORKS[fork].carried:
         carried = carried_bundle(fork, item)
         if (carried.transactions, carried.gas) == (encoded.transactions, encoded.gas):
-            return f"the transactions of {item.sha256[:8]} in a file that was changed ({item.found})"
+            return f"the transactions of {item.sha256[:8]} in a file that was changed ({item.origin})"
     return None
 
 

@@ -168,7 +168,7 @@ def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
 def _print(findings: Sequence[Finding]) -> None:
     """Print a line each, aligned, the worst last with their remedies."""
     width = min(32, max(len(finding.check) for finding in findings))
-    for finding in sorted(findings, key=lambda each: _SHOWN.index(each.level)):
+    for finding in sorted(findings, key=lambda item: _SHOWN.index(item.level)):
         code = "" if finding.code is None else f"{finding.code.text}: "
         print(f"{finding.level.value:<11}  {escaped_line(finding.check):<{width}}  {code}{escaped_line(finding.text)}")
         if finding.remedy:

@@ -292,13 +292,13 @@ def _source(flags: argparse.Namespace) -> tuple[str, ...]:
     return source if flags.timeout is None else (*source, "--timeout", f"{flags.timeout:g}s")
 
 
-def _archive_folder(given: str | None, writes: bool) -> str | None:
+def _archive_folder(text: str | None, writes: bool) -> str | None:
     """Return the folder of --archive, which is created if the command `writes`. Raises SetupError."""
-    if given is None:
+    if text is None:
         return None
-    if "://" in given:
-        raise SetupError(f"--archive: {shown(given)} is a URL, not a folder: mount the storage and name that")
-    path = os.path.abspath(given)
+    if "://" in text:
+        raise SetupError(f"--archive: {shown(text)} is a URL, not a folder: mount the storage and name that")
+    path = os.path.abspath(text)
     try:
         if writes:
             os.makedirs(path, exist_ok=True)

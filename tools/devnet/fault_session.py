@@ -127,7 +127,7 @@ class FaultSession:
 
     async def _run(self) -> None:
         started = time.monotonic()
-        await self._until(lambda found: found[VERIFIER] > 0, START_SECONDS)
+        await self._until(lambda value: value[VERIFIER] > 0, START_SECONDS)
         for scenario in self._scenarios:
             if self._seconds is not None and time.monotonic() > started + self._seconds:
                 break
@@ -172,8 +172,8 @@ class FaultSession:
         ended, target = time.monotonic(), (await self._safe_heads())[SEQUENCER] + scenario.is_of_sequencer
         is_reorged = any(event.is_reorg for event in scenario.events)
         recovered = await self._until(
-            lambda found: (
-                found[VERIFIER] > highest and found[VERIFIER] >= (found[SEQUENCER] - 1 if is_reorged else target)
+            lambda value: (
+                value[VERIFIER] > highest and value[VERIFIER] >= (value[SEQUENCER] - 1 if is_reorged else target)
             ),
             scenario.recovers,
             on_l1=is_reorged,

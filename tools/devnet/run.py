@@ -73,11 +73,11 @@ class RunResult:
 
 
 @contextmanager
-def data_directory(given: Path | None) -> Iterator[Path]:
+def data_directory(value: Path | None) -> Iterator[Path]:
     """Yield the given directory, locked and cleared of earlier runs, or a temporary one that is removed at the end.
 
     Raises UnusableDirectory."""
-    if given is None:
+    if value is None:
         path = Path(tempfile.mkdtemp(prefix="rollup-devnet-"))
         try:
             yield path
@@ -85,21 +85,21 @@ def data_directory(given: Path | None) -> Iterator[Path]:
             shutil.rmtree(path, ignore_errors=True)
         return
     try:
-        given.mkdir(parents=True, exist_ok=True)
-        if any(given.iterdir()) and not (given / LOCK).exists():
-            raise UnusableDirectory(f"--data-dir {given}: it contains other files; give a new or empty directory")
-        lock = os.open(given / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        value.mkdir(parents=True, exist_ok=True)
+        if any(value.iterdir()) and not (value / LOCK).exists():
+            raise UnusableDirectory(f"--data-dir {value}: it contains other files; give a new or empty directory")
+        lock = os.open(value / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UnusableDirectory(f"--data-dir {given}: {error.strerror}; give another directory") from None
+        raise UnusableDirectory(f"--data-dir {value}: {error.strerror}; give another directory") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UnusableDirectory(
-                f"--data-dir {given}: another network runs in it; stop that one or give another directory"
+                f"--data-dir {value}: another network runs in it; stop that one or give another directory"
             ) from error
-        clear(given)
-        yield given
+        clear(value)
+        yield value
     finally:
         os.close(lock)
 

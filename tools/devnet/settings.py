@@ -171,14 +171,17 @@ def _dependencies(text: str | None) -> tuple[int, ...]:
     return tuple(map(int, result))
 
 
-def _lagoon_bundles(given: argparse.Namespace) -> dict[str, str]:
+def _lagoon_bundles(namespace: argparse.Namespace) -> dict[str, str]:
     """Files are absolute: nodes have working directories of their own."""
-    if given.lagoon_bundle and not fork_offsets(given.fork).get("lagoon"):
+    if namespace.lagoon_bundle and not fork_offsets(namespace.fork).get("lagoon"):
         raise SettingsError("--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET")
     lagoon_bundles = {}
-    for entry in given.lagoon_bundle:
+    for entry in namespace.lagoon_bundle:
         name, separator, value = entry.rpartition("=")
-        if separator and name not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
+        if separator and name not in (
+            *_numbered(SEQUENCER, namespace.sequencers),
+            *_numbered(VERIFIER, namespace.nodes),
+        ):
             raise SettingsError(f"--lagoon-bundle {entry}: there is no node {name!r}")
         lagoon_bundles[name] = value if value == AUTO else str(Path(value).absolute())
     return lagoon_bundles
@@ -216,52 +219,52 @@ def unmet(scenario: "Scenario") -> str | None:
     return None
 
 
-def _check_numbers(given: argparse.Namespace) -> None:
+def _check_numbers(namespace: argparse.Namespace) -> None:
     for name, value in (
-        ("--blocks", given.blocks),
-        ("--duration", given.duration),
-        ("--nodes", given.nodes),
-        ("--l1-block-time", given.l1_block_time),
-        ("--l2-block-time", given.l2_block_time),
-        ("--chaos-faults", given.chaos_faults),
+        ("--blocks", namespace.blocks),
+        ("--duration", namespace.duration),
+        ("--nodes", namespace.nodes),
+        ("--l1-block-time", namespace.l1_block_time),
+        ("--l2-block-time", namespace.l2_block_time),
+        ("--chaos-faults", namespace.chaos_faults),
     ):
         if value is not None and not value >= 1:
             raise SettingsError(f"{name}: must be at least 1, not {value}")
-    if given.nodes > MAX_VERIFIERS:
-        raise SettingsError(f"--nodes: must be at most {MAX_VERIFIERS}, not {given.nodes}")
-    if given.l2_block_time > given.l1_block_time:
+    if namespace.nodes > MAX_VERIFIERS:
+        raise SettingsError(f"--nodes: must be at most {MAX_VERIFIERS}, not {namespace.nodes}")
+    if namespace.l2_block_time > namespace.l1_block_time:
         raise SettingsError("--l2-block-time: must not be longer than --l1-block-time")
-    if given.base_port and not 1024 <= given.base_port <= 65_500:
-        raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {given.base_port}")
+    if namespace.base_port and not 1024 <= namespace.base_port <= 65_500:
+        raise SettingsError(f"--base-port: must be 0 or 1024 to 65500, not {namespace.base_port}")
 
 
-def _check_services(given: argparse.Namespace) -> None:
-    for name, address in (("--l1", given.l1), ("--beacon", given.beacon)):
+def _check_services(namespace: argparse.Namespace) -> None:
+    for name, address in (("--l1", namespace.l1), ("--beacon", namespace.beacon)):
         if address is not None and not _is_url(address):
             raise SettingsError(f"{name} {address}: must be {HTTP_URL.expected}")
-    if given.anvil and given.l1:
+    if namespace.anvil and namespace.l1:
         raise SettingsError("--anvil: --l1 gives another L1; give one of the two")
-    if given.beacon and not given.l1:
+    if namespace.beacon and not namespace.l1:
         raise SettingsError("--beacon: give its --l1 as well")
-    if given.anvil and given.da == "blobs":
+    if namespace.anvil and namespace.da == "blobs":
         raise SettingsError(
             "--anvil: its blocks with blob transactions have a wrong transactions root; add --da calldata"
         )
-    if given.el_sync and given.verifier_engine:
+    if namespace.el_sync and namespace.verifier_engine:
         raise SettingsError("--el-sync: it needs the embedded engine for the verifier; leave out --verifier-engine")
-    if given.l1_forks and (given.l1 or given.anvil):
+    if namespace.l1_forks and (namespace.l1 or namespace.anvil):
         raise SettingsError("--l1-forks: it needs the embedded L1; leave out --l1 and --anvil")
-    if given.l1 and not given.beacon and given.da == "blobs":
+    if namespace.l1 and not namespace.beacon and namespace.da == "blobs":
         raise SettingsError("--l1: blobs need --beacon as well, or --da calldata")
 
 
-def _external_services(given: argparse.Namespace) -> ExternalServices:
+def _external_services(namespace: argparse.Namespace) -> ExternalServices:
     return ExternalServices(
-        l1=given.l1,
-        beacon=given.beacon,
-        anvil=given.anvil,
-        sequencer_engine=_engine("--sequencer-engine", given.sequencer_engine),
-        verifier_engine=_engine("--verifier-engine", given.verifier_engine),
+        l1=namespace.l1,
+        beacon=namespace.beacon,
+        anvil=namespace.anvil,
+        sequencer_engine=_engine("--sequencer-engine", namespace.sequencer_engine),
+        verifier_engine=_engine("--verifier-engine", namespace.verifier_engine),
     )
 
 
@@ -271,41 +274,41 @@ def _need_checkout(flag: str) -> None:
         raise SettingsError(f"{flag}: it needs a checkout of the repository; an installed package has no faults")
 
 
-def _scenarios(given: argparse.Namespace) -> "tuple[Scenario, ...]":
-    if given.faults is None:
+def _scenarios(namespace: argparse.Namespace) -> "tuple[Scenario, ...]":
+    if namespace.faults is None:
         return ()
-    for flag, value in (("--chaos", given.chaos), ("--l1", given.l1), ("--anvil", given.anvil)):
+    for flag, value in (("--chaos", namespace.chaos), ("--l1", namespace.l1), ("--anvil", namespace.anvil)):
         if value is not None:
             raise SettingsError(f"--faults: it needs the embedded L1 and engines, without {flag}")
-    if given.no_batcher or given.verifier_engine or given.sequencers > 1 or given.el_sync:
+    if namespace.no_batcher or namespace.verifier_engine or namespace.sequencers > 1 or namespace.el_sync:
         raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --sequencers and --el-sync")
     _need_checkout("--faults")
     from rollup_node.tools.faults.scenario import ScenarioError, parse_scenarios
 
     try:
-        return parse_scenarios(given.faults.read_text())
+        return parse_scenarios(namespace.faults.read_text())
     except OSError as error:
-        raise SettingsError(f"--faults {given.faults}: {error.strerror}") from None
+        raise SettingsError(f"--faults {namespace.faults}: {error.strerror}") from None
     except (ScenarioError, UnicodeDecodeError) as error:
-        raise SettingsError(f"--faults {given.faults}: {error}") from None
+        raise SettingsError(f"--faults {namespace.faults}: {error}") from None
 
 
-def _check_sequencers(given: argparse.Namespace) -> None:
-    if not 1 <= given.sequencers <= MAX_SEQUENCERS:
-        raise SettingsError(f"--sequencers: must be 1 to {MAX_SEQUENCERS}, not {given.sequencers}")
-    if given.sequencers > 1 and not given.conductor:
+def _check_sequencers(namespace: argparse.Namespace) -> None:
+    if not 1 <= namespace.sequencers <= MAX_SEQUENCERS:
+        raise SettingsError(f"--sequencers: must be 1 to {MAX_SEQUENCERS}, not {namespace.sequencers}")
+    if namespace.sequencers > 1 and not namespace.conductor:
         raise SettingsError("--sequencers: without a conductor each builds a chain of its own; add --conductor")
-    if given.chaos is None:
-        if given.chaos_faults is not None:
+    if namespace.chaos is None:
+        if namespace.chaos_faults is not None:
             raise SettingsError("--chaos-faults: there are no faults to count; add --chaos SECONDS")
         return
-    if not LEAST_CHAOS_SECONDS <= given.chaos < float("inf"):
-        raise SettingsError(f"--chaos: must be at least {LEAST_CHAOS_SECONDS:g}, not {given.chaos:g}")
-    if given.sequencers < 2:
+    if not LEAST_CHAOS_SECONDS <= namespace.chaos < float("inf"):
+        raise SettingsError(f"--chaos: must be at least {LEAST_CHAOS_SECONDS:g}, not {namespace.chaos:g}")
+    if namespace.sequencers < 2:
         raise SettingsError("--chaos: there must be another sequencer to fail over to; add --sequencers 2 --conductor")
-    if given.no_batcher:
+    if namespace.no_batcher:
         raise SettingsError("--chaos: it ends with a comparison of safe blocks; leave out --no-batcher")
-    if given.sequencer_engine or given.verifier_engine:
+    if namespace.sequencer_engine or namespace.verifier_engine:
         raise SettingsError("--chaos: it restarts the engines, which must be the embedded ones; leave out --*-engine")
     _need_checkout("--chaos")
 
@@ -317,33 +320,33 @@ def _check_log_level(text: str) -> None:
         raise SettingsError(f"--log-level {text}: must be {LOG_LEVEL.expected}") from None
 
 
-def fork_offsets(given: Sequence[str]) -> dict[str, int]:
+def fork_offsets(texts: Sequence[str]) -> dict[str, int]:
     """Return the seconds after genesis at which each fork activates, from entries NAME=OFFSET.
 
     Forks before the first one given are active at genesis, forks between two given ones activate with the later one,
     and forks after the last one never. Raises SettingsError."""
-    offsets = _offsets("--fork", given or [f"{DEFAULT_FORK}=0"], dict(zip(FORKS, FORKS, strict=True)))
+    offsets = _offsets("--fork", texts or [f"{DEFAULT_FORK}=0"], dict(zip(FORKS, FORKS, strict=True)))
     problem = fork_order_error(offsets, genesis_time=0)
     if problem is not None:
         raise SettingsError(f"--fork: {problem}; give ascending offsets, and from Jovian on a different one per fork")
     return offsets
 
 
-def l1_fork_offsets(given: str | None) -> dict[str, int]:
+def l1_fork_offsets(text: str | None) -> dict[str, int]:
     """Return the seconds after L1's genesis at which each of its forks after Prague activates.
 
     From NAME=OFFSET,NAME=OFFSET... with the names of either layer; which others activate is as of `fork_offsets`.
     Raises SettingsError."""
-    offsets = _offsets("--l1-forks", [] if given is None else given.split(","), _L1_FORKS)
+    offsets = _offsets("--l1-forks", [] if text is None else text.split(","), _L1_FORKS)
     if list(offsets.values()) != sorted(offsets.values()):
-        raise SettingsError(f"--l1-forks {given}: give ascending offsets, in the order {', '.join(LATE_L1_FORKS)}")
+        raise SettingsError(f"--l1-forks {text}: give ascending offsets, in the order {', '.join(LATE_L1_FORKS)}")
     return offsets
 
 
-def _offsets(flag: str, given: Sequence[str], forks: Mapping[str, str]) -> dict[str, int]:
+def _offsets(flag: str, texts: Sequence[str], forks: Mapping[str, str]) -> dict[str, int]:
     """As of `fork_offsets`, of forks that may have several names."""
-    named = dict(_fork_offset(flag, entry, forks) for entry in given)
-    if len(named) < len(given):
+    named = dict(_fork_offset(flag, entry, forks) for entry in texts)
+    if len(named) < len(texts):
         raise SettingsError(f"{flag}: the same fork is given twice")
     offsets: dict[str, int] = {}
     unnamed: list[str] = []
@@ -364,13 +367,13 @@ def _fork_offset(flag: str, entry: str, forks: Mapping[str, str]) -> tuple[str, 
     return forks[name], int(text)
 
 
-def _engine_traits(given: argparse.Namespace) -> tuple[tuple[str | None, Trait], ...]:
+def _engine_traits(namespace: argparse.Namespace) -> tuple[tuple[str | None, Trait], ...]:
     result: list[tuple[str | None, Trait]] = []
-    for entry in given.engine_like:
+    for entry in namespace.engine_like:
         node, _, name = entry.rpartition("=")
         if name not in [*Trait]:
             raise SettingsError(f"--engine-like {entry}: unknown behaviour {name!r}; one of {', '.join(Trait)}")
-        if node and node not in (*_numbered(SEQUENCER, given.sequencers), *_numbered(VERIFIER, given.nodes)):
+        if node and node not in (*_numbered(SEQUENCER, namespace.sequencers), *_numbered(VERIFIER, namespace.nodes)):
             raise SettingsError(f"--engine-like {entry}: there is no node {node!r}")
         result.append((node or None, Trait(name)))
     return tuple(result)

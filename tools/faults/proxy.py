@@ -136,18 +136,18 @@ class FaultProxy:
                 result = self._damaged(result, by_id, fault)
         return status, media, orjson.dumps(result)
 
-    def _damaged_batch(self, found: list[Any], by_id: dict[Any, dict[str, Any]], fault: Fault) -> list[Any]:
+    def _damaged_batch(self, values: list[Any], by_id: dict[Any, dict[str, Any]], fault: Fault) -> list[Any]:
         if not fault.param:
-            return damaged_batch(found, fault)
+            return damaged_batch(values, fault)
         return [
-            self._damaged(item, by_id, fault) if concerns(fault, by_id.get(_id(item), {})) else item for item in found
+            self._damaged(item, by_id, fault) if concerns(fault, by_id.get(_id(item), {})) else item for item in values
         ]
 
-    def _damaged(self, found: Any, by_id: dict[Any, dict[str, Any]], fault: Fault) -> Any:
-        if fault.do is not Action.STALE or not isinstance(found, dict) or "result" not in found:
-            return damaged(found, fault)
-        method = str(by_id.get(_id(found), {}).get("method", ""))
-        return {**found, "result": self._first_result(method, found["result"])}
+    def _damaged(self, value: Any, by_id: dict[Any, dict[str, Any]], fault: Fault) -> Any:
+        if fault.do is not Action.STALE or not isinstance(value, dict) or "result" not in value:
+            return damaged(value, fault)
+        method = str(by_id.get(_id(value), {}).get("method", ""))
+        return {**value, "result": self._first_result(method, value["result"])}
 
     def _damaged_bytes(self, request: web.Request, answer: bytes, faults: Sequence[Fault]) -> bytes:
         """Return a body that is no JSON after the faults that are made for one."""
@@ -217,9 +217,9 @@ def _calls(body: bytes) -> tuple[tuple[dict[str, Any], ...], bool]:
     return tuple(call for call in calls if isinstance(call, dict)), isinstance(result, list)
 
 
-def _with_missing(found: list[Any], calls: Sequence[dict[str, Any]]) -> list[Any]:
+def _with_missing(values: list[Any], calls: Sequence[dict[str, Any]]) -> list[Any]:
     """Return the responses in the order of the calls, with null for a call that was not passed on."""
-    by_id = {_id(response): response for response in found}
+    by_id = {_id(response): response for response in values}
     missing = {"jsonrpc": "2.0", "result": None}
     return [by_id.get(call.get("id"), {**missing, "id": call.get("id")}) for call in calls]
 

@@ -59,18 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
 
 
-def _list(given: argparse.Namespace, rest: Sequence[str]) -> int:
+def _list(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
     for name, target in TARGETS.items():
         print(f"{name:22} {target.sender}")
     return 0
 
 
-def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
-    seconds = 60.0 if given.seconds is None and given.inputs is None else given.seconds
+def _run(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
+    seconds = 60.0 if namespace.seconds is None and namespace.inputs is None else namespace.seconds
     failed = False
-    for name in _names(given):
-        runner = Runner(name, TARGETS[name], given.failures)
-        figures = runner.run(read_corpus(given.corpus, name), given.seed, seconds, given.inputs)
+    for name in _names(namespace):
+        runner = Runner(name, TARGETS[name], namespace.failures)
+        figures = runner.run(read_corpus(namespace.corpus, name), namespace.seed, seconds, namespace.inputs)
         failed |= bool(figures.findings)
         print(
             f"{name:22} {figures.inputs:9} inputs in {figures.seconds:6.1f} s, {len(figures.outcomes):4} outcomes,"
@@ -79,49 +79,49 @@ def _run(given: argparse.Namespace, rest: Sequence[str]) -> int:
             flush=True,
         )
         print("\n".join(figures.findings), end="", file=sys.stderr, flush=True)
-        if given.report is not None:
-            with given.report.open("ab") as report:
+        if namespace.report is not None:
+            with namespace.report.open("ab") as report:
                 report.write(msgspec.json.encode(figures) + b"\n")
     return int(failed)
 
 
-def _replay(given: argparse.Namespace, rest: Sequence[str]) -> int:
+def _replay(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
     failed = False
-    for path in given.files:
-        outcome, trace = replayed(TARGETS[given.target], path.read_bytes())
+    for path in namespace.files:
+        outcome, trace = replayed(TARGETS[namespace.target], path.read_bytes())
         print(f"{path}: {outcome}")
         print(trace, end="", file=sys.stderr)
         failed |= bool(trace)
     return int(failed)
 
 
-def _seeds(given: argparse.Namespace, rest: Sequence[str]) -> int:
-    for name in _names(given):
-        kept = read_corpus(given.corpus, name)
-        chosen = chosen_seeds(name, TARGETS[name], kept, given.inputs)
-        write_corpus(given.corpus, name, chosen)
+def _seeds(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
+    for name in _names(namespace):
+        kept = read_corpus(namespace.corpus, name)
+        chosen = chosen_seeds(name, TARGETS[name], kept, namespace.inputs)
+        write_corpus(namespace.corpus, name, chosen)
         print(f"{name:22} {len(chosen)} inputs, {sum(map(len, chosen))} bytes", flush=True)
     return 0
 
 
-def _table(given: argparse.Namespace, rest: Sequence[str]) -> int:
-    lines = [line for path in given.reports for line in path.read_bytes().splitlines()]
+def _table(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
+    lines = [line for path in namespace.reports for line in path.read_bytes().splitlines()]
     senders = {name: target.sender for name, target in TARGETS.items()}
     shown = markdown_table([msgspec.json.decode(line, type=Figures) for line in lines], senders)
-    if given.page is None:
+    if namespace.page is None:
         print(shown)
     else:
-        rewrite(given.page, {"fuzz": lambda: shown})
+        rewrite(namespace.page, {"fuzz": lambda: shown})
     return 0
 
 
-def _atheris(given: argparse.Namespace, rest: Sequence[str]) -> int:
+def _atheris(namespace: argparse.Namespace, rest: Sequence[str]) -> int:
     try:
         import atheris
     except ImportError:
         print("fuzz: atheris is not installed: pip install atheris, or use `run`", file=sys.stderr)
         return 2
-    target = TARGETS[given.target]
+    target = TARGETS[namespace.target]
 
     def run(data: bytes) -> None:
         try:
@@ -135,8 +135,8 @@ def _atheris(given: argparse.Namespace, rest: Sequence[str]) -> int:
     return 0
 
 
-def _names(given: argparse.Namespace) -> tuple[str, ...]:
-    return tuple(TARGETS) if given.target == ALL else (given.target,)
+def _names(namespace: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(TARGETS) if namespace.target == ALL else (namespace.target,)
 
 
 _COMMANDS = {"list": _list, "run": _run, "replay": _replay, "seeds": _seeds, "table": _table, "atheris": _atheris}

@@ -199,13 +199,13 @@ class HistoryFolder:
                 if path.stem not in names:
                     yield f"{path.relative_to(self.path)}: in no manifest"
 
-    def partial(self, each: L1Range) -> Path:
+    def partial(self, l1_range: L1Range) -> Path:
         """Return a new folder for the files of a range that is being run.
 
         What was left of runs of the range is removed."""
-        path = self.path / PARTIAL / f"{each.name}.{os.uname().nodename}.{os.getpid()}"
+        path = self.path / PARTIAL / f"{l1_range.name}.{os.uname().nodename}.{os.getpid()}"
         try:
-            for left in path.parent.glob(f"{each.name}.*"):
+            for left in path.parent.glob(f"{l1_range.name}.*"):
                 shutil.rmtree(left, ignore_errors=True)
             path.mkdir(parents=True)
         except OSError as error:
@@ -235,13 +235,13 @@ class HistoryFolder:
         except OSError as error:
             raise SetupError(f"--out: L1 blocks {row.range}: {error.strerror}: {shown(str(error.filename))}") from None
 
-    def overlap(self, each: L1Range) -> Path:
+    def overlap(self, l1_range: L1Range) -> Path:
         """Return the file with the last blocks of a range that was derived without an L2 source."""
-        return self.path / OVERLAPS / f"{each.name}.msgpack"
+        return self.path / OVERLAPS / f"{l1_range.name}.msgpack"
 
-    def keep_overlap(self, each: L1Range, source: Path) -> None:
+    def keep_overlap(self, l1_range: L1Range, source: Path) -> None:
         """Give the last blocks of a range their name. Of all ranges, those of the newest two are kept."""
-        target = self.overlap(each)
+        target = self.overlap(l1_range)
         try:
             target.parent.mkdir(exist_ok=True)
             os.replace(source, target)
@@ -269,8 +269,8 @@ class HistoryFolder:
             f"{path.relative_to(self.path)}: in no manifest" for path in self._files_of(row.range) if path not in known
         )
 
-    def _files_of(self, each: L1Range) -> list[Path]:
-        return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{each.name}.*"))]
+    def _files_of(self, l1_range: L1Range) -> list[Path]:
+        return [path for table in Table for path in sorted((self.path / table.value).glob(f"day=*/{l1_range.name}.*"))]
 
     def _write(self, path: Path, data: bytes) -> None:
         try:

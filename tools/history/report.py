@@ -34,9 +34,9 @@ class ReportValues:
         self.days: dict[str, DayValues] = defaultdict(DayValues)
         self.drops: Counter[tuple[str, str, str]] = Counter()
 
-    def add_blocks(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def add_blocks(self, value: Iterable[tuple[Any, ...]]) -> None:
         """Rows of `l2_blocks`: l1_time, time, bytes. The delay is from the block's time to that of its L1 block."""
-        for l1_time, time, size in found:
+        for l1_time, time, size in value:
             day = self.days[day_of(l1_time)]
             delay = max(0, l1_time - time)
             day.blocks += 1
@@ -44,14 +44,14 @@ class ReportValues:
             day.delay += delay
             day.longest = max(day.longest, delay)
 
-    def add_batches(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def add_batches(self, value: Iterable[tuple[Any, ...]]) -> None:
         """Rows of `batches`: l1_time."""
-        for (l1_time,) in found:
+        for (l1_time,) in value:
             self.days[day_of(l1_time)].batches += 1
 
-    def add_drops(self, found: Iterable[tuple[Any, ...]]) -> None:
+    def add_drops(self, value: Iterable[tuple[Any, ...]]) -> None:
         """Rows of `drops`: rule, effect, reason."""
-        self.drops.update((str(rule), str(effect), str(reason)) for rule, effect, reason in found)
+        self.drops.update((str(rule), str(effect), str(reason)) for rule, effect, reason in value)
 
 
 def report_page(title: str, values: ReportValues, gaps: Sequence[str]) -> str:

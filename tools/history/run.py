@@ -79,8 +79,8 @@ class HistoryRun:
                     self._given_up = f"{failed} ranges failed one after the other, the last with: {outcome.error}"
                     return
 
-    def _first_head(self, each: L1Range) -> int | None:
-        return self._run.config.safe_head if each.first == self._run.config.first else None
+    def _first_head(self, l1_range: L1Range) -> int | None:
+        return self._run.config.safe_head if l1_range.first == self._run.config.first else None
 
     def _run_in_order(self, done: dict[L1Range, ManifestRow]) -> None:
         """Each range from the end of the one before; the first that fails is the last."""
@@ -138,13 +138,13 @@ class HistoryRun:
                 yield outcome
 
     def _task(
-        self, each: L1Range, safe_head: int | None, repaired: str | None = None, batcher: str | None = None
+        self, l1_range: L1Range, safe_head: int | None, repaired: str | None = None, batcher: str | None = None
     ) -> RangeTask:
         config = self._run.config
         return RangeTask(
             out=str(self._folder.path),
-            first=each.first,
-            last=each.last,
+            first=l1_range.first,
+            last=l1_range.last,
             config=self._config,
             version=self._version,
             form=config.form,

@@ -412,7 +412,7 @@ def _targets(queries: Sequence[Query]) -> list[dict[str, Any]]:
 
 def _of_node(expression: str) -> str:
     """Return an expression with the choice of the node in each of its selectors."""
-    return re.sub(r"\{(\}?)", lambda found: "{" + _NODE + (found[1] or ","), expression)
+    return re.sub(r"\{(\}?)", lambda value: "{" + _NODE + (value[1] or ","), expression)
 
 
 if __name__ == "__main__":

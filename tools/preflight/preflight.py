@@ -130,132 +130,132 @@ class _Preflight:
         )
         return [finding for result in (*results, *blobs) for finding in result]
 
-    async def _check_l1(self, check: L1Check, found: list[Finding]) -> None:
+    async def _check_l1(self, check: L1Check, findings: list[Finding]) -> None:
         try:
-            found += await check.find()
+            findings += await check.find()
         except (EndpointError, RpcFailure) as failure:
-            found.append(await check.unusable(failure))
-        if any(item.is_error for item in found):
-            found.append(not_checked(check.name, "its head and methods: see its error"))
+            findings.append(await check.unusable(failure))
+        if any(item.is_error for item in findings):
+            findings.append(not_checked(check.name, "its head and methods: see its error"))
             return
         head = await read_block(check.client, "latest")
         if head is None:
-            found.append(warning(check.name, Code.L1_HEAD, "it has no latest block"))
+            findings.append(warning(check.name, Code.L1_HEAD, "it has no latest block"))
             return
         self._heads.append((check.client, head))
-        found.append(check_head(check.name, head))
-        found.append(await check_finality(check.client, check.name, head))
+        findings.append(check_head(check.name, head))
+        findings.append(await check_finality(check.client, check.name, head))
         contract = self._endpoints.rollup.l1_system_config
-        found += await check_l1_methods(check.client, check.name, head, contract)
+        findings += await check_l1_methods(check.client, check.name, head, contract)
 
-    async def _check_engine(self, found: list[Finding]) -> None:
+    async def _check_engine(self, findings: list[Finding]) -> None:
         check, rollup = self._engine, self._endpoints.rollup
         if not self._endpoints.jwt_secret:
-            found += await check.find_without_secret()
-            found.append(not_checked(check.name, "there is no JWT secret to ask it with"))
+            findings += await check.find_without_secret()
+            findings.append(not_checked(check.name, "there is no JWT secret to ask it with"))
             return
         try:
-            found += await check.find()
+            findings += await check.find()
         except (EndpointError, RpcFailure) as failure:
-            found.append(await check.unusable(failure))
-        if any(item.is_error for item in found):
-            found.append(not_checked(check.name, "its capabilities, forks and safe head: see its error"))
+            findings.append(await check.unusable(failure))
+        if any(item.is_error for item in findings):
+            findings.append(not_checked(check.name, "its capabilities, forks and safe head: see its error"))
             return
         if check.offered is not None:
-            found += check_capabilities(check.name, check.offered, rollup, int(time.time()))
+            findings += check_capabilities(check.name, check.offered, rollup, int(time.time()))
         forks = await check_forks(check.client, check.name, rollup)
-        found.append(forks)
+        findings.append(forks)
         params: tuple[Any, ...] = (to_hex(L2_TO_L1_MESSAGE_PASSER), [], "latest")
-        found.append(await check_method(check.client, check.name, Code.ENGINE_METHODS, "eth_getProof", params))
+        findings.append(await check_method(check.client, check.name, Code.ENGINE_METHODS, "eth_getProof", params))
         if forks.is_error:
-            found.append(not_checked(check.name, "its safe head: its blocks have other forks"))
+            findings.append(not_checked(check.name, "its safe head: its blocks have other forks"))
             return
         try:
             self._safe_head = await read_safe_head(check.client, rollup)
             self._knows_safe_head = True
         except HexError as failure:
-            found.append(error(check.name, Code.ENGINE_FORKS, f"the safe head cannot be read: {failure}"))
+            findings.append(error(check.name, Code.ENGINE_FORKS, f"the safe head cannot be read: {failure}"))
 
-    async def _check_beacon(self, found: list[Finding]) -> None:
+    async def _check_beacon(self, findings: list[Finding]) -> None:
         if self._endpoints.beacon is None:
-            found.append(not_checked("beacon", "there is none (--l1.beacon)"))
+            findings.append(not_checked("beacon", "there is none (--l1.beacon)"))
             return
         check = BeaconCheck(self._endpoints, CALL_SECONDS)
         try:
-            found += await check.find()
+            findings += await check.find()
         except EndpointError as failure:
-            found.append(await check.unusable(failure))
+            findings.append(await check.unusable(failure))
         else:
             version = await beacon_version(check.reader)
-            found.append(ok(check.name, version or "it does not say which software it is"))
+            findings.append(ok(check.name, version or "it does not say which software it is"))
         if self._endpoints.beacon_may_fail:
-            found[:] = [item._replace(level=FindingLevel.WARNING) if item.is_error else item for item in found]
+            findings[:] = [item._replace(level=FindingLevel.WARNING) if item.is_error else item for item in findings]
 
-    async def _check_clocks(self, found: list[Finding]) -> None:
+    async def _check_clocks(self, findings: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
         urls = [*self._endpoints.l1, self._endpoints.l2, *beacon]
         for url, skew in zip(urls, await asyncio.gather(*(clock_skew(url, CALL_SECONDS) for url in urls)), strict=True):
             check = f"clock {endpoint_name(url)}"
             if skew is None:
-                found.append(not_checked(check, "no answer with a date"))
+                findings.append(not_checked(check, "no answer with a date"))
             elif abs(skew) > MOST_SKEW:
-                found.append(warning(check, Code.CLOCK, skew_text(skew)))
+                findings.append(warning(check, Code.CLOCK, skew_text(skew)))
             else:
-                found.append(ok(check, skew_text(skew)))
+                findings.append(ok(check, skew_text(skew)))
 
-    async def _check_follow_source(self, found: list[Finding]) -> None:
+    async def _check_follow_source(self, findings: list[Finding]) -> None:
         if self._endpoints.follow is not None:
-            found += await find_follow_source(self._endpoints, CALL_SECONDS)
+            findings += await find_follow_source(self._endpoints, CALL_SECONDS)
 
-    async def _check_signer(self, found: list[Finding]) -> None:
+    async def _check_signer(self, findings: list[Finding]) -> None:
         if self._endpoints.signer is not None:
-            found += await find_signer(self._endpoints.signer)
+            findings += await find_signer(self._endpoints.signer)
 
-    async def _check_ports(self, found: list[Finding]) -> None:
+    async def _check_ports(self, findings: list[Finding]) -> None:
         # A name of a host may have to be resolved.
-        found += await asyncio.to_thread(check_ports, self._subject.listeners)
+        findings += await asyncio.to_thread(check_ports, self._subject.listeners)
 
-    async def _check_files(self, found: list[Finding]) -> None:
+    async def _check_files(self, findings: list[Finding]) -> None:
         # A file system of a network may not answer.
-        found += await asyncio.to_thread(check_files, self._subject.files)
+        findings += await asyncio.to_thread(check_files, self._subject.files)
 
-    async def _check_memory(self, found: list[Finding]) -> None:
-        found.append(check_memory())
+    async def _check_memory(self, findings: list[Finding]) -> None:
+        findings.append(check_memory())
 
-    async def _check_peers(self, found: list[Finding]) -> None:
-        found += await check_peers(self._subject.p2p, CALL_SECONDS)
+    async def _check_peers(self, findings: list[Finding]) -> None:
+        findings += await check_peers(self._subject.p2p, CALL_SECONDS)
 
-    async def _check_new_blobs(self, found: list[Finding]) -> None:
+    async def _check_new_blobs(self, findings: list[Finding]) -> None:
         check = "blobs of the L1 head"
-        sources = self._sources(check, found)
+        sources = self._sources(check, findings)
         if sources is not None:
             client, head = self._heads[0]
             block = await find_blob_block(client, head.height, -1)
-            found.append(await probe_blobs(sources, check, block, False, time.time()))
+            findings.append(await probe_blobs(sources, check, block, False, time.time()))
 
-    async def _check_safe_blobs(self, found: list[Finding]) -> None:
+    async def _check_safe_blobs(self, findings: list[Finding]) -> None:
         check = "blobs of the safe head"
         if not self._subject.needs_safe_blobs:
-            found.append(not_checked(check, "the engine syncs by itself (--syncmode)"))
+            findings.append(not_checked(check, "the engine syncs by itself (--syncmode)"))
             return
         if not self._knows_safe_head:
-            found.append(not_checked(check, "the safe head of the engine is not known"))
+            findings.append(not_checked(check, "the safe head of the engine is not known"))
             return
-        sources = self._sources(check, found)
+        sources = self._sources(check, findings)
         if sources is not None:
             safe = self._safe_head
             origin = self._endpoints.rollup.genesis.l1.number if safe is None else safe.origin
             block = await find_blob_block(self._heads[0][0], origin, 1)
-            found.append(await probe_blobs(sources, check, block, True, time.time()))
+            findings.append(await probe_blobs(sources, check, block, True, time.time()))
 
-    def _sources(self, check: str, found: list[Finding]) -> BeaconEndpoints | None:
+    def _sources(self, check: str, findings: list[Finding]) -> BeaconEndpoints | None:
         """Return the sources of blobs, None where there is nothing to ask or nobody to ask."""
         config = self._subject.blobs
         if config is None or not (config.beacon or config.fallbacks):
-            found.append(not_checked(check, "there is no source of blobs"))
+            findings.append(not_checked(check, "there is no source of blobs"))
             return None
         if not self._heads:
-            found.append(not_checked(check, "no L1 endpoint can be used"))
+            findings.append(not_checked(check, "no L1 endpoint can be used"))
             return None
         sources = BeaconEndpoints(msgspec.structs.replace(config, timeout=CALL_SECONDS), Meter("check"))
         self._stack.push_async_callback(sources.close)

@@ -137,7 +137,7 @@ def open_page(driver: "WebDriver", url: str, width: int = WIDE, *, dark: bool = 
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
     set_size(driver, width, 900)
     driver.get(url)
-    WebDriverWait(driver, WAIT_SECONDS).until(lambda each: each.execute_script(READY))
+    WebDriverWait(driver, WAIT_SECONDS).until(lambda item: item.execute_script(READY))
 
 
 def set_size(driver: "WebDriver", width: int, height: int) -> None:

@@ -172,22 +172,22 @@ class ChallengeState:
 
     # --- events ----------------------------------------------------------------------------------------------------
 
-    def _read_event(self, found: ChallengeLog, number: int) -> None:
+    def _read_event(self, challenge_log: ChallengeLog, number: int) -> None:
         try:
-            event = decode_event(found.log)
+            event = decode_event(challenge_log.log)
         except ChallengeError as error:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeMalformed(found.log.index, str(error)))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, str(error)))
             return
         if event.commitment.kind != KECCAK:
             self._events.drop(
-                DropEffect.DROPPED, reasons.ChallengeMalformed(found.log.index, "its commitment is generic")
+                DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, "its commitment is generic")
             )
         elif event.status == ChallengeStatus.ACTIVE:
             self._add(event, number)
         elif event.status == ChallengeStatus.RESOLVED:
-            self._resolve(event, found)
+            self._resolve(event, challenge_log)
         else:
-            self._events.drop(DropEffect.DROPPED, reasons.ChallengeStatusUnknown(found.log.index, event.status))
+            self._events.drop(DropEffect.DROPPED, reasons.ChallengeStatusUnknown(challenge_log.log.index, event.status))
 
     def _add(self, event: ChallengeEvent, number: int) -> None:
         """Add a challenge; it replaces an earlier one of the same commitment."""
@@ -196,8 +196,8 @@ class ChallengeState:
         self._by_key[event.block_number, event.commitment] = challenge
         self.counts[ChallengeStatus.ACTIVE] += 1
 
-    def _resolve(self, event: ChallengeEvent, found: ChallengeLog) -> None:
-        index, data = found.log.index, found.resolve_data
+    def _resolve(self, event: ChallengeEvent, challenge_log: ChallengeLog) -> None:
+        index, data = challenge_log.log.index, challenge_log.resolve_data
         if data is None:
             self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMissing(index))
             return

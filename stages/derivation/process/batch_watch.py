@@ -129,7 +129,7 @@ class UpgradeWatch:
         for bundle in self._bundles:
             if safe.timestamp >= bundle.time and not bundle.is_proven(safe.timestamp):
                 text = f"batches after the activation of {bundle.fork} name another parent than block {safe.number}"
-                wrong = f"the bundle {bundle.bundle.sha256[:8]} ({bundle.bundle.found}) is probably not the chain's"
+                wrong = f"the bundle {bundle.bundle.sha256[:8]} ({bundle.bundle.origin}) is probably not the chain's"
                 back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
                 self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=bundle.bundle.sha256)

@@ -161,18 +161,18 @@ class ActivationHold:
             return None
         return next((item.number for item in self._later if item.number <= unsafe), None)
 
-    def compare(self, number: int, found: Hash | None) -> None:
+    def compare(self, number: int, value: Hash | None) -> None:
         """Take the hash of the chain's block of that number; None if the engine lacks it."""
         named = [item.hash for item in self._later if item.number == number]
         self._later = [item for item in self._later if item.number != number]
-        if found is not None:
-            self._compare(named, found)
+        if value is not None:
+            self._compare(named, value)
 
-    def _compare(self, named: list[Hash], found: Hash) -> None:
+    def _compare(self, named: list[Hash], value: Hash) -> None:
         """L1 keeps batches on blocks that the sequencer has replaced: only without one on this chain do they count."""
-        if any(map(found.startswith, named)):
+        if any(map(value.startswith, named)):
             self._matched = self.look_again = True
-        elif named and (self.own or found == self.other.hash):
+        elif named and (self.own or value == self.other.hash):
             self._denied = True
 
     def seen_again(self) -> None:

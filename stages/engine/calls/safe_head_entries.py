@@ -223,11 +223,11 @@ class RecordedSafeHead:
         """Note that the engine has no such block, or not all of it."""
         self._take_block(None)
 
-    def _take_found(self, found: FoundSafeHeads) -> None:
-        self._tip = found.last
-        entries = (found.last, found.first_from)
+    def _take_found(self, found_safe_heads: FoundSafeHeads) -> None:
+        self._tip = found_safe_heads.last
+        entries = (found_safe_heads.last, found_safe_heads.first_from)
         self._candidates = [entry for entry in entries if entry is not None and entry.safe_head.number <= self._highest]
-        self.is_done = found.last is None
+        self.is_done = found_safe_heads.last is None
 
     def _take_block(self, block: L2BlockRef | None) -> None:
         if not self._candidates:

@@ -244,20 +244,22 @@ class CoreState(CoreContext):
             offset=self.el_sync.offset,
         )
 
-    def start_found(self, found: FoundStart) -> None:
+    def start_found(self, found_start: FoundStart) -> None:
         """End a start search: heads are in force and to be confirmed, or derivation can restart."""
         self._starts += 1
-        base = found.base
-        start = PipelineStart(self._first_reset | self._starts, found.safe, found.safe_config, base.base, base.config)
-        heads = found.heads
+        base = found_start.base
+        start = PipelineStart(
+            self._first_reset | self._starts, found_start.safe, found_start.safe_config, base.base, base.config
+        )
+        heads = found_start.heads
         if heads is None:
             self.start_row.restart = start
             return
         text, base_block = "found L2 heads to start with", start.base
         self.controller.start(self._with_cross_heads(heads))
         self.attributes.start(start.reset, start.safe_config)
-        self.attributes.was_safe = found.was_safe
-        self.unconfirmed, self.l1_genesis = start, found.l1_genesis
+        self.attributes.was_safe = found_start.was_safe
+        self.unconfirmed, self.l1_genesis = start, found_start.l1_genesis
         self.write("info", text, unsafe=heads.unsafe, safe=heads.safe, finalized=heads.finalized, base=base_block)
 
     def _with_cross_heads(self, heads: Heads) -> Heads:

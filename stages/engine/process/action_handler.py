@@ -318,5 +318,5 @@ class UpgradeFiles:
 
 def _known(other: OtherUpgrade) -> str:
     if other.carried is not None:
-        return f"this package has it ({other.carried.found})"
+        return f"this package has it ({other.carried.origin})"
     return DRAFTS.get(other.sha256, "not known to this version")

@@ -94,13 +94,13 @@ class L1Client:
             if first <= message.block.header.number < first + count:
                 self._on_block(message)
 
-    def _take_refs(self, found: L1RefsResponse) -> None:
-        if len(self._refs) + len(found.refs) > MAX_REFS:
+    def _take_refs(self, l1_refs_response: L1RefsResponse) -> None:
+        if len(self._refs) + len(l1_refs_response.refs) > MAX_REFS:
             self._refs.clear()
-        self._refs.update({ref.number: ref for ref in found.refs})
-        self._lowest = found.last - len(found.refs) + 1
-        if not found.refs or found.error is not None:
-            self._missing[found.last] = found
+        self._refs.update({ref.number: ref for ref in l1_refs_response.refs})
+        self._lowest = l1_refs_response.last - len(l1_refs_response.refs) + 1
+        if not l1_refs_response.refs or l1_refs_response.error is not None:
+            self._missing[l1_refs_response.last] = l1_refs_response
         self._arrival.set()
 
 

@@ -54,10 +54,12 @@ def payload_answer(answer: PayloadStatus) -> PayloadAnswer:
     )
 
 
-def forkchoice_answer(found: ForkchoiceUpdated) -> ForkchoiceAnswer:
+def forkchoice_answer(forkchoice_updated: ForkchoiceUpdated) -> ForkchoiceAnswer:
     """Return the status after a forkchoice update, and the id of the block that it started. Raises HexError."""
-    answer = payload_answer(found.payload_status)
-    return ForkchoiceAnswer(answer.status, _optional("payloadId", found.payload_id, from_hex), answer.error)
+    answer = payload_answer(forkchoice_updated.payload_status)
+    return ForkchoiceAnswer(
+        answer.status, _optional("payloadId", forkchoice_updated.payload_id, from_hex), answer.error
+    )
 
 
 class Syncing(msgspec.Struct, rename="camel"):

@@ -39,9 +39,9 @@ class ProtocolVersions:
         self._due: tuple[Hash, Hash] | None = None
         self.task = PeriodicTask("protocol versions", self._step)
 
-    def update(self, found: RuntimeConfig) -> None:
+    def update(self, runtime_config: RuntimeConfig) -> None:
         """Take what L1 signals. Without any version nothing happens."""
-        versions = (found.recommended_version, found.required_version)
+        versions = (runtime_config.recommended_version, runtime_config.required_version)
         is_repeated = versions == self._last and time.monotonic() - self._last_at < REPEAT_SECONDS
         if versions != (ZERO_HASH, ZERO_HASH) and not is_repeated:
             self._due, self._last, self._last_at = versions, versions, time.monotonic()

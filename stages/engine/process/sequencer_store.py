@@ -85,9 +85,9 @@ class AdminStateFile:
         except AdminStateError as error:
             text = "the file of rpc.admin-state cannot be read and is overwritten"
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
-        given = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
+        changes = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
         wanted = msgspec.structs.replace(
-            self._last, **{key: value for key, value in given.items() if value is not None}
+            self._last, **{key: value for key, value in changes.items() if value is not None}
         )
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")

@@ -105,7 +105,6 @@ class EngineStage(Stage):
         self._stored = StoredRequests(
             store, self.core, self._take_request, self._control.refuse, active=not config.sequencer_stopped
         )
-        self.periodic_tasks.append(self._stored.task)
         self._actions = ActionHandler(
             config,
             meter,
@@ -120,13 +119,11 @@ class EngineStage(Stage):
         if config.interop:
             reading = self._reading_client, self._reader, self._l1, self.core.interop
             self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
-        if self._p2p is not None:
-            self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
-        self._versions = ProtocolVersions(
-            config.halt, self._reading_client.signal_versions, self._status.announce_halt, meter
-        )
-        self.periodic_tasks.append(self._versions.task)
-        self.periodic_tasks.append(ForkWatch(self._fork_doubts, self._status.set_fork_doubts).task)
+        signal = self._reading_client.signal_versions
+        self._versions = ProtocolVersions(config.halt, signal, self._status.announce_halt, meter)
+        fork_watch = ForkWatch(self._fork_doubts, self._status.set_fork_doubts)
+        repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
+        self.periodic_tasks += [self._stored.task, self._versions.task, fork_watch.task, *repeat]
         bus.subscribe("status.l1", self._on_status)
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_status)

@@ -105,12 +105,12 @@ class PipelineStartSearch:
         self.answer(None)
         return True
 
-    def _search(self, given: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
+    def _search(self, l2_block_ref: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
         result: FoundStart | None = None
         while result is None:
-            if given is None and not self._heads_given:
+            if l2_block_ref is None and not self._heads_given:
                 heads = yield from self._find_heads()
-            safe = heads.safe if given is None and heads is not None else given
+            safe = heads.safe if l2_block_ref is None and heads is not None else l2_block_ref
             assert safe is not None
             try:
                 result = yield from self._find_start(heads, safe)

@@ -117,19 +117,19 @@ def _checked(descriptor: int, path: str | Path, is_file: bool = False) -> int:
     return descriptor
 
 
-def _check(found: os.stat_result, path: str | Path, is_file: bool) -> None:
-    _check_owner(found, path)
-    if found.st_mode & _WRITABLE_BY_OTHERS:
-        shown = stat.S_IMODE(found.st_mode)
+def _check(value: os.stat_result, path: str | Path, is_file: bool) -> None:
+    _check_owner(value, path)
+    if value.st_mode & _WRITABLE_BY_OTHERS:
+        shown = stat.S_IMODE(value.st_mode)
         raise UnsafeFileError(f"others may write to it (mode {shown:o}): chmod go-w, or give another path", path)
-    if is_file and not stat.S_ISREG(found.st_mode):
+    if is_file and not stat.S_ISREG(value.st_mode):
         raise UnsafeFileError("is not a regular file", path)
-    if is_file and found.st_nlink > 1:
+    if is_file and value.st_nlink > 1:
         raise UnsafeFileError("has other names (hard links): remove it, or give another path", path)
 
 
-def _check_owner(found: os.stat_result, path: str | Path) -> None:
+def _check_owner(value: os.stat_result, path: str | Path) -> None:
     user = os.geteuid()
-    if found.st_uid not in (user, _ROOT):
-        reason = f"it belongs to uid {found.st_uid}, this node runs as uid {user}: chown it, or give another path"
+    if value.st_uid not in (user, _ROOT):
+        reason = f"it belongs to uid {value.st_uid}, this node runs as uid {user}: chown it, or give another path"
         raise UnsafeFileError(reason, path)

@@ -107,7 +107,7 @@ def render_text(profile: Profile) -> str:
     totals = [sum(sample.values[index] for sample in profile.samples) for index in range(len(profile.sample_types))]
     lines = [f"{profile.kind} profile: {names}; total {' '.join(map(str, totals))}"]
     lines += [f"# {comment}" for comment in profile.comments]
-    for sample in sorted(profile.samples, key=lambda each: each.values[-1:], reverse=True):
+    for sample in sorted(profile.samples, key=lambda item: item.values[-1:], reverse=True):
         labels = " ".join(f"{key}={value}" for key, value in sample.labels)
         lines += ["", f"{' '.join(map(str, sample.values))} {labels}".rstrip()]
         lines += [f"    {function}  {file}:{line}" for function, file, line in sample.stack]

@@ -36,8 +36,8 @@ PUBLIC_BOOTNODES = (
 """Run by OP Labs, Base, Conduit and Uniswap Labs; the list is op-node's."""
 
 
-def choose_bootnodes(given: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
+def choose_bootnodes(texts: tuple[str, ...], *, network: str | None, rollup_config: str | None) -> tuple[str, ...]:
     """Return those of `p2p.bootnodes`, else the public ones if only `network` names the chain [OPT25]."""
-    if given:
-        return given
+    if texts:
+        return texts
     return PUBLIC_BOOTNODES if network and not rollup_config else ()

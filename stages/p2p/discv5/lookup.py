@@ -43,11 +43,11 @@ class Lookup:
             self.in_flight.add(contact.node_id)
         return [(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
-    def add_response(self, node: NodeId, found: Iterable[Contact]) -> None:
+    def add_response(self, node: NodeId, contacts: Iterable[Contact]) -> None:
         """Add the nodes of a node's response."""
         self.in_flight.discard(node)
         self.responded.add(node)
-        self.add(found)
+        self.add(contacts)
 
     def add_failure(self, node: NodeId) -> None:
         """Note that the node did not respond."""

@@ -134,7 +134,7 @@ class Sessions:
     def add(self, node: NodeId, endpoint: Endpoint, session: Discv5Session) -> None:
         """Add a session; that of the highest order is written with from now on."""
         kept = (session, *(self._kept.get((node, endpoint)) or ()))[:_SESSIONS_PER_NODE]
-        newest_first = sorted(kept, key=lambda each: each.order, reverse=True)
+        newest_first = sorted(kept, key=lambda item: item.order, reverse=True)
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), tuple(newest_first))
 
     def clear(self) -> None:

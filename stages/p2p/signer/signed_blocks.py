@@ -113,7 +113,7 @@ class SignedBlocks:
     def find(self, number: int, block_hash: Hash) -> BlockRecord | None:
         """Return what is stored of a block: signed counts before ancestor, and that before refused."""
         get = [item for item in self._heights.get(number, ()) if item.hash == block_hash]
-        return min(get, key=lambda each: _ORDER[each.fate], default=None)
+        return min(get, key=lambda item: _ORDER[item.fate], default=None)
 
     def _add(self, block: BlockRecord) -> bool:
         """Remember a block, at a full height in place of a lesser one and only if signed; return whether it is new."""
@@ -122,7 +122,7 @@ class SignedBlocks:
         if block.number < self.lowest or block in known or (block.fate is not BlockFate.SIGNED and is_full):
             return False
         if is_full:
-            known.remove(max(known, key=lambda each: _ORDER[each.fate]))
+            known.remove(max(known, key=lambda item: _ORDER[item.fate]))
         self._heights[block.number] = [*known, block]
         if block.fate is BlockFate.SIGNED and block.number > self._highest:
             self._highest = block.number

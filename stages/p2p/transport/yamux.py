@@ -261,14 +261,14 @@ class YamuxSession:
             self._fin_received(stream, emit)
 
     def _start_data_frame(
-        self, stream: int, found: _Stream | None, length: int, flags: FrameFlag, emit: Callable[[YamuxEvent], None]
+        self, stream: int, value: _Stream | None, length: int, flags: FrameFlag, emit: Callable[[YamuxEvent], None]
     ) -> None:
-        if found is not None and length:
-            if found.fin_received:
+        if value is not None and length:
+            if value.fin_received:
                 raise YamuxError("data after FIN")
-            if length > found.receive_window:
-                raise YamuxError(f"{length} bytes exceed the window of {found.receive_window}")
-            found.receive_window -= length
+            if length > value.receive_window:
+                raise YamuxError(f"{length} bytes exceed the window of {value.receive_window}")
+            value.receive_window -= length
         # Data for a stream that we have reset is still in flight; the remote end may send as much as its window then
         # allowed.
         elif length > INITIAL_WINDOW:
@@ -300,8 +300,8 @@ class YamuxSession:
         emit(StreamEnded(stream))
         self._remove_if_closed(stream, result)
 
-    def _remove_if_closed(self, stream: int, found: _Stream) -> None:
-        if found.fin_sent and found.fin_received:
+    def _remove_if_closed(self, stream: int, value: _Stream) -> None:
+        if value.fin_sent and value.fin_received:
             self._remove_stream(stream)
 
     def _remove_stream(self, stream: int) -> None:

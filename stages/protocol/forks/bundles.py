@@ -13,7 +13,7 @@ class CarriedBundle(NamedTuple):
 
     file: str
     sha256: str
-    found: str
+    origin: str
     confirmed_by: str = ""
 
 

@@ -74,8 +74,8 @@ def interop_methods(client: InteropClient) -> tuple[Method, ...]:
         return Method(f"interop_{name}", run, parsers)
 
     def of_number(name: str) -> Method:
-        async def run(node: NodeView, given: int) -> Any:
-            return await client.call(name, number=given)
+        async def run(node: NodeView, value: int) -> Any:
+            return await client.call(name, number=value)
 
         return Method(f"interop_{name}", run, (number,))
 

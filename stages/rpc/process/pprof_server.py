@@ -108,12 +108,12 @@ class PprofServer:
         return merged
 
 
-def _seconds(given: str | None, default: int) -> int:
+def _seconds(text: str | None, default: int) -> int:
     """Return the seconds that a request asks for. Raises _RefusedError for a wrong number."""
-    if given is None:
+    if text is None:
         return default
-    is_number = given.isascii() and given.isdigit() and len(given) <= MAX_DIGITS
-    seconds = int(given) if is_number else 0
+    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    seconds = int(text) if is_number else 0
     if not 0 < seconds <= MAX_SECONDS:
         raise _RefusedError(400, f'invalid value for "seconds": expected 1 to {MAX_SECONDS}')
     return seconds

@@ -149,11 +149,11 @@ def doubt_text(doubt: ForkDoubt, wall: float) -> str:
     return f"{doubt.fork} begins at {utc_time(doubt.time)}, in {duration(doubt.time - wall)}, and {doubt.reason}"
 
 
-def bundle_warning(found: ForkBundle, wall: float) -> str:
+def bundle_warning(upgrade: ForkBundle, wall: float) -> str:
     """Return the line for an operator; `wall` in Unix seconds."""
-    due = f"activates in {duration(found.time - wall)}" if found.time > wall else "has activated"
-    bundle = f"its upgrade bundle {found.bundle.sha256[:8]} ({found.bundle.found}) is not confirmed by a release"
-    return f"{found.fork} {due} ({utc_time(found.time)}), and {bundle}"
+    due = f"activates in {duration(upgrade.time - wall)}" if upgrade.time > wall else "has activated"
+    bundle = f"its upgrade bundle {upgrade.bundle.sha256[:8]} ({upgrade.bundle.origin}) is not confirmed by a release"
+    return f"{upgrade.fork} {due} ({utc_time(upgrade.time)}), and {bundle}"
 
 
 def bundle_remedy(fork: str) -> str:

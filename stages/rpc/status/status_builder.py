@@ -323,7 +323,7 @@ def _with_queues(
     return [item if queue is None else msgspec.structs.replace(item, queue=queue.items) for item, queue in result]
 
 
-def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:
+def _endpoints(fields: Mapping[str, Sequence[EndpointCounts]], wall: float) -> list[EndpointStatus]:
     return [
         EndpointStatus(
             process=process,
@@ -339,7 +339,7 @@ def _endpoints(found: Mapping[str, Sequence[EndpointCounts]], wall: float) -> li
             error_age_s=round(max(wall - count.error_at, 0.0), 1) if count.error else None,
             verdict=count.verdict or None,
         )
-        for process, counts in found.items()
+        for process, counts in fields.items()
         for count in counts
     ]
 

@@ -42,7 +42,7 @@ def sealed(config: RollupConfig, parent: L2BlockRef, attributes: PayloadAttribut
     )
 
 
-def handler_with(config: RollupConfig, found: AttributesReady) -> AttributesHandler:
+def handler_with(config: RollupConfig, attributes_ready: AttributesReady) -> AttributesHandler:
     """Return a handler whose engine has accepted genesis and has no other block, with these attributes as its job."""
     controller = EngineController()
     handler = AttributesHandler(config, controller)
@@ -50,6 +50,13 @@ def handler_with(config: RollupConfig, found: AttributesReady) -> AttributesHand
     handler.start(1, SYSTEM_CONFIG)
     call = controller.forkchoice_due()
     assert call is not None and handler.answer(call, ForkchoiceAnswer("VALID")) is None
-    message = AttributesReady(1, 1, found.parent, found.attributes, found.derived_from, found.concluding)
+    message = AttributesReady(
+        1,
+        1,
+        attributes_ready.parent,
+        attributes_ready.attributes,
+        attributes_ready.derived_from,
+        attributes_ready.concluding,
+    )
     assert handler.offer(message) is None
     return handler

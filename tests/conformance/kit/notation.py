@@ -37,9 +37,9 @@ def item(text: str) -> bytes:
     return channels.batcher_data([channels.Frame(*frame) for frame in frames(text)])
 
 
-def names(found: Iterable[Frame]) -> str:
+def names(frames: Iterable[Frame]) -> str:
     """Return the notation of frames."""
-    return " ".join(frame.data.decode().split()[0] + "!" * frame.is_last for frame in found)
+    return " ".join(frame.data.decode().split()[0] + "!" * frame.is_last for frame in frames)
 
 
 def parts(body: bytes) -> str:

@@ -34,7 +34,7 @@ def test_any_good_file_is_taken(carried: CarriedBundle) -> None:
     path = FOLDER / carried.file
     result = chosen(f"--rollup.lagoon-bundle={path}")["lagoon"]
     assert result.transactions == upgrades.carried_bundle("lagoon", carried).transactions
-    assert (result.sha256, result.found, result.confirmed_by) == (carried.sha256, f"file {path}", "the operator")
+    assert (result.sha256, result.origin, result.confirmed_by) == (carried.sha256, f"file {path}", "the operator")
 
 
 def test_it_reaches_the_chain() -> None:

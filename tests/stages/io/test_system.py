@@ -16,7 +16,7 @@ async def test_a_connection_of_any_moment_is_known_or_refused(
     iterations: int, recwarn: pytest.WarningsRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unraisable: list[object] = []
-    monkeypatch.setattr("sys.unraisablehook", lambda found: unraisable.append(found.exc_value))
+    monkeypatch.setattr("sys.unraisablehook", lambda value: unraisable.append(value.exc_value))
     made: list[asyncio.BaseTransport] = []
 
     class Server(asyncio.Protocol):

@@ -164,7 +164,7 @@ def test_json_without_l1_info_has_no_reference(transactions: Any) -> None:
 
 @pytest.mark.parametrize("block", [None, [], "0x", 7])
 def test_other_values_than_blocks(block: Any) -> None:
-    for read in (block_refs.payload_from_block_json, lambda found: block_refs.l2_ref_from_json(CONFIG, found)):
+    for read in (block_refs.payload_from_block_json, lambda value: block_refs.l2_ref_from_json(CONFIG, value)):
         with pytest.raises(BlockError, match="expected a block object"):
             read(block)
 

@@ -51,7 +51,7 @@ def test_the_block_that_was_asked_for(chain: ChainFixture, pool: bool) -> None:
         ({"extra_data": b"\x00" * 9}, "invalid block extraData"),
         ({"transactions": ()}, "transaction 0 is none instead of 0x"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_another_block_is_a_fault_of_the_engine(
     chain: ChainFixture, pool: bool, changes: dict[str, Any], text: str

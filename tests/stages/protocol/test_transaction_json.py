@@ -56,38 +56,40 @@ def values(authorization: Authorization) -> tuple[int | bytes, ...]:
     return authorization
 
 
-def as_json(found: Transaction) -> dict[str, Any]:
+def as_json(transaction: Transaction) -> dict[str, Any]:
     text: dict[str, Any] = {
-        "type": hex(found.kind),
-        "chainId": hex(found.chain_id or 0),
-        "nonce": hex(found.nonce),
-        "gas": hex(found.gas),
-        "to": None if found.to is None else "0x" + found.to.hex(),
-        "value": hex(found.value),
-        "input": "0x" + found.data.hex(),
-        "gasPrice": hex(found.max_fee),
-        "v": hex(found.y_parity if found.kind else 35 + 2 * (found.chain_id or 0) + found.y_parity),
-        "r": hex(found.r),
-        "s": hex(found.s),
+        "type": hex(transaction.kind),
+        "chainId": hex(transaction.chain_id or 0),
+        "nonce": hex(transaction.nonce),
+        "gas": hex(transaction.gas),
+        "to": None if transaction.to is None else "0x" + transaction.to.hex(),
+        "value": hex(transaction.value),
+        "input": "0x" + transaction.data.hex(),
+        "gasPrice": hex(transaction.max_fee),
+        "v": hex(
+            transaction.y_parity if transaction.kind else 35 + 2 * (transaction.chain_id or 0) + transaction.y_parity
+        ),
+        "r": hex(transaction.r),
+        "s": hex(transaction.s),
     }
-    if found.kind:
+    if transaction.kind:
         text["accessList"] = [
             {"address": "0x" + item.address.hex(), "storageKeys": ["0x" + slot.hex() for slot in item.slots]}
-            for item in found.access_list
+            for item in transaction.access_list
         ]
-    if found.kind >= 2:
-        text |= {"maxFeePerGas": hex(found.max_fee), "maxPriorityFeePerGas": hex(found.max_priority_fee)}
-    if found.kind == 3:
-        text["maxFeePerBlobGas"] = hex(found.max_blob_fee)
-        text["blobVersionedHashes"] = ["0x" + blob_hash_.hex() for blob_hash_ in found.blob_hashes]
-    if found.kind == 4:
+    if transaction.kind >= 2:
+        text |= {"maxFeePerGas": hex(transaction.max_fee), "maxPriorityFeePerGas": hex(transaction.max_priority_fee)}
+    if transaction.kind == 3:
+        text["maxFeePerBlobGas"] = hex(transaction.max_blob_fee)
+        text["blobVersionedHashes"] = ["0x" + blob_hash_.hex() for blob_hash_ in transaction.blob_hashes]
+    if transaction.kind == 4:
         names = ("chainId", "address", "nonce", "yParity", "r", "s")
         text["authorizationList"] = [
             {
                 name: "0x" + v.hex() if isinstance(v, bytes) else hex(v)
                 for name, v in zip(names, values(authorization), strict=True)
             }
-            for authorization in found.authorizations
+            for authorization in transaction.authorizations
         ]
     return text
 
@@ -99,9 +101,9 @@ def typed(text: Any) -> TransactionJson:
     return result
 
 
-def outcome(found: Any) -> bytes | str:
+def outcome(value: Any) -> bytes | str:
     try:
-        return transaction_from_json(found)
+        return transaction_from_json(value)
     except TransactionError as error:
         return str(error)
 

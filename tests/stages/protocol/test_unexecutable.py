@@ -80,7 +80,7 @@ def test_what_only_the_engine_can_judge_is_left_to_it() -> None:
         (POST_EXEC, "unknown transaction type 0x7d"),
         (b"\x02" * 20_000_000, "it takes at least 40001400 gas, and the block has at most 29998000 left"),
     ],
-    ids=lambda each: each if isinstance(each, str) else "",
+    ids=lambda item: item if isinstance(item, str) else "",
 )
 def test_defects(raw: bytes, text: str) -> None:
     defect = found(signed(), raw)

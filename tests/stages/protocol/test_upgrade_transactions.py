@@ -39,7 +39,7 @@ def test_room_for_the_wrappers_is_reserved_on_every_chain(carried: CarriedBundle
     wrappers = sum(decode_deposit(item).gas for item in (upgrades.SET_FEATURE, upgrades.FUND))
     assert wrappers == WRAPPERS_GAS
     assert bundle.gas == wrappers + sum(decode_deposit(transaction).gas for transaction in bundle.transactions)
-    assert (bundle.sha256, bundle.found) == (carried.sha256, carried.found)
+    assert (bundle.sha256, bundle.origin) == (carried.sha256, carried.origin)
 
 
 def test_extra_gas_of_the_file_takes_the_place_of_the_reserved_gas() -> None:

@@ -98,10 +98,10 @@ TEXTS = st.text(max_size=8)
     )
 )
 def test_no_value_is_missed(value: Any) -> None:
-    def values(found: Any) -> int:
-        if isinstance(found, dict):
-            return 1 + len(found) + sum(values(item) for item in found.values())
-        return 1 + (sum(values(item) for item in found) if isinstance(found, list) else 0)
+    def values(value: Any) -> int:
+        if isinstance(value, dict):
+            return 1 + len(value) + sum(values(item) for item in value.values())
+        return 1 + (sum(values(item) for item in value) if isinstance(value, list) else 0)
 
     assert count_values(orjson.dumps(value)) >= values(value)
 

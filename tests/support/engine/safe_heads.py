@@ -70,7 +70,7 @@ class SafeHeadModel:
 
     def at_l1(self, number: int) -> SafeHeadEntry | None:
         """Return the last entry at or below an L1 block."""
-        position = bisect_left(self.entries, number + 1, key=lambda each: each.l1_block.number)
+        position = bisect_left(self.entries, number + 1, key=lambda item: item.l1_block.number)
         return self.entries[position - 1] if position else None
 
     def l1_of(self, number: int) -> SafeHeadEntry | None:

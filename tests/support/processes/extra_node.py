@@ -37,7 +37,7 @@ class ExtraNode:
         watch: Leftovers,
         net: Devnet,
         peer: str,
-        given: Mapping[str, object],
+        fields: Mapping[str, object],
         name: str = "own",
         engine: tuple[str, ...] = (),
     ) -> None:
@@ -68,11 +68,11 @@ class ExtraNode:
             "workers": 1,
         }
         self._options: dict[str, object] = options
-        self.program = self.start(given)
+        self.program = self.start(fields)
 
-    def start(self, given: Mapping[str, object] = MappingProxyType({})) -> Program:
+    def start(self, fields: Mapping[str, object] = MappingProxyType({})) -> Program:
         """Start the node, with these options besides."""
-        self._options |= given
+        self._options |= fields
         words = [f"--{name}={value}" for name, value in self._options.items()]
         self.program = Program(self._watch, "rollup_node.node", *words)
         return self.program

@@ -20,10 +20,10 @@ RUN = RunFile(CONFIG, "local", 119)
 NAME = "l2_blocks/day=2024-01-01/range-000000000100.jsonl"
 
 
-def _publish(folder: HistoryFolder, text: str, each: ManifestRow) -> ManifestRow:
-    source = folder.partial(each.range) / "rows"
+def _publish(folder: HistoryFolder, text: str, manifest_row: ManifestRow) -> ManifestRow:
+    source = folder.partial(manifest_row.range) / "rows"
     source.write_text(text)
-    whole = msgspec.structs.replace(each, files=(file_entry(source, NAME, "l2_blocks", 20),))
+    whole = msgspec.structs.replace(manifest_row, files=(file_entry(source, NAME, "l2_blocks", 20),))
     folder.publish(whole, {NAME: source})
     return whole
 

@@ -83,7 +83,7 @@ def test_a_plan_covers_each_block_once(first: int, more: int, size: int) -> None
     )
     assert {item.blocks for item in plan[:-1]} <= {size}
     assert len({item.name for item in plan}) == len(plan)
-    assert sorted(plan, key=lambda each: each.name) == list(plan)
+    assert sorted(plan, key=lambda item: item.name) == list(plan)
 
 
 @pytest.mark.parametrize(("first", "last", "size"), [(5, 4, 1), (1, 2, 0), (0, 1 << 40, 10), (-1, 5, 1)])

@@ -50,7 +50,7 @@ FORGERIES: dict[Table, dict[str, Callable[[Row], Row]]] = {
 
 def _changed(folder: HistoryFolder, table: Table, change: Callable[[list[Row]], list[Row]]) -> list[str]:
     """Return what is found where the rows of a table are changed before they are written."""
-    row = publish_range(folder, 110, lambda each, rows: change(rows) if each is table else rows)
+    row = publish_range(folder, 110, lambda item, rows: change(rows) if item is table else rows)
     return list(RangeRows(folder.path, row).problems())
 
 

@@ -92,7 +92,7 @@ def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, da
     async def main() -> None:
         async with SceneServer(shown).running() as server:
             loop = asyncio.get_running_loop()
-            viewer = Viewer(driver, server, lambda each: loop.call_soon_threadsafe(partial(server.show, each)))
+            viewer = Viewer(driver, server, lambda item: loop.call_soon_threadsafe(partial(server.show, item)))
             await asyncio.to_thread(open_page, driver, server.url, width, dark=dark)
             await asyncio.to_thread(use, viewer)
             assert viewer.complaints() == []

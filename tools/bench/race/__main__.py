@@ -78,37 +78,37 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _race(course: CourseFiles, programs: Sequence[RaceProgram], given: argparse.Namespace) -> dict[str, Runs]:
+def _race(course: CourseFiles, programs: Sequence[RaceProgram], namespace: argparse.Namespace) -> dict[str, Runs]:
     """Return the runs of each program by latency; the programs take turns."""
     result: dict[str, dict[float, list[RaceRun]]] = {program.name: {} for program in programs}
     for program in programs:
-        for _ in range(given.warm_up):
-            run_once(course, program, given.latency[0], given.busy, given.timeout)
-    for latency in given.latency:
-        for _ in range(given.runs):
+        for _ in range(namespace.warm_up):
+            run_once(course, program, namespace.latency[0], namespace.busy, namespace.timeout)
+    for latency in namespace.latency:
+        for _ in range(namespace.runs):
             for program in programs:
-                run = run_once(course, program, latency, given.busy, given.timeout)
+                run = run_once(course, program, latency, namespace.busy, namespace.timeout)
                 result[program.name].setdefault(latency, []).append(run)
                 text = f"{program.name}, {latency:g} ms: {run.blocks_per_second:.0f} blocks/s, load {run.load:.1f}"
                 print(text, file=sys.stderr, flush=True)
     return {**result}
 
 
-def _show(size: CourseSize, runs: dict[str, Runs], tips: dict[str, TipRun], given: argparse.Namespace) -> int:
+def _show(size: CourseSize, runs: dict[str, Runs], tips: dict[str, TipRun], namespace: argparse.Namespace) -> int:
     shown: list[tuple[str, list[Figure]]] = []
     for name, by_latency in runs.items():
         is_ours = name == OURS
         for latency, some in by_latency.items():
             title = f"{name}, {size.l2_blocks} L2 blocks over {size.l1_blocks} L1 blocks, L1 at {latency:g} ms"
-            title += f", {given.busy} busy loops" if given.busy else ""
-            shown.append((title, figures(some, size, given.busy, is_ours)))
+            title += f", {namespace.busy} busy loops" if namespace.busy else ""
+            shown.append((title, figures(some, size, namespace.busy, is_ours)))
         if name in tips:
             tip = tips[name]
             shown.append(
                 (f"{name} at the tip, {tip.l1_blocks} L1 blocks in {tip.seconds:.0f} s", tip_figures(tip, is_ours))
             )
-    if given.json:
-        print(orjson.dumps(report(size, given.busy, runs, tips)).decode())
+    if namespace.json:
+        print(orjson.dumps(report(size, namespace.busy, runs, tips)).decode())
         return int(any(figure.is_missed for _, some in shown for figure in some))
     return max((show(title, some) for title, some in shown), default=0)
 

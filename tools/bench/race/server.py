@@ -95,8 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
-    race, latency = _Race(course, given), given.latency / 1000
+async def _serve(course: CourseFiles, namespace: argparse.Namespace) -> None:
+    race, latency = _Race(course, namespace), namespace.latency / 1000
     handlers: tuple[tuple[Handler, float], ...] = (
         (race.l1, latency),
         (race.beacon.respond, latency),
@@ -111,17 +111,17 @@ async def _serve(course: CourseFiles, given: argparse.Namespace) -> None:
     await asyncio.to_thread(sys.stdin.buffer.read)
     for server in servers:
         server.close()
-    if given.complete:
+    if namespace.complete:
         _say(race.served())
 
 
 class _Race:
-    def __init__(self, course: CourseFiles, given: argparse.Namespace) -> None:
-        self._endpoint, self._interval = L1Endpoint(course, given.fresh, given.complete), given.interval
+    def __init__(self, course: CourseFiles, namespace: argparse.Namespace) -> None:
+        self._endpoint, self._interval = L1Endpoint(course, namespace.fresh, namespace.complete), namespace.interval
         self._l1 = self._endpoint.rpc
         self.beacon = BeaconApi(course)
         self.engine = Engine(
-            course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe, given.complete
+            course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe, namespace.complete
         )
         self._first_request = self._cpu = 0.0
 

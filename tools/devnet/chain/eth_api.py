@@ -278,8 +278,8 @@ class EthApi:
         """eth_estimateGas. Raises JsonRpcError for a failed call."""
         return hex(self._simulated(estimate, call, tag).gas_used)
 
-    def _simulated(self, run: Callable[..., ExecutionResult], found: Any, tag: Any) -> ExecutionResult:
-        block, call = self.require(tag), call_from_json(_object(found))
+    def _simulated(self, run: Callable[..., ExecutionResult], value: Any, tag: Any) -> ExecutionResult:
+        block, call = self.require(tag), call_from_json(_object(value))
         gas = min(call.gas or GAS_CAP, max(block.header.gas_limit, GAS_CAP))
         state = State(self._backend.store, block.header.state_root)
         try:
@@ -389,15 +389,15 @@ class CallRequest(NamedTuple):
     gas: int | None
 
 
-def call_from_json(found: dict[str, Any]) -> CallRequest:
+def call_from_json(fields: dict[str, Any]) -> CallRequest:
     """Parse a call object. Raises HexError for a malformed field."""
-    data = found.get("input") if found.get("input") is not None else found.get("data")
+    data = fields.get("input") if fields.get("input") is not None else fields.get("data")
     return CallRequest(
-        sender=ZERO_ADDRESS if found.get("from") is None else address_from_hex(found["from"]),
-        to=None if found.get("to") is None else address_from_hex(found["to"]),
-        value=0 if found.get("value") is None else from_quantity(found["value"], 256),
+        sender=ZERO_ADDRESS if fields.get("from") is None else address_from_hex(fields["from"]),
+        to=None if fields.get("to") is None else address_from_hex(fields["to"]),
+        value=0 if fields.get("value") is None else from_quantity(fields["value"], 256),
         data=b"" if data is None else from_hex(data),
-        gas=None if found.get("gas") is None else from_quantity(found["gas"]),
+        gas=None if fields.get("gas") is None else from_quantity(fields["gas"]),
     )
 
 

@@ -331,8 +331,8 @@ class Control:
             self._check(result)
         await asyncio.gather(*(self._act(name, result) for name in result))
 
-    def _check(self, found: Mapping[str, SequencerReport | None]) -> None:
-        for name, report in found.items():
+    def _check(self, fields: Mapping[str, SequencerReport | None]) -> None:
+        for name, report in fields.items():
             self.problems[name] = "it does not answer" if report is None else self._problem(name, report)
 
     def _problem(self, name: str, report: SequencerReport) -> str | None:
@@ -345,8 +345,8 @@ class Control:
             return f"it could not be started for {now - since:.1f} s"
         return self._checks.problem(report, now, now)
 
-    def _action(self, name: str, found: Mapping[str, SequencerReport | None]) -> Action:
-        report = found[name]
+    def _action(self, name: str, fields: Mapping[str, SequencerReport | None]) -> Action:
+        report = fields[name]
         return action(
             leads=name == self.cluster.leader,
             healthy=self.problems[name] is None,
@@ -364,8 +364,8 @@ class Control:
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
-    async def _act(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
-        report, wanted = found[name], self._action(name, found)
+    async def _act(self, name: str, fields: Mapping[str, SequencerReport | None]) -> None:
+        report, wanted = fields[name], self._action(name, fields)
         try:
             if wanted is Action.START and report is not None:
                 await self._start(self.sequencers[name], report)
@@ -376,11 +376,11 @@ class Control:
                 self._start_failing_since = self._start_failing_since or time.time()
             self._warn(name, f"{name}: {error}")
 
-    def _transfer_from(self, name: str, found: Mapping[str, SequencerReport | None]) -> None:
-        starting = not self._started and found[name] is None
+    def _transfer_from(self, name: str, fields: Mapping[str, SequencerReport | None]) -> None:
+        starting = not self._started and fields[name] is None
         if starting and time.time() < self._leads_since + FIRST_START_SECONDS:
             return
-        others = {other: report for other, report in found.items() if other != name}
+        others = {other: report for other, report in fields.items() if other != name}
         to, problem = best(others, self.problems), self.problems[name]
         if to is None:
             self._warn(name, f"{name} is unhealthy ({problem}), and no other sequencer answers")

@@ -64,20 +64,20 @@ class L2Backend:
         self.pool.add(transaction, nonce)
         return transaction.hash
 
-    def begin(self, parent: Block, given: PayloadAttributes, skips: bool = False) -> L2Execution:
+    def begin(self, parent: Block, payload_attributes: PayloadAttributes, skips: bool = False) -> L2Execution:
         """Start a block with the transactions of the attributes; with `skips` without those that cannot be executed.
 
         Raises InvalidBlock where one cannot be included, InvalidBlockTransaction for the first that is malformed
         before any is executed."""
-        for index, raw in enumerate(given.transactions):
+        for index, raw in enumerate(payload_attributes.transactions):
             try:
                 read_transaction(raw, self.chain_id)
             except MalformedTransaction as error:
                 raise InvalidBlockTransaction(index, error) from None
             except InvalidTransaction:
                 pass
-        execution = self._execution(parent, block_attributes(self.spec, given))
-        self._apply_all(execution, given.transactions, skips)
+        execution = self._execution(parent, block_attributes(self.spec, payload_attributes))
+        self._apply_all(execution, payload_attributes.transactions, skips)
         return execution
 
     def fill(self, execution: L2Execution) -> None:

@@ -153,8 +153,8 @@ class EngineApi:
             )
         return block
 
-    def _start_job(self, version: int, head: Block, found: Any) -> str:
-        attributes = self._attributes(version, found)
+    def _start_job(self, version: int, head: Block, value: Any) -> str:
+        attributes = self._attributes(version, value)
         try:
             execution = self._backend.begin(head, attributes, Trait.SKIP in self._traits)
             job = PayloadJob(attributes.timestamp, execution)
@@ -171,13 +171,13 @@ class EngineApi:
             self._jobs.pop(next(iter(self._jobs)))
         return identity
 
-    def _attributes(self, version: int, found: Any) -> PayloadAttributes:
+    def _attributes(self, version: int, raw: Any) -> PayloadAttributes:
         """Parse attributes. Raises JsonRpcError where fields or the method's version do not match their fork."""
         # op-node sends a plain number, the specs have a hex quantity [A10].
-        if isinstance(found, dict) and isinstance(found.get("minBaseFee"), str):
-            found = found | {"minBaseFee": from_quantity(found["minBaseFee"])}
+        if isinstance(raw, dict) and isinstance(raw.get("minBaseFee"), str):
+            raw = raw | {"minBaseFee": from_quantity(raw["minBaseFee"])}
         try:
-            attributes = attributes_from_json(found)
+            attributes = attributes_from_json(raw)
         except PayloadError as error:
             raise _invalid_attributes(str(error)) from None
         rules = self._rules(attributes.timestamp)
@@ -213,12 +213,12 @@ class EngineApi:
         return _envelope(version, block)
 
     def _new_payload(
-        self, version: int, found: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
+        self, version: int, value: Any, blob_hashes: Any = None, beacon_root: Any = None, requests: Any = None
     ) -> dict[str, Any]:
         if blob_hashes or requests:
             raise JsonRpcError(INVALID_PARAMS, "an L2 block has neither blobs nor execution requests")
         try:
-            payload = payload_from_json(found, None if beacon_root is None else hash_from_hex(beacon_root))
+            payload = payload_from_json(value, None if beacon_root is None else hash_from_hex(beacon_root))
         except PayloadError as error:
             raise JsonRpcError(INVALID_PARAMS, f"invalid payload: {error}") from None
         wanted = self._rules(payload.timestamp).new_payload_version

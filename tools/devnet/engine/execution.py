@@ -96,17 +96,17 @@ class BlockAttributes(NamedTuple):
     parent_beacon_root: Hash | None
 
 
-def block_attributes(chain: ChainSpec, given: PayloadAttributes) -> BlockAttributes:
+def block_attributes(chain: ChainSpec, payload_attributes: PayloadAttributes) -> BlockAttributes:
     """Return a block's inputs from payload attributes. Raises InvalidBlock for invalid fee parameters."""
-    extra_data = encode_extra_data(given.eip1559_params, given.min_base_fee, chain.constants)
-    check_extra_data(chain, given.timestamp, extra_data)
+    extra_data = encode_extra_data(payload_attributes.eip1559_params, payload_attributes.min_base_fee, chain.constants)
+    check_extra_data(chain, payload_attributes.timestamp, extra_data)
     return BlockAttributes(
-        timestamp=given.timestamp,
-        prev_randao=given.prev_randao,
-        fee_recipient=given.fee_recipient,
-        gas_limit=given.gas_limit,
+        timestamp=payload_attributes.timestamp,
+        prev_randao=payload_attributes.prev_randao,
+        fee_recipient=payload_attributes.fee_recipient,
+        gas_limit=payload_attributes.gas_limit,
         extra_data=extra_data,
-        parent_beacon_root=given.parent_beacon_root,
+        parent_beacon_root=payload_attributes.parent_beacon_root,
     )
 
 

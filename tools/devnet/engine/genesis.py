@@ -71,38 +71,38 @@ def make_chain_spec(chain_id: int, times: Mapping[str, int], constants: ChainOpC
     return ChainSpec(chain_id, schedule, ExecutionSchedule(times), constants)
 
 
-def genesis_block(store: StateDatabase, found: Mapping[str, Any], chain: ChainSpec) -> Block:
+def genesis_block(store: StateDatabase, fields: Mapping[str, Any], chain: ChainSpec) -> Block:
     """Load the state and make block 0 with the fields of the forks active at its time. Raises GenesisError."""
-    alloc = found.get("alloc")
+    alloc = fields.get("alloc")
     if not isinstance(alloc, dict):
         raise GenesisError("no `alloc` object")
     state_root = load_alloc(store, alloc)
     try:
-        header = _header(found, state_root)
+        header = _header(fields, state_root)
     except (ValueError, TypeError, AttributeError) as error:
         raise GenesisError(f"header field: {error}") from None
     rules = chain.schedule.l2(header.timestamp)
-    header = with_fork_fields(header, rules, State(store, state_root), ZERO_HASH, number(found.get("blobGasUsed")))
+    header = with_fork_fields(header, rules, State(store, state_root), ZERO_HASH, number(fields.get("blobGasUsed")))
     return Block(header_hash(header), header, ())
 
 
-def _header(found: Mapping[str, Any], state_root: bytes) -> Header:
-    base_fee = found.get("baseFeePerGas")
+def _header(fields: Mapping[str, Any], state_root: bytes) -> Header:
+    base_fee = fields.get("baseFeePerGas")
     return Header(
-        parent_hash=data(found.get("parentHash")) or ZERO_HASH,
+        parent_hash=data(fields.get("parentHash")) or ZERO_HASH,
         uncles_hash=EMPTY_UNCLES_HASH,
-        miner=data(found.get("coinbase")).rjust(20, b"\0"),
+        miner=data(fields.get("coinbase")).rjust(20, b"\0"),
         state_root=state_root,
         transactions_root=EMPTY_ROOT,
         receipts_root=EMPTY_ROOT,
         logs_bloom=bytes(256),
-        difficulty=number(found.get("difficulty")),
-        number=number(found.get("number")),
-        gas_limit=number(found.get("gasLimit")),
-        gas_used=number(found.get("gasUsed")),
-        timestamp=number(found.get("timestamp")),
-        extra_data=data(found.get("extraData")),
-        mix_hash=data(found.get("mixHash")) or ZERO_HASH,
-        nonce=number(found.get("nonce")).to_bytes(8, "big"),
+        difficulty=number(fields.get("difficulty")),
+        number=number(fields.get("number")),
+        gas_limit=number(fields.get("gasLimit")),
+        gas_used=number(fields.get("gasUsed")),
+        timestamp=number(fields.get("timestamp")),
+        extra_data=data(fields.get("extraData")),
+        mix_hash=data(fields.get("mixHash")) or ZERO_HASH,
+        nonce=number(fields.get("nonce")).to_bytes(8, "big"),
         base_fee=DEFAULT_BASE_FEE if base_fee is None else number(base_fee),
     )

@@ -85,18 +85,18 @@ class RecordingState(State):
         return keccak256(rlp.encode_list(_entry(*item) for item in sorted(self._list.items(), key=lambda e: e[0])))
 
 
-def _entry(address: Address, found: _Accesses) -> bytes:
-    changed = sorted((slot, changes) for slot, changes in found.slots.items() if changes)
-    read = sorted(slot for slot, changes in found.slots.items() if not changes)
+def _entry(address: Address, value: _Accesses) -> bytes:
+    changed = sorted((slot, changes) for slot, changes in value.slots.items() if changes)
+    read = sorted(slot for slot, changes in value.slots.items() if not changes)
     slots = (rlp.encode_list((rlp.encode_int(slot), _changes(changes))) for slot, changes in changed)
-    codes = (rlp.encode_list((rlp.encode_int(index), rlp.encode_bytes(code))) for index, code in found.codes)
+    codes = (rlp.encode_list((rlp.encode_int(index), rlp.encode_bytes(code))) for index, code in value.codes)
     return rlp.encode_list(
         (
             rlp.encode_bytes(address),
             rlp.encode_list(slots),
             rlp.encode_list(map(rlp.encode_int, read)),
-            _changes(found.balances),
-            _changes(found.nonces),
+            _changes(value.balances),
+            _changes(value.nonces),
             rlp.encode_list(codes),
         )
     )

@@ -123,20 +123,20 @@ class FaultInjector:
         pids = list(self._network.node_pids(leader).values())
         try:
             _signal(pids, signal.SIGSTOP)
-            await self._until(f"a failover while {leader} is paused", lambda found: found["leader"] != leader)
+            await self._until(f"a failover while {leader} is paused", lambda value: value["leader"] != leader)
         finally:
             _signal(pids, signal.SIGCONT)
 
     async def _kill_node(self, leader: str) -> None:
         """Kills the supervisor, whose processes die with it, and starts the node again once another one leads."""
         with self._network.stopped(f"{leader} node"):
-            await self._until(f"a failover after the kill of {leader}", lambda found: found["leader"] != leader)
+            await self._until(f"a failover after the kill of {leader}", lambda value: value["leader"] != leader)
 
     # --- the conductor's view --------------------------------------------------------------------------------------
 
     async def _advance(self, after: str) -> None:
         wanted = (await self._overview())["last"] + RECOVERY_BLOCKS
-        await self._until(f"new blocks after: {after}", lambda found: found["last"] >= wanted)
+        await self._until(f"new blocks after: {after}", lambda value: value["last"] >= wanted)
 
     async def _until(self, what: str, condition: Callable[[dict[str, Any]], bool]) -> None:
         deadline = asyncio.get_running_loop().time() + RECOVERY_SECONDS

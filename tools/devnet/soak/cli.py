@@ -42,39 +42,38 @@ def main(argv: Sequence[str]) -> int:
     return 1
 
 
-def _soak(given: argparse.Namespace) -> int:
-    seconds = 3600 * (given.hours or 0) + 60 * (given.minutes or 0)
+def _soak(namespace: argparse.Namespace) -> int:
+    seconds = 3600 * (namespace.hours or 0) + 60 * (namespace.minutes or 0)
     if not 0 < seconds < float("inf"):
         raise SoakError("--hours or --minutes: give a time above 0")
-    if not LEAST_NODES <= given.nodes <= MOST_NODES:
-        raise SoakError(f"--nodes: must be {LEAST_NODES} to {MOST_NODES}, not {given.nodes}")
-    if not LEAST_PAUSE <= given.pause <= 3600:
-        raise SoakError(f"--pause: must be {LEAST_PAUSE:g} to 3600 seconds, not {given.pause:g}")
-    seed = random.SystemRandom().randrange(1 << 32) if given.seed is None else given.seed
-    before = read(given.report) if given.report and given.report.exists() else Totals()
+    if not LEAST_NODES <= namespace.nodes <= MOST_NODES:
+        raise SoakError(f"--nodes: must be {LEAST_NODES} to {MOST_NODES}, not {namespace.nodes}")
+    if not LEAST_PAUSE <= namespace.pause <= 3600:
+        raise SoakError(f"--pause: must be {LEAST_PAUSE:g} to 3600 seconds, not {namespace.pause:g}")
+    seed = random.SystemRandom().randrange(1 << 32) if namespace.seed is None else namespace.seed
+    before = read(namespace.report) if namespace.report and namespace.report.exists() else Totals()
     name = f"{len(before.runs) + 1}"
     scenarios = usable_faults(parse_scenarios(SCENARIOS.read_text()))
-    settings = SoakSettings(name, seconds, seed, given.nodes, given.pause, scenarios, given.log_level)
+    settings = SoakSettings(name, seconds, seed, namespace.nodes, namespace.pause, scenarios, namespace.log_level)
     settings.devnet()  # its flags are right
-    print(f"run {name}: {given.nodes} nodes for {seconds / 60:.0f} minutes, seed {seed}", flush=True)
+    print(f"run {name}: {namespace.nodes} nodes for {seconds / 60:.0f} minutes, seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="rollup-soak-") as folder:
-        report = given.report or Path(folder) / "report.jsonl"
-        with appended(report) as write, data_directory(given.data_dir) as root:
+        report = namespace.report or Path(folder) / "report.jsonl"
+        with appended(report) as write, data_directory(namespace.data_dir) as root:
             ended = asyncio.run(soak(settings, root, write, lambda text: print(text, flush=True)))
         print("\n".join(table(read(report))))
     if not ended.equal or ended.problems:
-        print(
-            f"FAILED; the same schedule: tools/chaos soak --seed {seed} --nodes {given.nodes} --pause {given.pause:g}"
-        )
+        same = f"--seed {seed} --nodes {namespace.nodes} --pause {namespace.pause:g}"
+        print(f"FAILED; the same schedule: tools/chaos soak {same}")
         return 1
     return 0
 
 
-def _report(given: argparse.Namespace) -> int:
-    lines = list(table(read(given.file)))
+def _report(namespace: argparse.Namespace) -> int:
+    lines = list(table(read(namespace.file)))
     print("\n".join(lines))
-    if given.page is not None:
-        given.page.write_text(with_table(given.page.read_text(), TABLE, lines))
+    if namespace.page is not None:
+        namespace.page.write_text(with_table(namespace.page.read_text(), TABLE, lines))
     return 0
 
 

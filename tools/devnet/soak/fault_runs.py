@@ -59,44 +59,46 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code(lambda: _COMMANDS[args.command](args), ScenarioError)
 
 
-def _scenarios(given: argparse.Namespace) -> tuple[Scenario, ...]:
-    return select(parse_scenarios(given.file.read_text()), given.only, given.case)
+def _scenarios(namespace: argparse.Namespace) -> tuple[Scenario, ...]:
+    return select(parse_scenarios(namespace.file.read_text()), namespace.only, namespace.case)
 
 
-def _list(given: argparse.Namespace) -> int:
-    print("\n".join(f"{item.name:44} {' '.join(item.cases)}".rstrip() for item in _scenarios(given)))
+def _list(namespace: argparse.Namespace) -> int:
+    print("\n".join(f"{item.name:44} {' '.join(item.cases)}".rstrip() for item in _scenarios(namespace)))
     return 0
 
 
-def _run(given: argparse.Namespace) -> int:
-    started, chosen = time.monotonic(), _scenarios(given)
+def _run(namespace: argparse.Namespace) -> int:
+    started, chosen = time.monotonic(), _scenarios(namespace)
     skipped = {item.name: reason for item in chosen if (reason := unmet(item)) is not None}
     results = Results()
     try:
-        _run_networks(given, [item for item in chosen if item.name not in skipped], started, results)
+        _run_networks(namespace, [item for item in chosen if item.name not in skipped], started, results)
     except BaseException:
         if results.are_compared:
-            _show(given, results, skipped, started)
+            _show(namespace, results, skipped, started)
         raise
-    _show(given, results, skipped, started)
+    _show(namespace, results, skipped, started)
     return 0 if results.are_equal and all(verdict.passed for verdict in results.verdicts) else 1
 
 
-def _run_networks(given: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results) -> None:
+def _run_networks(
+    namespace: argparse.Namespace, scenarios: Sequence[Scenario], started: float, results: Results
+) -> None:
     """Run the scenarios on one network after the other; a network that ends by an error ends none of the others."""
-    settings = parse(["--data-dir", str(given.data_dir)] if given.data_dir else [])
-    settings = dataclasses.replace(settings, seed=given.seed, json=given.json)
+    settings = parse(["--data-dir", str(namespace.data_dir)] if namespace.data_dir else [])
+    settings = dataclasses.replace(settings, seed=namespace.seed, json=namespace.json)
     with data_directory(settings.data_dir) as root:
         for needs, group in by_network(scenarios):
             folder = root / "-".join(needs) if needs else root
             folder.mkdir(exist_ok=True)
             clear(folder)
-            seconds = 60 * given.minutes * _seconds(group) / _seconds(scenarios) if given.minutes else None
-            network = with_scenarios(settings, _order(group, given.seed, seconds))
+            seconds = 60 * namespace.minutes * _seconds(group) / _seconds(scenarios) if namespace.minutes else None
+            network = with_scenarios(settings, _order(group, namespace.seed, seconds))
             network = dataclasses.replace(network, scenario_seconds=seconds)
             results.are_compared.append(None)
             try:
-                view = choose(given.json, None)
+                view = choose(namespace.json, None)
                 result = run(network, folder, view, started, results.verdicts.append)
             except FAILURES as error:
                 place = f"the network with {', '.join(needs)}" if needs else "the network"
@@ -117,11 +119,11 @@ def _seconds(scenarios: Sequence[Scenario]) -> float:
     return sum(scenario.seconds for scenario in scenarios)
 
 
-def _show(given: argparse.Namespace, results: Results, skipped: Mapping[str, str], started: float) -> None:
-    if given.json:
-        print(json.dumps(_as_json(results, skipped, given.seed, time.monotonic() - started)), flush=True)
+def _show(namespace: argparse.Namespace, results: Results, skipped: Mapping[str, str], started: float) -> None:
+    if namespace.json:
+        print(json.dumps(_as_json(results, skipped, namespace.seed, time.monotonic() - started)), flush=True)
         return
-    _print(results.verdicts, given.seed)
+    _print(results.verdicts, namespace.seed)
     for name, reason in skipped.items():
         print(f"skipped {name}: {reason}")
     print(f"output roots {roots_text(results.are_equal)}")
@@ -133,9 +135,9 @@ def _as_json(results: Results, skipped: Mapping[str, str], seed: int, seconds: f
     return {**result, "scenarios": [*map(summary, results.verdicts)]}
 
 
-def _table(given: argparse.Namespace) -> int:
+def _table(namespace: argparse.Namespace) -> int:
     runs = []
-    for path in given.files:
+    for path in namespace.files:
         try:
             runs += [parse_run(line) for line in path.read_bytes().splitlines() if line.strip()]
         except ResultsError as error:
@@ -144,8 +146,8 @@ def _table(given: argparse.Namespace) -> int:
     lines = list(results_table(runs))
     print("\n".join(lines))
     try:
-        if given.page is not None:
-            given.page.write_text(with_table(given.page.read_text(), TABLE, lines))
+        if namespace.page is not None:
+            namespace.page.write_text(with_table(namespace.page.read_text(), TABLE, lines))
     except PageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -187,8 +187,8 @@ class Totals:
             self.recoveries.add(line.recovery)
             by_action.add(line.recovery)
 
-    def _problems(self, found: Iterable[str]) -> None:
-        self.problems += list(found)[: MAX_PROBLEMS - len(self.problems)]
+    def _problems(self, texts: Iterable[str]) -> None:
+        self.problems += list(texts)[: MAX_PROBLEMS - len(self.problems)]
 
     @property
     def hours(self) -> float:

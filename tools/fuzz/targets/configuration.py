@@ -28,11 +28,11 @@ def rollup_config(data: bytes) -> object:
     return "valid"
 
 
-def _numbers_as_texts(found: object) -> object:
+def _numbers_as_texts(raw: object) -> object:
     """orjson writes no numbers of more than 64 bits."""
-    if isinstance(found, dict):
-        return {key: _numbers_as_texts(value) for key, value in found.items()}
-    return orjson.Fragment(str(found)) if type(found) is int else found
+    if isinstance(raw, dict):
+        return {key: _numbers_as_texts(value) for key, value in raw.items()}
+    return orjson.Fragment(str(raw)) if type(raw) is int else raw
 
 
 def l1_chain_config(data: bytes) -> object:

@@ -49,40 +49,40 @@ def _reader(method: str, shape: Any, convert: Callable[[Any], object]) -> Callab
     return read
 
 
-def _status(found: answers.PayloadStatus) -> object:
-    return len(answers.payload_answer(found).status) > 10
+def _status(payload_status: answers.PayloadStatus) -> object:
+    return len(answers.payload_answer(payload_status).status) > 10
 
 
-def _forkchoice(found: answers.ForkchoiceUpdated) -> object:
-    return answers.forkchoice_answer(found).payload_id is None
+def _forkchoice(forkchoice_updated: answers.ForkchoiceUpdated) -> object:
+    return answers.forkchoice_answer(forkchoice_updated).payload_id is None
 
 
-def _envelope(found: Any) -> object:
+def _envelope(value: Any) -> object:
     """Return a payload that is read encodes to JSON that is read as the same, and has a hash."""
-    read = answers.payload_of_envelope(found)
+    read = answers.payload_of_envelope(value)
     assert payload_from_json(orjson.loads(encode_payload(read)), read.parent_beacon_root) == read
     payload_block_hash(read)
     return len(read.transactions)
 
 
-def _block(found: Any) -> object:
-    return len(answers.payload_of_block(found).transactions)
+def _block(value: Any) -> object:
+    return len(answers.payload_of_block(value).transactions)
 
 
-def _ref(found: Any) -> object:
-    return answers.ref_of_block(rollup(), found).number == 1
+def _ref(value: Any) -> object:
+    return answers.ref_of_block(rollup(), value).number == 1
 
 
-def _syncing(found: bool | answers.Syncing) -> object:
-    return found if isinstance(found, bool) else answers.syncing_blocks(found).highest > 1 << 40
+def _syncing(value: bool | answers.Syncing) -> object:
+    return value if isinstance(value, bool) else answers.syncing_blocks(value).highest > 1 << 40
 
 
-def _proof(found: answers.AccountProof) -> object:
-    return answers.proven_storage_root(found, STATE_ROOT, bytes(20))
+def _proof(account_proof: answers.AccountProof) -> object:
+    return answers.proven_storage_root(account_proof, STATE_ROOT, bytes(20))
 
 
-def _leader(found: bool) -> object:
-    return found
+def _leader(value: bool) -> object:
+    return value
 
 
 def attributes(data: bytes) -> object:

@@ -104,10 +104,10 @@ def snappy_frames(data: bytes) -> object:
     return _checked(snappy.decompress_framed(data))
 
 
-def _checked(found: bytes | SnappyFailure) -> object:
-    if isinstance(found, SnappyFailure):
-        return found.name
-    assert len(found) <= snappy.MAX_BYTES
+def _checked(data: bytes | SnappyFailure) -> object:
+    if isinstance(data, SnappyFailure):
+        return data.name
+    assert len(data) <= snappy.MAX_BYTES
     return "bytes"
 
 

@@ -67,8 +67,8 @@ def value_bound(data: bytes) -> object:
     return type(result).__name__
 
 
-def _values(found: object) -> int:
-    total, open_values = 0, [found]
+def _values(raw: object) -> int:
+    total, open_values = 0, [raw]
     while open_values:
         value = open_values.pop()
         total += 1

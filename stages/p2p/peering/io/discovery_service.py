@@ -55,14 +55,16 @@ class DiscoveryService:
         if self.port_mapper is not None:
             await self.port_mapper.close()
 
-    def on_peer_found(self, found: DiscoveredPeer) -> None:
+    def on_peer_found(self, discovered_peer: DiscoveredPeer) -> None:
         """Store a peer, so that it is dialled when more are wanted."""
-        if found.peer == self._host.peer_id:
+        if discovered_peer.peer == self._host.peer_id:
             return
-        self._host.peerstore.add_addresses(found.peer, [found.address], DISCOVERED_TTL)
-        self._host.peerstore.set_metadata(found.peer, PeerMetadata(found.enr, found.chain_id))
-        if self._host.connection(found.peer) is not None:
-            self._tag_peer(found.peer)
+        self._host.peerstore.add_addresses(discovered_peer.peer, [discovered_peer.address], DISCOVERED_TTL)
+        self._host.peerstore.set_metadata(
+            discovered_peer.peer, PeerMetadata(discovered_peer.enr, discovered_peer.chain_id)
+        )
+        if self._host.connection(discovered_peer.peer) is not None:
+            self._tag_peer(discovered_peer.peer)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):

@@ -301,8 +301,8 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _discovered_peer(found: ChainNodeFound) -> DiscoveredPeer:
-    chain = found.record.opstack
-    peer = PublicKey(SECP256K1, found.record.public_key).peer_id
-    address = tcp_multiaddr(str(found.tcp.ip), found.tcp.port)
-    return DiscoveredPeer(peer, address, found.record.text, chain.chain_id if chain else 0)
+def _discovered_peer(chain_node_found: ChainNodeFound) -> DiscoveredPeer:
+    chain = chain_node_found.record.opstack
+    peer = PublicKey(SECP256K1, chain_node_found.record.public_key).peer_id
+    address = tcp_multiaddr(str(chain_node_found.tcp.ip), chain_node_found.tcp.port)
+    return DiscoveredPeer(peer, address, chain_node_found.record.text, chain.chain_id if chain else 0)

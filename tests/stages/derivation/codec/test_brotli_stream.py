@@ -31,8 +31,8 @@ def _compressed(data: bytes) -> bytes:
     return bytes(brotlicffi.compress(data, quality=5))
 
 
-def _only_items(found: Iterator[bytes | Reason]) -> list[bytes]:
-    return [item for item in found if isinstance(item, bytes)]
+def _only_items(iterator: Iterator[bytes | Reason]) -> list[bytes]:
+    return [item for item in iterator if isinstance(item, bytes)]
 
 
 def _slow(data: bytes, limit: int = LIMIT) -> list[bytes]:

@@ -35,8 +35,8 @@ def _stream(*sizes: int) -> bytes:
     return b"".join(map(encode_bytes, _items(*sizes)))
 
 
-def _only_items(found: Iterator[bytes | Reason]) -> list[bytes]:
-    return [item for item in found if isinstance(item, bytes)]
+def _only_items(iterator: Iterator[bytes | Reason]) -> list[bytes]:
+    return [item for item in iterator if isinstance(item, bytes)]
 
 
 def _slow(body: bytes, limit: int = LIMIT) -> list[bytes]:

@@ -35,9 +35,9 @@ DATA = [b"input %d" % index for index in range(8)]
 COMMITMENTS = [keccak_commitment(data) for data in DATA]
 
 
-def challenge(found: int | Commitment, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
+def challenge(value: int | Commitment, included: int, status: int, data: bytes | None = None) -> ChallengeLog:
     """Return the log of a challenge of a commitment, which may be given by its index."""
-    commitment = COMMITMENTS[found] if isinstance(found, int) else found
+    commitment = COMMITMENTS[value] if isinstance(value, int) else value
     encoded = encode(["bytes", "uint8"], [commitment.encode(), status])
     return ChallengeLog(Log(b"\xda" * 20, (CHALLENGE_TOPIC, included.to_bytes(32, "big")), encoded, 5), data)
 

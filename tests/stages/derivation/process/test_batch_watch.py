@@ -106,7 +106,7 @@ HASH = b"\1" * 32
 CROSSES = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"lagoon": 1000})
 GIVEN = msgspec.structs.replace(
     CROSSES,
-    bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), found="file x", confirmed_by="the operator")},
+    bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), origin="file x", confirmed_by="the operator")},
 )
 CONFIRMED = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"karst": 1000})
 BEFORE, AFTER, LONG_AFTER = (

@@ -62,7 +62,7 @@ def test_answers_of_another_form_name_nobody(found: Any) -> None:
 
 
 @given(
-    st.recursive(st.none() | st.text() | st.integers(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+    st.recursive(st.none() | st.text() | st.integers(), lambda item: st.lists(item) | st.dictionaries(st.text(), item))
 )
 def test_no_answer_fails(found: Any) -> None:
     for identity in (identity_of_versions(found), identity_of_text(found)):

@@ -63,14 +63,14 @@ class Round:
         self.l1: dict[int, Any] = {}
         self.l2: dict[Any, Any] = {}
 
-    def play(self, found: FollowStatus | FollowUnread | Unavailable) -> "Round":
+    def play(self, follow_status: FollowStatus | FollowUnread | Unavailable) -> "Round":
         """One round, at the time at which it is due."""
         self.now = max(self.now, self.source.due_at)
         while (call := self.source.next(self.heads, self.now)) is not None:
             self.asked.append(call)
             match call:
                 case GetFollowStatus():
-                    answer: Any = found
+                    answer: Any = follow_status
                 case GetL1BlockRef(number=number):
                     answer = self.l1.get(number, CHAIN.l1_ref(number))
                 case GetBlockRef(name=name):
@@ -78,9 +78,9 @@ class Round:
             self.source.answer(call, answer, self.heads, self.unix)
         return self
 
-    def refused(self, found: FollowStatus | FollowUnread | Unavailable) -> FollowError:
+    def refused(self, follow_status: FollowStatus | FollowUnread | Unavailable) -> FollowError:
         with pytest.raises(FollowError) as caught:
-            self.play(found)
+            self.play(follow_status)
         return caught.value
 
 

@@ -403,7 +403,7 @@ def test_the_bundle_of_the_chain_is_written_and_named(tmp_path: Path) -> None:
     assert (folder / "lagoon_bundle_cdcdcdcd.json").read_bytes() == b"{}"
     assert fields["file"] == str(folder / "lagoon_bundle_cdcdcdcd.json")
     assert (fields["code"], fields["block"], fields["seen"]) == ("BUNDLE-DIFFERS", 7, "cd" * 32)
-    assert CARRIED.found in str(fields["known"]) and fields["confirmed_by_l1"] is False
+    assert CARRIED.origin in str(fields["known"]) and fields["confirmed_by_l1"] is False
 
 
 def test_the_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

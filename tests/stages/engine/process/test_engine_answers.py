@@ -24,8 +24,8 @@ HASH = to_hex(HASH_BYTES)
 ERRORS = (BlockError, PayloadError, HexError)
 
 
-def decoded(found: Any, shape: Any) -> Any:
-    return decode_json(json.dumps(found).encode(), shape, 10_000)
+def decoded(value: Any, shape: Any) -> Any:
+    return decode_json(json.dumps(value).encode(), shape, 10_000)
 
 
 def sealed(chain: ChainFixture) -> ExecutionPayload:
@@ -156,8 +156,8 @@ def test_references_of_undecoded_results(chain: ChainFixture) -> None:
     payload = sealed(chain)
     whole = block_json(payload)
 
-    def ref_of(found: Any) -> Any:
-        return answers.ref_of_result(chain.rollup, msgspec.Raw(json.dumps(found).encode()))
+    def ref_of(value: Any) -> Any:
+        return answers.ref_of_result(chain.rollup, msgspec.Raw(json.dumps(value).encode()))
 
     assert ref_of(whole) == chain.ref(payload)
     assert ref_of(None) is None

@@ -326,7 +326,7 @@ def test_it_behaves_like_a_sorted_list(steps: list[tuple[str, int, int, int, int
             fresh = all(item.block_hash != payload.block_hash for item in model)
             if fresh:
                 model.append(payload)
-                model.sort(key=lambda each: each.block_number)
+                model.sort(key=lambda item: item.block_number)
                 while sum(map(size_of, model)) > 3000:
                     del model[0]
             assert queue.add(payload) == (fresh and payload in model)

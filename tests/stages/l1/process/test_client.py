@@ -99,10 +99,10 @@ def test_missing_receipts_are_none_and_errors_are_raised() -> None:
     async def use(endpoints: L1Endpoints) -> bytes | None:
         return await endpoints.pick().receipts_body(bytes(32), HASHES, RECEIPTS)
 
-    assert with_endpoints([{"eth_getTransactionReceipt": lambda each: None}], use, rpc_kind="basic") is None
-    assert with_endpoints([{"eth_getBlockReceipts": lambda each: None}], use) is None
+    assert with_endpoints([{"eth_getTransactionReceipt": lambda item: None}], use, rpc_kind="basic") is None
+    assert with_endpoints([{"eth_getBlockReceipts": lambda item: None}], use) is None
 
-    def fails(each: str) -> Any:
+    def fails(text: str) -> Any:
         raise JsonRpcError(-32005, "limit exceeded")
 
     for method, kind in (("eth_getTransactionReceipt", "basic"), ("eth_getBlockReceipts", "standard")):

@@ -35,7 +35,7 @@ async def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypat
             await node.wait_for_sync_peers(1)
             node.engine.send(request)
             await node.wait_for_blocks(16)
-            assert sorted(node.received_blocks, key=lambda each: each.block_number) == blocks[3:19]
+            assert sorted(node.received_blocks, key=lambda item: item.block_number) == blocks[3:19]
             assert node.metric_sum('op_node_default_p2p_req_total{p2p_method="payload_by_number",p2p_role="cl') == 16
             assert server.metric_sum('op_node_default_p2p_payload_by_number{p2p_role="server"}') >= 4
             scores = (await node.call("peers", True))["peers"][server.peer]["scores"]["reqResp"]

@@ -88,9 +88,9 @@ def test_an_older_origin_counts_only_if_l1_has_replaced_the_other() -> None:
     for l1_block, is_signed in ((None, False), (origin(101), False), (origin(101, branch=1), True)):
         asked: list[int] = []
 
-        def l1_hash(number: int, asked: list[int] = asked, found: BlockId | None = l1_block) -> Hash | None:
+        def l1_hash(number: int, asked: list[int] = asked, block_id: BlockId | None = l1_block) -> Hash | None:
             asked.append(number)
-            return None if found is None else found.hash
+            return None if block_id is None else block_id.hash
 
         refusal = decide(signed(first), second, l1_hash=l1_hash)
         assert (refusal is None) == is_signed and asked == [101]
@@ -293,9 +293,9 @@ def name(number: int) -> bytes:
     return number.to_bytes(32, "big")
 
 
-def kept(found: KeptPayloads) -> list[int]:
+def kept(kept_payloads: KeptPayloads) -> list[int]:
     """Return the numbers of the kept payloads, the last one first."""
-    return [item.number for item in found.newest_first()]
+    return [item.number for item in kept_payloads.newest_first()]
 
 
 def test_a_block_is_kept_once() -> None:
@@ -329,7 +329,7 @@ def test_a_restart_changes_nothing(sizes: list[int], at: int) -> None:
     result = again = KeptPayloads()
     for number, size in enumerate(sizes):
         if number == at:
-            again = KeptPayloads(sorted(result.newest_first(), key=lambda each: each.hash[::-1]))
+            again = KeptPayloads(sorted(result.newest_first(), key=lambda item: item.hash[::-1]))
         expected, got = result.add(number, name(number), size), again.add(number, name(number), size)
         assert number < at or expected == got
     if at < len(sizes):

@@ -116,7 +116,7 @@ def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.sign("HEAD-OLD", "PROCESS-SILENT", line=True)
 @pytest.mark.parametrize(
-    "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda each: ""
+    "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda item: ""
 )
 def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: UnreadyReason, code: Code) -> None:
     lines = watched.lines(status(State.SYNCED), AWAY, reason, seconds=61)

@@ -11,7 +11,7 @@ from rollup_node.tools.devnet.evm.precompiles.bn254 import add, multiply, pairin
 from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
-@pytest.mark.parametrize("vector", vectors_of(0x06, 0x07, 0x08), ids=lambda each: each.name)
+@pytest.mark.parametrize("vector", vectors_of(0x06, 0x07, 0x08), ids=lambda item: item.name)
 def test_known_results(vector: PrecompileVector) -> None:
     vector.check()
 

@@ -14,7 +14,7 @@ from rollup_node.tools.devnet.evm.precompiles.hashes import gas_from_berlin, gas
 from tests.support.chains.precompile_vectors import PrecompileVector, vectors_of
 
 
-@pytest.mark.parametrize("vector", vectors_of(0x01, 0x09), ids=lambda each: each.name)
+@pytest.mark.parametrize("vector", vectors_of(0x01, 0x09), ids=lambda item: item.name)
 def test_known_results(vector: PrecompileVector) -> None:
     vector.check()
 
@@ -49,7 +49,7 @@ def encode(base: bytes, exponent: bytes, modulus: bytes) -> bytes:
     return b"".join(len(part).to_bytes(32, "big") for part in (base, exponent, modulus)) + base + exponent + modulus
 
 
-@pytest.mark.parametrize("vector", vectors_of(0x05), ids=lambda each: f"{each.fork}: {each.name}")
+@pytest.mark.parametrize("vector", vectors_of(0x05), ids=lambda item: f"{item.fork}: {item.name}")
 def test_known_results_of_modexp(vector: PrecompileVector) -> None:
     vector.check()
 
@@ -74,7 +74,7 @@ def test_minimum_gas_and_operand_limit() -> None:
         gas_from_osaka(large)
 
 
-@pytest.mark.parametrize("vector", vectors_of(0x100), ids=lambda each: each.name)
+@pytest.mark.parametrize("vector", vectors_of(0x100), ids=lambda item: item.name)
 def test_known_results_of_p256(vector: PrecompileVector) -> None:
     vector.check()
 
