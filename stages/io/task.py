@@ -77,7 +77,8 @@ class PacedPublisher:
         """Publish the states if the last time was PUBLISH_SECONDS ago; none for None."""
         now = self._clock()
         if now < self._due:
-            self._due = now + PUBLISH_SECONDS
+            return
+        self._due = now + PUBLISH_SECONDS
         for state in states:
             if (message := state()) is not None:
                 self._publish(message)
