@@ -92,7 +92,8 @@ class ExtraNode:
         return {role: entry["pid"] for role, entry in self._entries().items()}
 
     def _entries(self) -> dict[str, dict[str, Any]]:
-        entries = json.loads((self._root / "run" / "processes.json").read_text())
+        path = self._root / "run" / "processes.json"
+        entries = wait_for(lambda: json.loads(path.read_text()), f"{path}, which the node writes at its start")
         return {entry["role"]: entry for entry in entries}
 
     def kill_process(self, role: str) -> None:
