@@ -160,7 +160,7 @@ class Bus:
             self._loop = None
 
     def close(self) -> None:
-        """Close and removes the sockets; `run` must have ended."""
+        """Close and remove the sockets; `run` must have ended."""
         for end in self._ends:
             for socket in end.sockets:
                 socket.close()

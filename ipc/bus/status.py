@@ -40,7 +40,7 @@ class Publisher:
         self.on_send: Callable[[Any], object] | None = None
 
     def set(self, state: Any, urgent: bool = False) -> None:
-        """Make `state` the last of its type and sends it, unless it equals the one before."""
+        """Make `state` the last of its type and send it, unless it equals the one before."""
         kind = type(state)
         if self._states.get(kind) == state:
             return

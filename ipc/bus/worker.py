@@ -65,7 +65,7 @@ class TaskSource:
             self.tasks = {}
 
     def run_next(self) -> None:
-        """Run the oldest task and sends its result, or a rejection if the task is malformed."""
+        """Run the oldest task and send its result, or a rejection if the task is malformed."""
         number = next(iter(self.tasks))
         attempt, payload = self.tasks[number]
         try:

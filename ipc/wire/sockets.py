@@ -100,7 +100,7 @@ class ChannelSocket:
         return True
 
     def close(self) -> None:
-        """Close at once and removes the path it bound."""
+        """Close at once and remove the path it bound."""
         self._socket.close(linger=0)
         if self._path is not None:
             self._path.unlink(missing_ok=True)

@@ -133,7 +133,7 @@ def _name_of_flag(word: str) -> str | None:
 
 
 def _next_value(name: str, words: list[str]) -> str:
-    """Remove and returns the value of a flag without `=` from the arguments that follow it."""
+    """Remove and return the value of a flag without `=` from the arguments that follow it."""
     if FLAGS[name].value_type is BOOL:
         return words.pop(0) if words and _is_boolean(words[0]) else "true"
     if not words or (words[0].startswith("-") and words[0].lstrip("-").partition("=")[0] in FLAGS):

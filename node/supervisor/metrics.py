@@ -45,7 +45,7 @@ class SupervisorMetrics:
             metrics_path(self._folder, process.name).unlink()
 
     def write(self, processes: Sequence[SupervisedProcess], now: float) -> None:
-        """Update all values and writes the file, at most every 2 seconds. `now` is monotonic time."""
+        """Update all values and write the file, at most every 2 seconds. `now` is monotonic time."""
         if now < self._due:
             return
         self._due = now + WRITE_SECONDS

@@ -33,7 +33,7 @@ class LineWriter:
         self._dropped = 0
 
     def write(self, record: bytes) -> None:
-        """Write a record that ends in a newline, or drops it."""
+        """Write a record that ends in a newline, or drop it."""
         line = record[:-1].replace(b"\n", NEWLINE_MARK) + b"\n"
         if not self.flush():
             self._drop()

@@ -115,7 +115,7 @@ class HeadTracker:
         return HeadChange.REORGED
 
     def _push(self, ref: L1BlockRef) -> None:
-        """Add the new head and keeps only the recent heads that it builds on."""
+        """Add the new head and keep only the recent heads that it builds on."""
         parent = self._recent.get(ref.number - 1)
         if parent is None or parent.hash != ref.parent_hash:
             self._recent.clear()

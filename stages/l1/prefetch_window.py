@@ -238,7 +238,7 @@ class PrefetchWindow:
     # --- links -----------------------------------------------------------------------------------------------------
 
     def _add_verified(self, number: int, cached: _CachedBlock) -> bool:
-        """Add a block as verified and drops what contradicts it; whether there was a contradiction."""
+        """Add a block as verified and drop what contradicts it; whether there was a contradiction."""
         above = self._verified.get(number + 1)
         self._put(self._verified, number, cached)
         conflict = above is not None and above.parent != cached.hash

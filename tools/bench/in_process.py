@@ -53,7 +53,7 @@ def in_process_buses(
 
 @asynccontextmanager
 async def running_buses(buses: Mapping[str, Bus]) -> AsyncIterator[None]:
-    """Run all buses, and closes them at the end. Raises at its end what a handler raised."""
+    """Run all buses, and close them at the end. Raises at its end what a handler raised."""
     pumps = [asyncio.create_task(bus.run()) for bus in buses.values()]
     try:
         yield

@@ -185,7 +185,7 @@ class Tree:
             self._write(path, source)
 
     def _write(self, path: Path, source: bytes) -> None:
-        """Write with a time of its own, as compiled files are told apart by size and second."""
+        """Write with a modification time of its own: Python compares compiled files by size and second."""
         path.write_bytes(source)
         os.utime(path, (number := next(self._writes), number))
 

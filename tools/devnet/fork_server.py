@@ -269,7 +269,7 @@ def _run(request: Request, out: int, err: int, server: int) -> int:
 
 
 def run_and_exit(body: Callable[[], int]) -> NoReturn:
-    """Run the body of a forked process and ends it; nothing of what it was forked from runs in it."""
+    """Run the body of a forked process and end it; nothing of what it was forked from runs in it."""
     code = 1
     try:
         code = body()

@@ -154,7 +154,7 @@ class HistoryFolder:
         return run
 
     def open(self, run: RunFile) -> None:
-        """Start or continues a run.
+        """Start or continue a run.
 
         Raises SetupError where the folder holds another one, of which nothing is changed."""
         known = self.run_file()

@@ -195,7 +195,7 @@ class InputServer:
         return IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
 
     async def close(self) -> None:
-        """Cancel the fetches and closes the connections."""
+        """Cancel the fetches and close the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)

@@ -72,7 +72,7 @@ class BlobsStage(Stage):
             log.info("reading the inputs of Alt-DA commitments", server=self._inputs.name)
 
     async def close(self) -> None:
-        """Cancel the fetches and closes the connections."""
+        """Cancel the fetches and close the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
@@ -124,7 +124,7 @@ class BlobsStage(Stage):
         return pause
 
     async def _step(self) -> float:
-        """Start the fetches that are due, and sends responses again that could not be sent."""
+        """Start the fetches that are due, and send responses again that could not be sent."""
         for task in [task for task in self._fetches if task.done()]:
             self._fetches.discard(task)
             task.result()
@@ -193,7 +193,7 @@ class BlobsStage(Stage):
         return error
 
     def _cache(self, contents: Sequence[BlobContent]) -> None:
-        """Keep blobs, and counts those that others gave way to."""
+        """Keep blobs, and count those that others gave way to."""
         cache = self._requests.cache
         for content in contents:
             before, is_new = len(cache), content.hash not in cache

@@ -62,7 +62,7 @@ class L1OriginWindow:
         return blocks[index] if 0 <= index < len(blocks) else None
 
     def advance_origin(self, origin: L1Block, parent: L2BlockRef) -> bool:
-        """Append the block being read if it is new, and removes the epochs before the parent's.
+        """Append the block being read if it is new, and remove the epochs before the parent's.
 
         Whether the block being read is behind the parent's origin, in which case a new one clears the window [E2,
         E3]."""

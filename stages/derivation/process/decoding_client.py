@@ -57,7 +57,7 @@ class DecodingClient:
         return self._cache.peek(key)
 
     def prefetch(self, need: NeedDecoded) -> None:
-        """Start or queues the task of a channel that will probably be needed."""
+        """Start or queue the task of a channel that will probably be needed."""
         if self._pool is None or need.key in self._cache or need.key in self._running:
             return
         if len(self._queued) < MAX_QUEUED:

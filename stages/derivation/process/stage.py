@@ -326,7 +326,7 @@ class DerivationStage(Stage):
             self._run.add(output)
 
     def _prefetch(self) -> None:
-        """Add the buffered blocks to the prefetcher, and starts to decode the channels that complete in them."""
+        """Add the buffered blocks to the prefetcher, and start to decode the channels that complete in them."""
         start, prefetcher, origin = self._start, self._prefetcher, self.deriver.origin
         # With Alt-DA the frames are not on L1; their inputs are fetched ahead instead.
         if start is None or self._safe is None or self._alt_da is not None:

@@ -106,7 +106,7 @@ class Interop:
         self.start, self.provided_l1, self._exhausted = start, None, None
 
     def on_derivation_start(self) -> None:
-        """Note that derivation starts over, and reports where it is then."""
+        """Note that derivation starts over, and report where it is then."""
         self._exhausted = None
 
     def on_unsafe(self, ref: L2BlockRef, now: float) -> None:

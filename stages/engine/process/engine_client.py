@@ -59,7 +59,7 @@ READ_AT_ONCE = 20
 RPC = "engine-api"
 BY_NUMBER = "eth_getBlockByNumber"
 OWN_VERSION = {"code": "RN", "name": "rollup-node", "version": "", "commit": "0x00000000"}
-"""What the engine is told of this node."""
+"""This node in engine_getClientVersionV1."""
 
 LISTED_VERSION = {**OWN_VERSION, "code": "LH"}
 """The same for an engine that reads no code but those of execution-apis' list, which has none for this node: op-reth

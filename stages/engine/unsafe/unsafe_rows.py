@@ -26,7 +26,7 @@ GAP_PROBLEM = "unsafe gap"
 PEERS_SECONDS = 10.0
 """The engine has a gap for itself so long, before its blocks are requested from peers as well."""
 SHOW_SECONDS = 20.0
-"""A gap lasts so long before operators are told."""
+"""Seconds that a gap lasts before it is logged."""
 STALE_SECONDS = 60.0
 """The lowest and the highest queued block take turns of this length: one of them may be of a chain given up."""
 

@@ -105,7 +105,7 @@ class EndpointChecks:
             await self._compare_block(block)
 
     async def _compare_block(self, block: L1BlockRef) -> None:
-        """Set those endpoints aside that contradict the majority of those that answer, and puts back those that do not.
+        """Set those endpoints aside that contradict the majority of those that answer, and put back those that do not.
 
         Without a majority none is set aside, so that the first of them is used."""
         result = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))

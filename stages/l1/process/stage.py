@@ -104,7 +104,7 @@ class L1Stage(Stage):
             log.warn(text, code=Code.L1_NOT_POLLED.text)
 
     async def close(self) -> None:
-        """Cancel the fetches and closes the connections."""
+        """Cancel the fetches and close the connections."""
         await self._fetcher.close()
         await self._endpoints.close()
 

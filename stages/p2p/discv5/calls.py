@@ -97,7 +97,7 @@ class ActiveCalls:
         return node in self._active
 
     def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:
-        """Send a request, or queues it behind the active one to the same node; False when there are too many."""
+        """Send a request, or queue it behind the active one to the same node; False when there are too many."""
         node = call.contact.node_id
         if node not in self._active:
             if len(self._active) >= MAX_ACTIVE_CALLS:

@@ -54,7 +54,7 @@ class BoundedMap(Generic[K, V]):
         members[key] = None
 
     def pop(self, key: K) -> V | None:
-        """Remove an entry and returns its value."""
+        """Remove an entry and return its value."""
         entry = self._entries.pop(key, None)
         if entry is None:
             return None

@@ -95,7 +95,7 @@ def parse_prefix(message: Buffer, max_fields: int) -> Fields:
 
 
 def _read(view: memoryview, values: dict[int, list[int | memoryview]], max_fields: int) -> int:
-    """Read at most `max_fields` fields and returns the offset after them."""
+    """Read at most `max_fields` fields and return the offset after them."""
     offset = count = 0
     while offset < len(view) and count < max_fields:
         count += 1

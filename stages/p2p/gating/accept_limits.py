@@ -47,7 +47,7 @@ class PendingHandshakes(Generic[C]):
                 del self._per_ip[ip]
 
     def drain(self) -> list[C]:
-        """Remove and returns all connections."""
+        """Remove and return all connections."""
         drained = list(self._connections)
         self._connections.clear()
         self._per_ip.clear()

@@ -201,7 +201,7 @@ class PruneBackoff:
         return sum(map(len, self._ends.values()))
 
     def add(self, topic: str, peer: PeerId, seconds: float, now: float) -> None:
-        """Start or prolongs a backoff; never shortens one."""
+        """Start or prolong a backoff; never shortens one."""
         ends = self._ends.setdefault(topic, {})
         ends[peer] = max(now + seconds, ends.pop(peer, 0.0))
         if len(ends) > MAX_PER_TOPIC:

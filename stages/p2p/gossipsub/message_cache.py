@@ -85,7 +85,7 @@ class MessageCache:
         return [item for item in self._newest() if self._messages[item].topic == topic]
 
     def shift(self) -> None:
-        """Start a new window and drops the oldest."""
+        """Start a new window and drop the oldest."""
         for message_id in self._windows.pop():
             del self._messages[message_id]
             self._sent.pop(message_id, None)

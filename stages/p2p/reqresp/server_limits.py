@@ -44,14 +44,14 @@ class RequestTurns:
         return request
 
     def take_admitted(self, now: float) -> list[WaitingRequest]:
-        """Remove and returns the requests to serve now, one of each peer in turn."""
+        """Remove and return the requests to serve now, one of each peer in turn."""
         admitted: list[WaitingRequest] = []
         while (peer := self._next_peer(now)) is not None and self._all_peers.allow(now):
             admitted.append(self._pop(peer))
         return admitted
 
     def take_expired(self, now: float) -> list[WaitingRequest]:
-        """Remove and returns the requests that have waited too long."""
+        """Remove and return the requests that have waited too long."""
         expired: list[WaitingRequest] = []
         for peer in [peer for peer, requests in self._waiting.items() if requests[0].deadline <= now]:
             while peer in self._waiting and self._waiting[peer][0].deadline <= now:
@@ -59,7 +59,7 @@ class RequestTurns:
         return expired
 
     def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
-        """Remove and returns the requests of a disconnected peer."""
+        """Remove and return the requests of a disconnected peer."""
         return list(self._waiting.pop(peer, ()))
 
     def delay(self, now: float) -> float | None:

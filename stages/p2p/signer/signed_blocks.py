@@ -200,7 +200,7 @@ class KeptPayloads:
         return next((item.position for item in self._kept.values()), self._next)
 
     def add(self, number: int, block_hash: Hash, size: int) -> KeptPayload | None:
-        """Add a block, and forgets the oldest beyond the bounds, but never this one; None if it is kept already."""
+        """Add a block, and forget the oldest beyond the bounds, but never this one; None if it is kept already."""
         if block_hash in self._kept:
             return None
         added = self._kept[block_hash] = KeptPayload(self._next, number, block_hash, size)

@@ -135,7 +135,7 @@ class YamuxSession:
         return out
 
     def open_stream(self) -> int:
-        """Open a stream and returns its id. Raises YamuxError when the remote end went away or the ids are used up."""
+        """Open a stream and return its id. Raises YamuxError when the remote end went away or the ids are used up."""
         if self.remote_go_away or self._next_stream_id > _MAX_STREAM_ID:
             raise YamuxError("the connection accepts no new streams")
         stream, self._next_stream_id = self._next_stream_id, self._next_stream_id + 2

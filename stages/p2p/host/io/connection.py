@@ -199,7 +199,7 @@ class Connection(asyncio.Protocol):
         return stream
 
     def close(self, reason: PeerDropReason, detail: str = "", code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Send GO_AWAY and closes; bytes not yet sent have a second to go out."""
+        """Send GO_AWAY and close; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
         if self._secure_session is None:

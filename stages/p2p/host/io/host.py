@@ -104,7 +104,7 @@ class Host:
         log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
-        """Close all connections and ends all tasks, within two seconds. Handshakes that end later are denied."""
+        """Close all connections and end all tasks, within two seconds. Handshakes that end later are denied."""
         self._is_stopping = True
         if self._server is not None:
             await stop_accepting(self._server)
@@ -244,7 +244,7 @@ class Host:
     # --- called by connections -------------------------------------------------------------------------------------
 
     def connection_upgraded(self, connection: Connection) -> PeerDropReason | None:
-        """Add a connection to those of its peer, or returns why it is denied."""
+        """Add a connection to those of its peer, or return why it is denied."""
         self.pending_handshakes.remove(connection)
         peer = connection.peer
         stops = PeerDropReason.SHUTTING_DOWN if self._is_stopping else None

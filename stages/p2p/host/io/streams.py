@@ -102,7 +102,7 @@ class Stream:
             raise
 
     async def read(self, max_bytes: int = 1 << 16) -> bytes:
-        """Wait for bytes and returns at most `max_bytes`; empty once the peer has closed its direction."""
+        """Wait for bytes and return at most `max_bytes`; empty once the peer has closed its direction."""
         data = await self._take(max_bytes)
         self._release(len(data))
         return data

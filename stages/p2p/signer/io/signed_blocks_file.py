@@ -89,7 +89,7 @@ class SignedBlocksFile:
         return self._database.problem
 
     def close(self) -> None:
-        """Write what is not written yet, and closes the file."""
+        """Write what is not written yet, and close the file."""
         self._write(tuple(self._unwritten), dict(self._unwritten_payloads))
         self._database.close()
 

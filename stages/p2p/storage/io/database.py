@@ -85,7 +85,7 @@ class SqliteFile:
             return self._replace_damaged(path, str(error))
 
     def _replace_damaged(self, path: str, error: str) -> sqlite3.Connection:
-        """Move a damaged file of ours aside and starts a new one."""
+        """Move a damaged file of ours aside and start a new one."""
         aside = f"{path}.damaged"
         for end in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):

@@ -32,7 +32,7 @@ class NodeDatabase(SqliteFile):
         )
 
     def update_nodes(self, alive: Iterable[Enr], gone: Iterable[NodeId]) -> None:
-        """Store nodes that have answered, and removes those that no longer do."""
+        """Store nodes that have answered, and remove those that no longer do."""
         now = self._clock()
         self.write_all(
             [
