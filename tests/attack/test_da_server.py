@@ -13,7 +13,7 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.attacked_stage import AttackedStage, SharedStage
+from tests.support.processes.attacked_stage import MAX_MEGABYTES, AttackedStage, SharedStage
 from tests.support.servers.hostile_bodies import gzip_bomb
 from tests.support.servers.http_listener import Handler
 
@@ -22,6 +22,8 @@ NUMBERS = itertools.count()
 LIMIT, HASHED = 32 << 20, 48 << 20
 TIMEOUT = 8.0
 """Seconds: many times what four answers of HASHED bytes at once take."""
+MEGABYTES = MAX_MEGABYTES + 2 * (LIMIT >> 20)
+"""The process under attack is also the receiver here, which holds the message of the largest input and the input."""
 FAST = {
     "rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5,
     "rollup_node.stages.blobs.process.da_client.MAX_HASHED": HASHED,
@@ -35,7 +37,7 @@ def shared() -> Iterator[SharedStage]:
     def config(url: str) -> BlobsConfig:
         return BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4))
 
-    with closing(SharedStage("blobs", config, FAST)) as stage:
+    with closing(SharedStage("blobs", config, FAST, MEGABYTES)) as stage:
         yield stage
 
 
