@@ -22,7 +22,7 @@ MAX_STORED = 256 << 20
 LIES = 2
 """How often the lying server answers wrong bytes for each input."""
 LOST_SHARE = 1 / 3
-"""Of the inputs, at random: a batcher that posts the same number of them again and again must not lose the same ones."""
+"""Of the inputs, at random: a batcher that posts the same ones again and again must not lose the same ones always."""
 SLOW_SECONDS, SLOW_PARTS = 2.0, 20
 
 
