@@ -26,7 +26,8 @@ MAX_FILE = 1 << 20
 SUPERVISOR = "supervisor"
 
 _SAMPLE = re.compile(
-    r'^process_(up|heartbeat_age_seconds|(?:resident|proportional)_memory_bytes|cpu_seconds_total)\{process="([^"]+)"\} '
+    r"^process_(up|heartbeat_age_seconds|(?:resident|proportional)_memory_bytes|cpu_seconds_total)"
+    r'\{process="([^"]+)"\} '
     r"([0-9.e+-]+)$",
     re.ASCII | re.MULTILINE,
 )
