@@ -20,7 +20,7 @@ MAIN_OPTIONS = {
     "rpc.port": "port of JSON-RPC, /readyz and /status.json (9545)",
     "metrics.enabled": "serve Prometheus metrics (port 7300)",
     "log.level": "error, warn, info (default), debug or detail",
-    "config": "TOML file with options",
+    "config": "TOML or YAML file with options",
 }
 """The options that --help shows, with their lines."""
 

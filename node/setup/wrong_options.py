@@ -19,7 +19,7 @@ def reject_wrong_options(parsed: ParsedOptions) -> None:
     What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
     reported. No file is written."""
     lines = parsed.errors
-    if parsed.has_file:
+    if parsed.is_whole:
         lines = (*lines, *_broken_rules(parsed.values))
         try:
             lines = (*lines, *_wrong_chain(parsed.values))
