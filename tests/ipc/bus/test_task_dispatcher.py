@@ -23,39 +23,33 @@ def buses(tmp_path: Path) -> dict[str, Bus]:
 
 
 @pytest.mark.parametrize("size", [0, 100_000, 1_000_000])
-def test_all_tasks_end_with_their_own_results(buses: dict[str, Bus], size: int) -> None:
-    async def scene() -> None:
-        async with running_buses(buses):
-            dispatchers = [buses["server"].dispatch(WORK), buses["other"].dispatch(OTHER_WORK)]
-            for dispatcher in dispatchers:
-                dispatcher.scheduler.report_timeout = math.inf
-            for name in ("worker", "worker:1"):
-                buses[name].work({WORK: square, OTHER_WORK: square})
-            tasks = [SquareTask(number, number.to_bytes(4, "big") * (size // 4)) for number in range(40)]
-            results = await asyncio.gather(*(dispatcher.run(task) for dispatcher in dispatchers for task in tasks))
-            assert results == [square(task) for task in tasks] * 2
-
-    asyncio.run(scene())
+async def test_all_tasks_end_with_their_own_results(buses: dict[str, Bus], size: int) -> None:
+    async with running_buses(buses):
+        dispatchers = [buses["server"].dispatch(WORK), buses["other"].dispatch(OTHER_WORK)]
+        for dispatcher in dispatchers:
+            dispatcher.scheduler.report_timeout = math.inf
+        for name in ("worker", "worker:1"):
+            buses[name].work({WORK: square, OTHER_WORK: square})
+        tasks = [SquareTask(number, number.to_bytes(4, "big") * (size // 4)) for number in range(40)]
+        results = await asyncio.gather(*(dispatcher.run(task) for dispatcher in dispatchers for task in tasks))
+        assert results == [square(task) for task in tasks] * 2
     assert not any(bus.counters["tasks_reissued"] + bus.counters["messages_void"] for bus in buses.values())
 
 
-def test_a_cancelled_task_leaves_nothing(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        async with running_buses(buses):
-            dispatcher = buses["server"].dispatch(WORK)
-            run = asyncio.create_task(dispatcher.run(SquareTask(1)))
-            await asyncio.sleep(0.01)
-            run.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await run
-            assert dispatcher.scheduler.outstanding == 0 and not dispatcher._futures
-            buses["worker"].work({WORK: square})
-            assert await dispatcher.run(SquareTask(3)) == SquareResult(9)
-
-    asyncio.run(scene())
+async def test_a_cancelled_task_leaves_nothing(buses: dict[str, Bus]) -> None:
+    async with running_buses(buses):
+        dispatcher = buses["server"].dispatch(WORK)
+        run = asyncio.create_task(dispatcher.run(SquareTask(1)))
+        await asyncio.sleep(0.01)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert dispatcher.scheduler.outstanding == 0 and not dispatcher._futures
+        buses["worker"].work({WORK: square})
+        assert await dispatcher.run(SquareTask(3)) == SquareResult(9)
 
 
-def test_a_task_that_kills_workers_fails_with_its_reason(buses: dict[str, Bus], tmp_path: Path) -> None:
+async def test_a_task_that_kills_workers_fails_with_its_reason(buses: dict[str, Bus], tmp_path: Path) -> None:
     """The pump of the worker that runs the bad task dies, and the liveness table shows its successor."""
     transport = buses["worker"].transport
 
@@ -70,36 +64,33 @@ def test_a_task_that_kills_workers_fails_with_its_reason(buses: dict[str, Bus], 
         bus.work({WORK: handle})
         return bus
 
-    async def scene() -> None:
-        dispatcher = buses["server"].dispatch(WORK)
-        dispatching = asyncio.create_task(buses["server"].run())
-        bad = asyncio.create_task(dispatcher.run(SquareTask(13)))
-        good = [asyncio.create_task(dispatcher.run(SquareTask(number))) for number in range(5)]
-        incarnation = 1
-        while not bad.done():
-            bus = worker_bus(incarnation)
-            pump = asyncio.create_task(bus.run())
-            await asyncio.wait({pump, bad}, return_when=asyncio.FIRST_COMPLETED)
-            pump.cancel()
-            await asyncio.gather(pump, return_exceptions=True)
-            incarnation += 1
-            transport.liveness.start(WORKER_SLOT, incarnation)
-            bus.close()
-        with pytest.raises(TaskFailed, match="3 workers died of it"):
-            await bad
-        assert buses["server"].counters["tasks_poisoned"] == 1
-        assert incarnation in (4, 5)
-        last = worker_bus(incarnation)
-        pump = asyncio.create_task(last.run())
-        async with asyncio.timeout(30):
-            assert await asyncio.gather(*good) == [square(SquareTask(number)) for number in range(5)]
-        for task in (pump, dispatching):
-            task.cancel()
-        await asyncio.gather(pump, dispatching, return_exceptions=True)
-        for bus in (last, *buses.values()):
-            bus.close()
-
-    asyncio.run(scene())
+    dispatcher = buses["server"].dispatch(WORK)
+    dispatching = asyncio.create_task(buses["server"].run())
+    bad = asyncio.create_task(dispatcher.run(SquareTask(13)))
+    good = [asyncio.create_task(dispatcher.run(SquareTask(number))) for number in range(5)]
+    incarnation = 1
+    while not bad.done():
+        bus = worker_bus(incarnation)
+        pump = asyncio.create_task(bus.run())
+        await asyncio.wait({pump, bad}, return_when=asyncio.FIRST_COMPLETED)
+        pump.cancel()
+        await asyncio.gather(pump, return_exceptions=True)
+        incarnation += 1
+        transport.liveness.start(WORKER_SLOT, incarnation)
+        bus.close()
+    with pytest.raises(TaskFailed, match="3 workers died of it"):
+        await bad
+    assert buses["server"].counters["tasks_poisoned"] == 1
+    assert incarnation in (4, 5)
+    last = worker_bus(incarnation)
+    pump = asyncio.create_task(last.run())
+    async with asyncio.timeout(30):
+        assert await asyncio.gather(*good) == [square(SquareTask(number)) for number in range(5)]
+    for task in (pump, dispatching):
+        task.cancel()
+    await asyncio.gather(pump, dispatching, return_exceptions=True)
+    for bus in (last, *buses.values()):
+        bus.close()
 
 
 def mixed_buses(directory: Path, worker_channel: Channel) -> tuple[dict[str, Bus], Bus]:
