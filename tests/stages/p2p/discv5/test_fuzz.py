@@ -72,8 +72,7 @@ def test_damaged_packets_under_the_header_mask() -> None:
         )
 
 
-def test_damaged_datagrams_of_a_known_node_and_of_a_stranger() -> None:
-    network = Discv5Simulation()
+def test_damaged_datagrams_of_a_known_node_and_of_a_stranger(network: Discv5Simulation) -> None:
     one, two = network.add("one", endpoint("127.0.0.1"), peers_wanted=False), network.add("two", endpoint("127.0.0.2"))
     two.node.add_bootnodes([one.contact])
     network.run(2)

@@ -153,8 +153,7 @@ def test_a_replayed_message_from_another_address_gets_a_challenge_only(pair: Con
     assert pair.still_respond()
 
 
-def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
-    network = Discv5Simulation()
+def test_a_replayed_handshake_or_challenge_is_dropped(network: Discv5Simulation) -> None:
     network.add("one", ONE)
     two = network.add("two", TWO)
     two.node.add_bootnodes([network.nodes[ONE].contact])
@@ -187,8 +186,7 @@ def test_a_forged_source_cannot_end_a_session(pair: ConnectedPair) -> None:
     assert one.node.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
-def test_forged_random_packets_do_not_prevent_a_handshake() -> None:
-    network = Discv5Simulation()
+def test_forged_random_packets_do_not_prevent_a_handshake(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE, peers_wanted=False), network.add("two", TWO, peers_wanted=False)
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
@@ -230,8 +228,7 @@ def test_a_node_cannot_impersonate_another(pair: ConnectedPair) -> None:
         assert one.node.codec.sessions.newest(name, VICTIM) is None
 
 
-def test_an_attacker_cannot_fill_the_table_from_one_network() -> None:
-    network = Discv5Simulation()
+def test_an_attacker_cannot_fill_the_table_from_one_network(network: Discv5Simulation) -> None:
     one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
     table = one.node.table
     for number in range(500):

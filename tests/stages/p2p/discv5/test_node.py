@@ -26,8 +26,7 @@ def ids(contacts: list[Contact]) -> set[bytes]:
     return {contact.node_id for contact in contacts}
 
 
-def test_two_nodes_connect_by_a_bootnode_record() -> None:
-    network = Discv5Simulation()
+def test_two_nodes_connect_by_a_bootnode_record(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact])
     network.run(3)
@@ -37,8 +36,7 @@ def test_two_nodes_connect_by_a_bootnode_record() -> None:
     assert not one.node.drops and not two.node.drops
 
 
-def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
-    network = Discv5Simulation()
+def test_the_record_of_a_bootnode_known_by_its_key_is_fetched(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact._replace(record=None)])
     network.run(3)
@@ -86,8 +84,7 @@ def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None
         assert [contact.node_id for contact in lookup.result][:5] == expected
 
 
-def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
-    network = Discv5Simulation()
+def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: Discv5Simulation) -> None:
     one = network.add("one", ONE)
     foreign = network.add("foreign", TWO, chain_id=10)
     ours = network.add("ours", THREE)
@@ -102,8 +99,7 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
     }
 
 
-def test_lost_packets_are_compensated() -> None:
-    network = Discv5Simulation()
+def test_lost_packets_are_compensated(network: Discv5Simulation) -> None:
     lossy = seeded("loss")
     network.filter = lambda sender, sending: None if lossy(1)[0] < 32 else sending
     boot = network.add("boot", ONE)
@@ -113,8 +109,7 @@ def test_lost_packets_are_compensated() -> None:
     assert all(everyone - {node.record.node_id} <= node.live_ids for node in nodes)
 
 
-def test_a_dead_node_leaves_the_table_and_returns() -> None:
-    network = Discv5Simulation()
+def test_a_dead_node_leaves_the_table_and_returns(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -127,8 +122,7 @@ def test_a_dead_node_leaves_the_table_and_returns() -> None:
     assert one.live_ids == {two.record.node_id}
 
 
-def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
-    network = Discv5Simulation()
+def test_a_node_that_lost_its_sessions_gets_a_new_handshake(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -140,8 +134,7 @@ def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
     assert not restarted.node.drops
 
 
-def test_simultaneous_handshakes() -> None:
-    network = Discv5Simulation()
+def test_simultaneous_handshakes(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     two.node.add_bootnodes([one.contact])
@@ -150,8 +143,7 @@ def test_simultaneous_handshakes() -> None:
     assert not one.node.drops and not two.node.drops
 
 
-def test_a_newer_record_is_fetched() -> None:
-    network = Discv5Simulation()
+def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -162,8 +154,7 @@ def test_a_newer_record_is_fetched() -> None:
     assert one.found[-1].tcp.port == 4001
 
 
-def test_our_address_is_learned_from_a_majority() -> None:
-    network = Discv5Simulation()
+def test_our_address_is_learned_from_a_majority(network: Discv5Simulation) -> None:
     true = ipaddress.ip_address("127.9.9.9")
     hidden = network.add("hidden", endpoint("127.9.9.9"), advertises_ip=False, learn_address=True)
     nodes = network.add_many(12)
@@ -178,8 +169,7 @@ def test_our_address_is_learned_from_a_majority() -> None:
     assert sum(hidden.record.node_id in node.live_ids for node in nodes) >= 10
 
 
-def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
-    network = Discv5Simulation()
+def test_few_votes_or_a_known_address_do_not_change_the_record(network: Discv5Simulation) -> None:
     hidden = network.add("hidden", ONE, advertises_ip=False, learn_address=True)
     fixed = network.add("fixed", TWO, advertised_ip=ipaddress.ip_address("127.5.5.5"))
     nodes = network.add_many(12)
@@ -193,8 +183,7 @@ def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
     assert fixed.record.seq == 1
 
 
-def test_lookups_stop_when_there_are_enough_peers() -> None:
-    network = Discv5Simulation()
+def test_lookups_stop_when_there_are_enough_peers(network: Discv5Simulation) -> None:
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(6, boot=[boot])
     network.run(30)
@@ -210,8 +199,7 @@ def test_lookups_stop_when_there_are_enough_peers() -> None:
     assert sum(node.sent for node in nodes) - before > 5 * idle
 
 
-def test_restored_nodes_are_found_without_a_bootnode() -> None:
-    network = Discv5Simulation()
+def test_restored_nodes_are_found_without_a_bootnode(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
     network.run(3)
@@ -219,8 +207,7 @@ def test_restored_nodes_are_found_without_a_bootnode() -> None:
     assert len(one.node.table) == 1
 
 
-def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
-    network = Discv5Simulation()
+def test_nothing_is_sent_outside_of_the_allowed_networks(network: Discv5Simulation) -> None:
     one, other = network.add("one", ONE), network.add("other", TWO, allowed_networks=())
     outside = [record_of(("out", number), f"198.51.{number}.7") for number in range(30)]
     for record in outside:
@@ -240,8 +227,7 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
 
 
 @pytest.mark.parametrize("requester", ["198.51.100.7", "8.8.8.8"])
-def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
-    network = Discv5Simulation()
+def test_local_addresses_are_not_sent_to_remote_nodes(network: Discv5Simulation, requester: str) -> None:
     one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
     stranger = network.add("stranger", endpoint(requester), allowed_networks=(), peers_wanted=False)
     local = [record_of(number, f"127.0.1.{number}") for number in range(1, 20)]
@@ -257,8 +243,7 @@ def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
     assert call.responses == 1 and not call.records
 
 
-def test_a_node_is_not_its_own_bootnode() -> None:
-    network = Discv5Simulation()
+def test_a_node_is_not_its_own_bootnode(network: Discv5Simulation) -> None:
     one = network.add("one", ONE)
     one.node.add_bootnodes([one.contact, one.contact._replace(record=None)])
     network.run(30)

@@ -55,9 +55,8 @@ async def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
         assert (await source.call("diagnosis"))["gossip"]["published"] == 1
 
 
-async def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
+async def test_a_block_that_somebody_else_signed_is_published(rollup: RollupConfig, tmp_path: Path) -> None:
     """[RPC65]: without a key of this node's own, and only what peers accept."""
-    rollup = chain_of_now()
     async with (
         P2pNode(1, rollup, tmp_path).running() as source,
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
@@ -82,8 +81,9 @@ async def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) ->
         ("another key", "not of signer.address"),
     ],
 )
-async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(tmp_path: Path, answer: Any, text: str) -> None:
-    rollup = chain_of_now()
+async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(
+    rollup: RollupConfig, tmp_path: Path, answer: Any, text: str
+) -> None:
     async with (
         SignerServer(LocalSigner(b"\x33" * 32)).running() as server,
         P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
@@ -224,9 +224,8 @@ async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
         assert node.received_blocks == [other]
 
 
-async def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> None:
+async def test_a_block_may_be_signed_though_its_answer_was_lost(rollup: RollupConfig, tmp_path: Path) -> None:
     """It is stored before the signer is asked, so another one is refused even if no signature came back."""
-    rollup = chain_of_now()
     async with SignerServer().running() as server:
         options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
         first = now_block(1)

@@ -15,12 +15,12 @@ from rollup_node.stages.p2p.scoring.application_score import (
 A, B = b"peer a", b"peer b"
 
 
-def scores() -> ApplicationScorer:
+@pytest.fixture
+def app() -> ApplicationScorer:
     return ApplicationScorer(application_score_params(2))
 
 
-def test_weights_and_caps() -> None:
-    app = scores()
+def test_weights_and_caps(app: ApplicationScorer) -> None:
     for _ in range(30):
         app.on_valid_response(A, 0.0)
     assert app.counts(A).valid_responses == 10.0 and app.score(A) == 5.0
@@ -33,8 +33,7 @@ def test_weights_and_caps() -> None:
     assert app.score(B) == 0.0 and app.counts(B) == ResponseCounts()
 
 
-def test_only_counts_of_connected_peers_decay() -> None:
-    app = scores()
+def test_only_counts_of_connected_peers_decay(app: ApplicationScorer) -> None:
     app.peer_connected(A)
     app.refresh(0.0)
     for peer in (A, B):
@@ -48,8 +47,7 @@ def test_only_counts_of_connected_peers_decay() -> None:
     app.peer_disconnected(A)
 
 
-def test_counts_are_retained_for_a_while() -> None:
-    app = scores()
+def test_counts_are_retained_for_a_while(app: ApplicationScorer) -> None:
     app.refresh(0.0)
     app.on_response_error(A, 10.0)
     app.refresh(1209.0)
@@ -58,16 +56,14 @@ def test_counts_are_retained_for_a_while() -> None:
     assert app.counts(A) == ResponseCounts()
 
 
-def test_counts_are_restored() -> None:
-    app = scores()
+def test_counts_are_restored(app: ApplicationScorer) -> None:
     app.restore(A, ResponseCounts(1.0, 2.0, 3.0), 0.0)
     assert app.score(A) == -61.5
     app.restore(A, ResponseCounts(), 0.0)
     assert app.score(A) == -61.5
 
 
-def test_memory_is_bounded() -> None:
-    app = scores()
+def test_memory_is_bounded(app: ApplicationScorer) -> None:
     for number in range(MAX_PEERS + 3):
         app.on_response_error(number.to_bytes(4, "big"), float(number))
     assert app.score((0).to_bytes(4, "big")) == 0.0 and app.score((3).to_bytes(4, "big")) == -1.0
