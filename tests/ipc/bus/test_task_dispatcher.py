@@ -9,7 +9,6 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.ipc.bus.task_scheduler import Assignment
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, OTHER_WORK, WORK, EchoRequest, EchoResponse, SquareResult, SquareTask, square
 
@@ -93,88 +92,47 @@ async def test_a_task_that_kills_workers_fails_with_its_reason(buses: dict[str, 
         bus.close()
 
 
-def mixed_buses(directory: Path, worker_channel: Channel) -> tuple[dict[str, Bus], Bus]:
-    """Buses of two processes that declare the channel differently."""
-    buses = in_process_buses(CHANNELS, directory, {"server": 1, "worker": 1})
-    transport = buses["worker"].transport
-    worker = Bus((worker_channel,), "worker", ProcessId(1, 1), {"server": [0]}, transport.liveness, {}, directory)
-    return {"server": buses["server"], "unused": buses["worker"], "worker": worker}, worker
-
-
-def run_malformed(
+async def run_malformed(
     directory: Path, worker_channel: Channel, handler: Callable[..., object], match: str
 ) -> dict[str, Bus]:
-    """Run a task between such processes, which must fail; the buses."""
-    buses, worker = mixed_buses(directory, worker_channel)
-
-    async def scene() -> None:
-        async with running_buses(buses):
-            dispatcher = buses["server"].dispatch(WORK)
-            worker.work({WORK: handler})
-            with pytest.raises(TaskFailed, match=match):
-                async with asyncio.timeout(30):
-                    await dispatcher.run(SquareTask(1))
-
-    asyncio.run(scene())
+    """Run a task, which must fail, between processes that declare the channel differently; the buses."""
+    buses = in_process_buses(CHANNELS, directory, {"server": 1, "worker": 1})
+    liveness = buses["worker"].transport.liveness
+    worker = Bus((worker_channel,), "worker", ProcessId(1, 1), {"server": [0]}, liveness, {}, directory)
+    buses = {"server": buses["server"], "unused": buses["worker"], "worker": worker}
+    async with running_buses(buses):
+        dispatcher = buses["server"].dispatch(WORK)
+        worker.work({WORK: handler})
+        with pytest.raises(TaskFailed, match=match):
+            await dispatcher.run(SquareTask(1))
     return buses
 
 
-def test_a_malformed_result_is_rejected_and_fails_the_task_in_the_end(tmp_path: Path) -> None:
+async def test_a_malformed_result_is_rejected_and_fails_the_task_in_the_end(tmp_path: Path) -> None:
     other = Channel(WORK, Pattern.WORK, "server", ("worker",), down=SquareTask, up=EchoResponse)
-    buses = run_malformed(tmp_path, other, lambda task: EchoResponse(task.number), "3 workers died of it")
+    buses = await run_malformed(tmp_path, other, lambda task: EchoResponse(task.number), "3 workers died of it")
     assert buses["server"].counters["messages_refused"] == 3
 
 
-def test_a_malformed_task_fails_at_once(tmp_path: Path) -> None:
+async def test_a_malformed_task_fails_at_once(tmp_path: Path) -> None:
     other = Channel(WORK, Pattern.WORK, "server", ("worker",), down=EchoRequest, up=SquareResult)
-    buses = run_malformed(tmp_path, other, square, "malformed message")
+    buses = await run_malformed(tmp_path, other, square, "malformed message")
     assert buses["worker"].counters["messages_refused"] == 1
 
 
-def test_a_lost_result_is_computed_again(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        async with running_buses(buses):
-            dispatcher = buses["server"].dispatch(WORK)
-            dispatcher.scheduler.report_timeout = math.inf
-            (socket,) = buses["worker"].work({WORK: square}).sockets
-            send, lost = socket.send, list[list[bytes]]()
+async def test_a_lost_result_is_computed_again(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_buses(buses):
+        dispatcher = buses["server"].dispatch(WORK)
+        dispatcher.scheduler.report_timeout = math.inf
+        (socket,) = buses["worker"].work({WORK: square}).sockets
+        send, lost = socket.send, list[list[bytes]]()
 
-            def lossy(frames: list[bytes]) -> bool:
-                if frames[1] and not lost:
-                    lost.append(frames)
-                    return True
-                return send(frames)
+        def lossy(frames: list[bytes]) -> bool:
+            if frames[1] and not lost:
+                lost.append(frames)
+                return True
+            return send(frames)
 
-            monkeypatch.setattr(socket, "send", lossy)
-            async with asyncio.timeout(30):
-                assert await dispatcher.run(SquareTask(4)) == SquareResult(16)
-            assert lost and buses["server"].counters["tasks_reissued"] == 1
-
-    asyncio.run(scene())
-
-
-def test_a_lost_assignment_is_repeated(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        async with running_buses(buses):
-            dispatcher = buses["server"].dispatch(WORK)
-            scheduler = dispatcher.scheduler
-            scheduler.report_timeout = 0.3
-            lost: list[Assignment] = []
-            take = scheduler.take_assignments
-
-            def lossy() -> list[Assignment]:
-                assignments = take()
-                if assignments and not lost:
-                    lost.extend(assignments)
-                    return []
-                if assignments:
-                    scheduler.report_timeout = math.inf
-                return assignments
-
-            monkeypatch.setattr(scheduler, "take_assignments", lossy)
-            buses["worker"].work({WORK: square})
-            async with asyncio.timeout(30):
-                assert await dispatcher.run(SquareTask(4)) == SquareResult(16)
-            assert lost and buses["server"].counters["tasks_reissued"] == 1
-
-    asyncio.run(scene())
+        monkeypatch.setattr(socket, "send", lossy)
+        assert await dispatcher.run(SquareTask(4)) == SquareResult(16)
+        assert lost and buses["server"].counters["tasks_reissued"] == 1

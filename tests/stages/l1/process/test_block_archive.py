@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.files.archive import block_name, number_name
@@ -40,7 +39,7 @@ def lines() -> list[Record]:
     return result
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def archive(tmp_path: Path) -> Path:
     """Return an archive with blocks 2 and 3; block 6 is above the last that is kept."""
     assert await _fetch(tmp_path, 2, 3, 6) == ([CHAIN.block(number) for number in (2, 3, 6)], ["0x2", "0x3", "0x6"])
