@@ -1,6 +1,7 @@
 """Hostile nodes: discovery does not fail, its memory stays bounded, it sends no more than it receives, and its
 sessions with other nodes stay."""
 
+import random
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -13,7 +14,16 @@ from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MIN_PACKET_BYTES
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
-from tests.support.p2p.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import (
+    Discv5Simulation,
+    SimulatedNode,
+    contact_of,
+    endpoint,
+    record_of,
+    secret_of,
+    seeded,
+)
+from tests.support.p2p.fuzz import damaged
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 
@@ -305,3 +315,20 @@ def test_one_host_sends_200_datagrams_a_second_after_a_burst(pair: ConnectedPair
     assert send(600) == 100
     assert send(100, number=10) == 100
     assert pair.still_respond()
+
+
+def test_damaged_datagrams_of_a_known_node_and_of_a_stranger(network: Discv5Simulation) -> None:
+    one, two = network.add("one", ONE, peers_wanted=False), network.add("two", TWO)
+    two.node.add_bootnodes([one.contact])
+    network.run(2)
+    rng = random.Random("datagrams")
+    sent = [sending.datagram for sender, sending in network.log if sender == two.endpoint]
+    stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
+    good = [*sent, stranger.encode_random(one.record.node_id).datagram]
+    for number in range(2000):
+        network.now += 0.02
+        network.inject(two.endpoint, damaged(rng, good[number % len(good)]), one.endpoint)
+    assert sum(one.node.drops.values()) > 1000
+    assert len(one.node.codec.sessions) == 1
+    network.run(200)
+    assert two.record.node_id in one.live_ids
