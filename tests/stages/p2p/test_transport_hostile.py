@@ -131,17 +131,6 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
         assert all(await asyncio.gather(*slow))
 
 
-async def _cut(*plain: bytes) -> None:
-    """Assert that a peer that sends this is disconnected."""
-    async with guarded() as (ours, good):
-        async with raw_peer(ours.port) as peer:
-            await until(lambda: len(ours.peers()) == 2)
-            for part in plain:
-                await peer.send(part)
-            assert await peer.is_disconnected()
-        await until(lambda: ours.peers() == [good.peer_id])
-
-
 @pytest.mark.parametrize(
     "plain",
     [
@@ -154,11 +143,29 @@ async def _cut(*plain: bytes) -> None:
         [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
         [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
         [frame(9, 0, 0, 0)],
+        [frame(GO_AWAY, 0, 0, 0)],
     ],
-    ids=["noise", "http", "endless frame", "overrun at once", "wrong parity", "stream 0", "twice", "window", "type"],
+    ids=[
+        "noise",
+        "http",
+        "endless frame",
+        "overrun at once",
+        "wrong parity",
+        "stream 0",
+        "twice",
+        "window",
+        "type",
+        "go away",
+    ],
 )
-def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
-    asyncio.run(_cut(*plain))
+async def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
+    async with guarded() as (ours, good):
+        async with raw_peer(ours.port) as peer:
+            await until(lambda: len(ours.peers()) == 2)
+            for part in plain:
+                await peer.send(part)
+            assert await peer.is_disconnected()
+        await until(lambda: ours.peers() == [good.peer_id])
 
 
 async def test_inauthentic_bytes_close_the_connection() -> None:
@@ -167,12 +174,12 @@ async def test_inauthentic_bytes_close_the_connection() -> None:
         assert await peer.is_disconnected()
 
 
+async def hold(_: object) -> None:
+    await asyncio.sleep(30)
+
+
 async def test_the_window_bounds_unread_data() -> None:
     async with guarded() as (ours, _):
-
-        async def hold(_: object) -> None:
-            await asyncio.sleep(30)
-
         ours.set_stream_handler("/hold/1", hold)
         async with raw_peer(ours.port) as peer:
             await peer.send(proposal(7, "/hold/1"))
@@ -187,10 +194,6 @@ async def test_the_window_bounds_unread_data() -> None:
 async def test_unread_bytes_over_all_streams_are_bounded() -> None:
     """When too much is held for one connection, its socket is no longer read."""
     async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
-
-        async def hold(_: object) -> None:
-            await asyncio.sleep(30)
-
         ours.set_stream_handler("/hold/1", hold)
         async with raw_peer(ours.port) as peer:
             sending = asyncio.create_task(_fill(peer, streams=60))
@@ -256,10 +259,6 @@ async def test_window_is_acknowledged_once() -> None:
         # The handler takes the bytes in pieces, and acknowledges each after it has taken it.
         await until(lambda: stream.receive_window + stream.unacknowledged == INITIAL_WINDOW)
         assert unread(ours) == 0
-
-
-def test_go_away_closes_the_connection() -> None:
-    asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
 
 
 async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
