@@ -89,15 +89,6 @@ async def test_the_error_of_a_refused_connection_has_no_credentials() -> None:
     await endpoints.close()
 
 
-async def test_html_is_an_error() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response(text="<html>")
-
-    async with beacon_endpoints(handler) as endpoints:
-        with pytest.raises(EndpointError, match="the answer is not JSON"):
-            await endpoints.fetch(7, WANTED)
-
-
 @pytest.mark.option("l1.beacon.slot-duration-override")
 async def test_genesis_and_slot_duration_are_requested_once() -> None:
     """[BCN2, BCN3, BCN7]"""

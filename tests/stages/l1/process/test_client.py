@@ -1,6 +1,5 @@
 """L1 endpoints: what counts as not found, receipts one by one, failover and Retry-After."""
 
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
@@ -13,7 +12,6 @@ from aiohttp import web
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.endpoint_pool import MAX_RETRY_AFTER
 from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.failures import OtherChainError
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
@@ -142,27 +140,6 @@ async def test_the_chain_is_checked_again_after_a_failure() -> None:
             await endpoint.block_json("latest")
         assert await endpoint.block_json("latest") is None
         assert chains == []
-
-
-async def test_the_endpoint_in_use_changes_when_it_fails_and_not_before() -> None:
-    async with endpoints_of([{}, {}, {}]) as endpoints:
-        first, second, third = endpoints.all
-        assert endpoints.pick() is endpoints.pick() is first
-        endpoints.failed(third, EndpointError("x", "gone"))
-        assert endpoints.pick() is first
-        endpoints.failed(first, EndpointError("x", "gone"))
-        assert endpoints.pick() is second
-        endpoints.failed(second, EndpointError("x", "busy", 429, retry_after=30.0))
-        assert endpoints.pick() is third
-        endpoints.failed(third, EndpointError("x", "busy", 429, retry_after=30.0))
-        assert endpoints.pick() is first
-        endpoints.failed(first, EndpointError("x", "busy", 429, retry_after=3000.0))
-        with pytest.raises(EndpointError, match=r"overloaded and asked not to retry for \d+ s"):
-            endpoints.pick()
-        verdict = endpoints.pool.verdicts[0]
-        assert verdict is not None and verdict.until <= time.monotonic() + MAX_RETRY_AFTER
-        endpoints.restore(1)
-        assert endpoints.pick() is second
 
 
 @pytest.mark.fault("F5")

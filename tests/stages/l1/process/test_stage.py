@@ -316,24 +316,6 @@ async def test_late_receipts_and_those_of_another_block_are_fetched_again(
         assert not results
 
 
-async def test_a_block_that_fails_delays_no_other(recording: Recording, l1_filter: L1Filter) -> None:
-    served = recorded(recording)
-
-    def by_number(number: str, full: bool) -> Any:
-        if number == hex(FIRST + 3):
-            raise JsonRpcError(-32000, "database is down")
-        return served["eth_getBlockByNumber"](number, full)
-
-    async with running_l1(l1_filter, [{**served, "eth_getBlockByNumber": by_number}], window=10) as clients:
-        await clients.until(lambda: len(clients.blocks) == 9, (FIRST, 10))
-        assert FIRST + 3 not in clients.blocks
-        await clients.until(lambda: clients.unavailable and clients.unavailable[-1].number == FIRST + 3, (FIRST + 3, 7))
-        assert "database is down" in str(clients.unavailable[-1].error)
-        assert "secret" not in str(clients.unavailable[-1].error)
-        await clients.until(lambda: clients.problems)
-        assert "database is down" in clients.problems[0]
-
-
 @pytest.mark.condition("C2")
 async def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Recording, l1_filter: L1Filter) -> None:
     served = recorded(recording)

@@ -14,7 +14,6 @@ from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
 from rollup_node.stages.protocol import secp256k1
-from tests.support.p2p.discv5_nodes import record_of
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
 from tests.support.p2p.hosts import config, until
 from tests.support.servers.loopback import free_port, own_address
@@ -145,9 +144,3 @@ def test_accessors_raise_before_the_start() -> None:
             accessor()
     server.set_peer_count(3)
     server.close()
-
-
-async def test_a_server_ignores_records_of_other_networks() -> None:
-    async with running_discv5("one") as one:
-        one.node.add_known_nodes([record_of("far", "198.51.100.7")], 0.0)
-        assert one.table == []

@@ -108,8 +108,7 @@ def test_the_file_is_bounded(tmp_path: Path, opened: Opened) -> None:
     assert rows == [(2, 0), (MAX_HEIGHTS, 2), (MAX_HEIGHTS + 1, 0)]
 
 
-def test_a_write_error_is_reported_and_what_is_known_still_counts(tmp_path: Path, opened: Opened) -> None:
-    path = tmp_path / "signed"
+def test_a_write_error_is_reported_and_what_is_known_still_counts(opened: Opened) -> None:
     file = opened()
     assert sign(file, record(1)) is None
     file._database.write("alter table blocks rename to others")
