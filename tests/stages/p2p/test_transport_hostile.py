@@ -131,33 +131,21 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
         assert all(await asyncio.gather(*slow))
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        [os.urandom(64)],
-        [b"GET / HTTP/1.1\r\n\r\n"],
-        [frame(DATA, 0, 7, (1 << 32) - 1)],
-        [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
-        [frame(WINDOW_UPDATE, SYN, 2, 0)],
-        [frame(WINDOW_UPDATE, SYN, 0, 0)],
-        [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
-        [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
-        [frame(9, 0, 0, 0)],
-        [frame(GO_AWAY, 0, 0, 0)],
-    ],
-    ids=[
-        "noise",
-        "http",
-        "endless frame",
-        "overrun at once",
-        "wrong parity",
-        "stream 0",
-        "twice",
-        "window",
-        "type",
-        "go away",
-    ],
-)
+VIOLATIONS = {
+    "noise": [os.urandom(64)],
+    "http": [b"GET / HTTP/1.1\r\n\r\n"],
+    "endless frame": [frame(DATA, 0, 7, (1 << 32) - 1)],
+    "overrun at once": [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
+    "wrong parity": [frame(WINDOW_UPDATE, SYN, 2, 0)],
+    "stream 0": [frame(WINDOW_UPDATE, SYN, 0, 0)],
+    "twice": [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
+    "window": [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
+    "type": [frame(9, 0, 0, 0)],
+    "go away": [frame(GO_AWAY, 0, 0, 0)],
+}
+
+
+@pytest.mark.parametrize("plain", VIOLATIONS.values(), ids=VIOLATIONS)
 async def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
     async with guarded() as (ours, good):
         async with raw_peer(ours.port) as peer:

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, xor_distance
-from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
+from rollup_node.stages.p2p.discv5.node import MAX_LOOKUPS, REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (
     CHAIN,
@@ -152,6 +152,26 @@ def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
     entry = one.node.table.get(two.record.node_id)
     assert entry is not None and entry.record == two.record and two.record.seq == 2
     assert one.found[-1].tcp.port == 4001
+
+
+def test_a_newer_record_that_a_ping_announces_is_fetched(network: Discv5Simulation) -> None:
+    one, two = network.add("one", ONE), network.add("two", TWO)
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    two.node.set_address(AdvertisedEndpoint(CHAIN, TWO.ip, TWO.port, 4001))
+    two.node.calls.submit(OutgoingCall(one.contact, DiscoveryPurpose.REVALIDATE), two.record.seq, network.now)
+    network.run(1)
+    assert [entry.record for entry in one.node.table.live] == [two.record]
+
+
+def test_the_number_of_lookups_is_bounded(network: Discv5Simulation) -> None:
+    one, two = (network.add(name, at, peers_wanted=False) for name, at in (("one", ONE), ("two", TWO)))
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    lookups = [one.node.start_lookup(seeded(number)(32), network.now) for number in range(MAX_LOOKUPS + 1)]
+    assert lookups[-1] is None and one.node.lookups == lookups[:-1]
+    network.run(20, until=lambda: not one.node.lookups)
+    assert one.node.start_lookup(seeded(0)(32), network.now) is not None
 
 
 def test_our_address_is_learned_from_a_majority(network: Discv5Simulation) -> None:

@@ -34,7 +34,11 @@ def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled(harness: RouterHarn
 
 
 def test_a_mesh_above_d_hi_is_pruned_to_d(harness: RouterHarness) -> None:
-    members = harness.add_members(13, outbound=True)
+    members = harness.add_members(12, outbound=True)
+    harness.heartbeats()
+    assert harness.mesh == members, "D_hi is not too many"
+    members.append(harness.add_peer("more", outbound=True))
+    harness.receive_control(members[-1], graft=[TOPIC])
     for peer in members[:3]:
         harness.scorer.application.on_valid_response(peer, harness.now)
     harness.heartbeats()
