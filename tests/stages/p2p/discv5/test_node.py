@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, xor_distance
 from rollup_node.stages.p2p.discv5.node import MAX_LOOKUPS, REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
@@ -154,14 +155,15 @@ def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
     assert one.found[-1].tcp.port == 4001
 
 
-def test_a_newer_record_that_a_ping_announces_is_fetched(network: Discv5Simulation) -> None:
-    one, two = network.add("one", ONE), network.add("two", TWO)
+def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:
+    one, two = (network.add(name, at, peers_wanted=False) for name, at in (("one", ONE), ("two", TWO)))
     one.node.add_bootnodes([two.contact])
     network.run(2)
-    two.node.set_address(AdvertisedEndpoint(CHAIN, TWO.ip, TWO.port, 4001))
-    two.node.calls.submit(OutgoingCall(one.contact, DiscoveryPurpose.REVALIDATE), two.record.seq, network.now)
-    network.run(1)
-    assert [entry.record for entry in one.node.table.live] == [two.record]
+    for _ in range(2):
+        ping = two.node.codec.encode_message(one.record.node_id, ONE, messages.encode(messages.Ping(b"\x01", 9)))
+        assert ping is not None
+        network.inject(TWO, ping.datagram, ONE)
+        assert one.node.calls.count(DiscoveryPurpose.FETCH) == 1
 
 
 def test_the_number_of_lookups_is_bounded(network: Discv5Simulation) -> None:
