@@ -29,15 +29,7 @@ from rollup_node.stages.messages.l1 import (
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
-from rollup_node.tools.devnet.files import (
-    DEPOSITOR_KEY,
-    INBOX,
-    L1_CHAIN_ID,
-    PORTAL,
-    RECEIVER_KEY,
-    SYSTEM_CONFIG,
-    l1_genesis,
-)
+from rollup_node.tools.devnet import files
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods
 from rollup_node.tools.devnet.settings import l1_fork_offsets
@@ -183,11 +175,13 @@ def l1_across_amsterdam() -> L1Backend:
     """Return an L1 of six blocks, the last three of Amsterdam, each with a deposit.
 
     Its transfer is logged from then on."""
-    backend = L1Backend(l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
-    data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
+    backend = L1Backend(files.l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
+    data = deposit_call(files.DEPOSITOR_KEY.address, files.RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
     for nonce in range(6):
         fees = Fees(1, 10**10, 1)
-        backend.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, nonce, PORTAL, 5, data, 200_000, fees))
+        backend.send(
+            dynamic_fee_transaction(files.DEPOSITOR_KEY, files.L1_CHAIN_ID, nonce, files.PORTAL, 5, data, 200_000, fees)
+        )
         backend.mine(backend.chain.head.header.timestamp + 2)
     return backend
 
@@ -205,7 +199,7 @@ async def test_blocks_across_glamsterdam(trusts: bool) -> None:
         return {**block, **damage} if "slotNumber" in block else block
 
     methods["eth_getBlockByNumber"] = by_number
-    portal = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG)
+    portal = L1Filter(files.L1_CHAIN_ID, files.INBOX, files.PORTAL, files.SYSTEM_CONFIG)
     async with running_l1(portal, [methods], trust_rpc=trusts, verifier_confs=0) as clients:
         await clients.until(lambda: len(clients.blocks) == 6, (1, 6))
         for number, result in clients.blocks.items():
@@ -213,7 +207,7 @@ async def test_blocks_across_glamsterdam(trusts: bool) -> None:
             assert block is not None and result.header.hash == block.hash
             assert (block.header.slot_number is None) == (number < 4)
             assert len(block.executed[0].result.logs) == (1 if number < 4 else 2)
-            assert [log.address for log in result.deposits] == [PORTAL]
+            assert [log.address for log in result.deposits] == [files.PORTAL]
         damage["slotNumber"] = "0xffff"
         backend.mine(backend.chain.head.header.timestamp + 2)
         if trusts:

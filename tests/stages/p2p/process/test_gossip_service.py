@@ -156,14 +156,6 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
     return next(stream for stream in streams if stream.protocol in PROTOCOLS and stream.direction is Direction.INBOUND)
 
 
-async def test_the_same_block_is_gossiped_once(tmp_path: Path) -> None:
-    async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
-        block = now_block(1)
-        assert await node.publish(block) is None and await node.publish(block) is None
-        await node.until(lambda: node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}'))
-        assert node.stage.blocks_server.published == 2 and node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}') == 1
-
-
 async def test_a_broken_gossip_stream_is_reopened(rollup: RollupConfig, tmp_path: Path) -> None:
     """Both gossip streams break repeatedly; they are opened again, and blocks go on."""
     async with (
