@@ -80,15 +80,6 @@ async def test_a_slow_response_times_out() -> None:
             await endpoints.clock.slot_at(100)
 
 
-async def test_the_error_of_a_refused_connection_has_no_credentials() -> None:
-    endpoints = BeaconEndpoints(BlobsConfig("http://user:pw@127.0.0.1:1/key", PLAIN_ROLLUP), Meter("blobs"))
-    with pytest.raises(EndpointError, match=r"127\.0\.0\.1:1: cannot connect \(Connection refused\)") as caught:
-        await endpoints.clock.slot_at(100)
-    assert "pw" not in str(caught.value)
-    assert "key" not in str(caught.value)
-    await endpoints.close()
-
-
 @pytest.mark.option("l1.beacon.slot-duration-override")
 async def test_genesis_and_slot_duration_are_requested_once() -> None:
     """[BCN2, BCN3, BCN7]"""

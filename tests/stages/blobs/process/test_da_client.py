@@ -305,44 +305,49 @@ async def running(**options: Any) -> AsyncIterator[InputsClient]:
                 server.is_open.set()
 
 
-async def test_an_input_is_fetched_once_and_then_cached() -> None:
+@pytest.fixture
+async def inputs() -> AsyncIterator[InputsClient]:
     async with running() as client:
-        client.request(0)
-        await until(lambda: client.answers)
-        client.request(0)
-        await until(lambda: len(client.answers) == 2)
-        assert client.answers == [InputResponse(COMMITMENTS[0], INPUTS[0])] * 2
-        assert client.server.asked == {COMMITMENTS[0]: 1}
+        yield client
 
 
-async def test_an_input_fetched_ahead_is_there_when_it_is_needed() -> None:
-    async with running() as client:
-        client.request(0, 1, urgent=False)
-        await until(lambda: len(client.server.asked) == 2)
-        client.request(2)
-        await until(lambda: client.answers)
-        assert client.answers == [InputResponse(COMMITMENTS[2], INPUTS[2])], "only what is waited for is sent"
-        client.server.is_open.clear()
-        client.request(1)
-        await until(lambda: len(client.answers) == 2)
-        assert client.server.asked[COMMITMENTS[1]] == 1
+async def test_an_input_is_fetched_once_and_then_cached(inputs: InputsClient) -> None:
+    inputs.request(0)
+    await until(lambda: inputs.answers)
+    inputs.request(0)
+    await until(lambda: len(inputs.answers) == 2)
+    assert inputs.answers == [InputResponse(COMMITMENTS[0], INPUTS[0])] * 2
+    assert inputs.server.asked == {COMMITMENTS[0]: 1}
 
 
-async def test_failures_are_answered_and_retried_until_the_input_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_input_fetched_ahead_is_there_when_it_is_needed(inputs: InputsClient) -> None:
+    inputs.request(0, 1, urgent=False)
+    await until(lambda: len(inputs.server.asked) == 2)
+    inputs.request(2)
+    await until(lambda: inputs.answers)
+    assert inputs.answers == [InputResponse(COMMITMENTS[2], INPUTS[2])], "only what is waited for is sent"
+    inputs.server.is_open.clear()
+    inputs.request(1)
+    await until(lambda: len(inputs.answers) == 2)
+    assert inputs.server.asked[COMMITMENTS[1]] == 1
+
+
+async def test_failures_are_answered_and_retried_until_the_input_is_there(
+    inputs: InputsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
-    async with running() as client:
-        for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
-            client.server.failing[COMMITMENTS[0]] = status
-            client.request(0, number=number)
-            await until(partial(client.of_request, number))
-            answer = client.of_request(number)[0]
-            assert (answer.commitment, answer.not_found) == (COMMITMENTS[0], not_found)
-            await until(lambda: client.health)
-            assert client.health[0].startswith("input of a commitment: 127.0.0.1:")
-        client.server.failing.clear()
-        client.request(0)
-        await until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
-        await until(lambda: not client.health)
+    for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
+        inputs.server.failing[COMMITMENTS[0]] = status
+        inputs.request(0, number=number)
+        await until(partial(inputs.of_request, number))
+        answer = inputs.of_request(number)[0]
+        assert (answer.commitment, answer.not_found) == (COMMITMENTS[0], not_found)
+        await until(lambda: inputs.health)
+        assert inputs.health[0].startswith("input of a commitment: 127.0.0.1:")
+    inputs.server.failing.clear()
+    inputs.request(0)
+    await until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in inputs.answers)
+    await until(lambda: not inputs.health)
 
 
 async def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() -> None:
@@ -400,28 +405,15 @@ async def test_requests_at_the_same_time_are_bounded(most: int) -> None:
         assert client.server.most_at_once == most
 
 
-async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for() -> None:
-    async with running() as client:
-        client.server.is_open.clear()
-        client.request(0, urgent=False)
-        await until(lambda: client.server.asked[COMMITMENTS[0]])
-        client.request(1)
-        await until(lambda: client.server.asked[COMMITMENTS[1]])
-        client.server.is_open.set()
-        await until(lambda: client.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
-        await until(lambda: client.server.asked[COMMITMENTS[0]] == 2)
-
-
-async def test_a_large_input_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(da_client, "AHEAD_BODY", 100)
-
-    async with running() as client:
-        client.request(0, urgent=False)
-        await until(lambda: client.server.asked[COMMITMENTS[0]])
-        client.request(0, urgent=False)
-        client.request(0)
-        await until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
-        assert client.server.asked[COMMITMENTS[0]] <= 3
+async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for(inputs: InputsClient) -> None:
+    inputs.server.is_open.clear()
+    inputs.request(0, urgent=False)
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]])
+    inputs.request(1)
+    await until(lambda: inputs.server.asked[COMMITMENTS[1]])
+    inputs.server.is_open.set()
+    await until(lambda: inputs.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]] == 2)
 
 
 async def test_without_a_da_server_requests_are_ignored() -> None:
@@ -439,17 +431,21 @@ async def test_without_a_da_server_requests_are_ignored() -> None:
     [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],
 )
 async def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
-    status: int, code: Code, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    inputs: InputsClient,
+    status: int,
+    code: Code,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
-    async with running() as client:
-        client.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
-        client.request(1, urgent=False)
-        client.request(0)
-        await until(lambda: client.server.asked[COMMITMENTS[0]] >= 2 and client.server.asked[COMMITMENTS[1]])
-        client.server.failing.clear()
-        input_response = InputResponse(COMMITMENTS[0], INPUTS[0])
-        await until(lambda: input_response in client.answers)
+    inputs.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
+    inputs.request(1, urgent=False)
+    inputs.request(0)
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]] >= 2 and inputs.server.asked[COMMITMENTS[1]])
+    inputs.server.failing.clear()
+    input_response = InputResponse(COMMITMENTS[0], INPUTS[0])
+    await until(lambda: input_response in inputs.answers)
     lines = [line for line in capsys.readouterr().err.splitlines() if "code=" in line]
     assert [line.split()[0] for line in lines] == ["warn", "info"] and all(
         f"code={code.text} " in line for line in lines

@@ -96,6 +96,13 @@ def beacon(small_blobs: KnownBlobs) -> FakeBeacon:
 
 
 @pytest.fixture
+async def blobs_client(beacon: FakeBeacon) -> AsyncIterator[BlobsClient]:
+    """Yield derivation's end of a process that has this Beacon API alone."""
+    async with running_blobs([beacon]) as client:
+        yield client
+
+
+@pytest.fixture
 def fallback(small_blobs: KnownBlobs) -> FakeBeacon:
     """Return a second Beacon API."""
     return FakeBeacon(small_blobs)
@@ -122,34 +129,33 @@ async def test_blobs_come_in_the_requested_order_and_are_cached(recorded_blobs: 
             assert f"op_node_default_{line}\n" in text
 
 
-async def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
+async def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     """[RPC94]"""
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([4])
-        await until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
-        (result,) = blobs_client.endpoints[-1].endpoints
-        assert (result.kind, result.in_use, result.errors, result.failing) == ("beacon", True, 0, False)
-        await until(lambda: blobs_client.queue == QueueLength(0, 0))
+    await blobs_client.receives([4])
+    await until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
+    (result,) = blobs_client.endpoints[-1].endpoints
+    assert (result.kind, result.in_use, result.errors, result.failing) == ("beacon", True, 0, False)
+    await until(lambda: blobs_client.queue == QueueLength(0, 0))
 
 
-async def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> None:
-    async with running_blobs([beacon]) as blobs_client:
-        for index in range(6):
-            blobs_client.request([index], urgent=False)
-        await until(lambda: len(blobs_client.responses) == 6)
-        assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
+async def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
+    for index in range(6):
+        blobs_client.request([index], urgent=False)
+    await until(lambda: len(blobs_client.responses) == 6)
+    assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
 
 
 @pytest.mark.parametrize("bare", [False, True])
-async def test_commitments_of_a_block_in_gloas(bare: bool, beacon: FakeBeacon, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commitments_of_a_block_in_gloas(
+    bare: bool, beacon: FakeBeacon, blobs_client: BlobsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[BCN19] The blinded route is asked once, and no blob is verified alone."""
     beacon.in_gloas, beacon.bare = True, bare
     computed: list[int] = []
     monkeypatch.setattr(kzg, "commit_without_setup", counting(computed, kzg.commit_without_setup))
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([1, 0, 2])
-        await blobs_client.receives([4, 5, 3])
-        assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
+    await blobs_client.receives([1, 0, 2])
+    await blobs_client.receives([4, 5, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
     assert len(computed) == 2, "one random combination for each request"
 
 
@@ -164,25 +170,25 @@ def counting(calls: list[int], function: Callable[..., bytes]) -> Callable[..., 
 
 
 @pytest.mark.parametrize("status", [404, 500, 200])
-async def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBeacon) -> None:
+async def test_block_routes_that_fail_are_not_tried_again(
+    status: int, beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN19] Blobs are verified one by one then, also after blocks of another shape."""
     beacon.status = {"blinded_blocks": status, "blocks": status}
     beacon.words = '{"data":{"message":{"body":{"execution_payload_envelope":{}}}}}'
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([0, 1])
-        await blobs_client.receives([2, 3])
-        assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
+    await blobs_client.receives([0, 1])
+    await blobs_client.receives([2, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
 
 
-async def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) -> None:
+async def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     """[BCN19]"""
     beacon.status = {"blinded_blocks": 404, "blocks": 404}
     beacon.words = '{"code":404,"message":"Block not found"}'
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([0, 1])
-        beacon.status = {}
-        await blobs_client.receives([2, 3])
-        assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
+    await blobs_client.receives([0, 1])
+    beacon.status = {}
+    await blobs_client.receives([2, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
 
 
 def reversed_list(listed: list[Any]) -> list[Any]:
@@ -195,62 +201,62 @@ def with_another_blob(listed: list[Any]) -> list[Any]:
 
 @pytest.mark.fault("F15")
 @pytest.mark.parametrize("change", [reversed_list, with_another_blob])
-async def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
+async def test_other_orders_and_additional_blobs(
+    change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN10]"""
     beacon.change = change
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([0, 1])
+    await blobs_client.receives([0, 1])
 
 
 @pytest.mark.fault("F15")
 @pytest.mark.condition("C1")
-async def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
+async def test_a_proxy_that_drops_the_query(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     """[BCN10]"""
     beacon.ignores_hashes = True
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([2, 5])
+    await blobs_client.receives([2, 5])
 
 
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("status", [404, 400, 501])
-async def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) -> None:
+async def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     """[BCN5]"""
     beacon.status["blobs"] = status
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([2, 0])
-        await blobs_client.receives([3])
-        assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
+    await blobs_client.receives([2, 0])
+    await blobs_client.receives([3])
+    assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
 
 @pytest.mark.fault("F12")
-async def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
+async def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     changes: list[Callable[[list[Any]], list[Any]]] = [lambda listed: [], lambda listed: listed]
     beacon.change = lambda listed: changes.pop(0)(listed)
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([2])
+    await blobs_client.receives([2])
 
 
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
-async def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeBeacon) -> None:
+async def test_sidecars_if_the_blobs_route_has_another_shape(
+    words: str, beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN5]"""
     beacon.status, beacon.words = {"blobs": 200}, words
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([2, 0])
-        await blobs_client.receives([3])
-        assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
+    await blobs_client.receives([2, 0])
+    await blobs_client.receives([3])
+    assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
 
-async def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon) -> None:
+async def test_another_shape_is_named_if_there_are_no_sidecars_either(
+    beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN17]"""
     beacon.status = {"blobs": 200, "blob_sidecars": 404}
     beacon.words = "<html>archive</html>"
-    async with running_blobs([beacon]) as blobs_client:
-        blobs_client.request([0])
-        await until(lambda: blobs_client.unavailable)
-        error = blobs_client.unavailable[0].error
-        assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
-        assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
+    blobs_client.request([0])
+    await until(lambda: blobs_client.unavailable)
+    error = blobs_client.unavailable[0].error
+    assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
+    assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
 
 
 @pytest.mark.fault("F16")
@@ -304,20 +310,19 @@ async def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: 
 
 
 @pytest.mark.fault("F12")
-async def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) -> None:
+async def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon, blobs_client: BlobsClient) -> None:
     """[BCN8, BCN14]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
-    async with running_blobs([beacon]) as blobs_client:
-        blobs_client.request([0])
-        await until(lambda: blobs_client.unavailable)
-        unavailable = blobs_client.unavailable[0]
-        assert unavailable.not_found
-        assert unavailable.block_hash == BLOCK.hash
-        assert "has no blobs of slot 7" in unavailable.error
-        await until(lambda: blobs_client.health and blobs_client.health[-1].problems)
-        beacon.status = {}
-        await blobs_client.receives([0])
-        await until(lambda: blobs_client.health[-1] == Health(()))
+    blobs_client.request([0])
+    await until(lambda: blobs_client.unavailable)
+    unavailable = blobs_client.unavailable[0]
+    assert unavailable.not_found
+    assert unavailable.block_hash == BLOCK.hash
+    assert "has no blobs of slot 7" in unavailable.error
+    await until(lambda: blobs_client.health and blobs_client.health[-1].problems)
+    beacon.status = {}
+    await blobs_client.receives([0])
+    await until(lambda: blobs_client.health[-1] == Health(()))
 
 
 CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
@@ -326,22 +331,21 @@ CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
 @pytest.mark.fault("F13")
 @pytest.mark.sign("BLOB-CUSTODY", line=True, readyz=True)
 async def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
-    beacon: FakeBeacon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    beacon: FakeBeacon, blobs_client: BlobsClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[BCN17, LOG15]"""
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
     beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
-    async with running_blobs([beacon]) as blobs_client:
-        blobs_client.request([0], urgent=False)
-        await until(lambda: blobs_client.unavailable)
-        while len(blobs_client.unavailable) < 4:
-            blobs_client.request([0])
-            await asyncio.sleep(0.05)
-        assert {item.error.partition(":")[0] for item in blobs_client.unavailable} == {"BLOB-CUSTODY"}
-        await until(lambda: blobs_client.health and blobs_client.health[-1].problems)
-        beacon.status = {}
-        await blobs_client.receives([0])
+    blobs_client.request([0], urgent=False)
+    await until(lambda: blobs_client.unavailable)
+    while len(blobs_client.unavailable) < 4:
+        blobs_client.request([0])
+        await asyncio.sleep(0.05)
+    assert {item.error.partition(":")[0] for item in blobs_client.unavailable} == {"BLOB-CUSTODY"}
+    await until(lambda: blobs_client.health and blobs_client.health[-1].problems)
+    beacon.status = {}
+    await blobs_client.receives([0])
     first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
@@ -349,27 +353,29 @@ async def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     assert "blobs have been found" in last and "waited=" in last and "tried=" in last
 
 
-async def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon) -> None:
+async def test_a_source_that_ignores_the_query_and_lacks_the_blobs(
+    beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN17]"""
     beacon.ignores_hashes = True
     beacon.blobs, wanted = beacon.blobs[1:], beacon.blobs
     beacon.status = {"blob_sidecars": 404}
-    async with running_blobs([beacon]) as blobs_client:
-        blobs_client._known = wanted
-        blobs_client.request([0])
-        await until(lambda: blobs_client.unavailable)
-        assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
+    blobs_client._known = wanted
+    blobs_client.request([0])
+    await until(lambda: blobs_client.unavailable)
+    assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
 
 
 @pytest.mark.parametrize(("route", "status"), [("genesis", 500), ("spec", 503), ("blobs", 500), ("blob_sidecars", 500)])
-async def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: FakeBeacon) -> None:
+async def test_errors_are_not_taken_for_not_found(
+    route: str, status: int, beacon: FakeBeacon, blobs_client: BlobsClient
+) -> None:
     """[BCN8]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404, route: status}
-    async with running_blobs([beacon]) as blobs_client:
-        blobs_client.request([0])
-        await until(lambda: blobs_client.unavailable)
-        assert not blobs_client.unavailable[0].not_found
-        assert f"HTTP status {status}" in blobs_client.unavailable[0].error
+    blobs_client.request([0])
+    await until(lambda: blobs_client.unavailable)
+    assert not blobs_client.unavailable[0].not_found
+    assert f"HTTP status {status}" in blobs_client.unavailable[0].error
 
 
 @pytest.mark.fault("F20")

@@ -32,8 +32,8 @@ def test_two_nodes_connect_by_a_bootnode_record(network: Discv5Simulation) -> No
     two.node.add_bootnodes([one.contact])
     network.run(3)
     assert one.live_ids == {two.record.node_id} and two.live_ids == {one.record.node_id}
-    assert [result.record for result in two.found] == [one.record]
-    assert [result.tcp for result in one.found] == [TWO]
+    assert [result.record for result in two.discovered] == [one.record]
+    assert [result.tcp for result in one.discovered] == [TWO]
     assert not one.node.drops and not two.node.drops
 
 
@@ -41,14 +41,14 @@ def test_the_record_of_a_bootnode_known_by_its_key_is_fetched(network: Discv5Sim
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact._replace(record=None)])
     network.run(3)
-    assert [result.record for result in two.found] == [one.record]
+    assert [result.record for result in two.discovered] == [one.record]
     assert one.live_ids == {two.record.node_id}
 
 
-def are_found(nodes: list[SimulatedNode]) -> bool:
+def are_discovered(nodes: list[SimulatedNode]) -> bool:
     """Whether each has found all others."""
     everyone = {node.record.node_id for node in nodes}
-    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.found} for n in nodes)
+    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.discovered} for n in nodes)
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +57,13 @@ def twenty() -> Discv5Simulation:
     network = Discv5Simulation()
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(20, boot=[boot])
-    network.run(40, until=lambda: are_found(nodes))
+    network.run(40, until=lambda: are_discovered(nodes))
     return network
 
 
 def test_twenty_nodes_find_each_other_by_one_bootnode(twenty: Discv5Simulation) -> None:
     _, *nodes = twenty.nodes.values()
-    assert len(nodes) == 20 and are_found(nodes)
+    assert len(nodes) == 20 and are_discovered(nodes)
 
 
 def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None:
@@ -91,7 +91,7 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: D
     ours = network.add("ours", THREE)
     one.node.add_bootnodes([foreign.contact, ours.contact])
     network.run(3)
-    assert [result.record for result in one.found] == [ours.record]
+    assert [result.record for result in one.discovered] == [ours.record]
     assert one.live_ids == {foreign.record.node_id, ours.record.node_id}
     assert one.node.table_stats() == (2, 2, 1, 1, 0)
     assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
@@ -152,7 +152,7 @@ def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
     network.run(400)
     entry = one.node.table.get(two.record.node_id)
     assert entry is not None and entry.record == two.record and two.record.seq == 2
-    assert one.found[-1].tcp.port == 4001
+    assert one.discovered[-1].tcp.port == 4001
 
 
 def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:
@@ -221,11 +221,11 @@ def test_lookups_stop_when_there_are_enough_peers(network: Discv5Simulation) -> 
     assert sum(node.sent for node in nodes) - before > 5 * idle
 
 
-def test_restored_nodes_are_found_without_a_bootnode(network: Discv5Simulation) -> None:
+def test_restored_nodes_are_discovered_without_a_bootnode(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
     network.run(3)
-    assert [result.record for result in one.found] == [two.record]
+    assert [result.record for result in one.discovered] == [two.record]
     assert len(one.node.table) == 1
 
 
