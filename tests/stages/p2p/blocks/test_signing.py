@@ -18,13 +18,11 @@ def test_sign_and_recover() -> None:
     signer = LocalSigner(b"\x22" * 32)
     signature = signer.sign(10, b"block")
     assert len(signature) == 65 and signature[64] in (0, 1)
-    assert recover_address(signing_hash(10, payload_hash(b"block")), signature) == signer.address
+    digest = signing_hash(10, payload_hash(b"block"))
+    assert recover_address(digest, signature) == signer.address
     key = PrivateKey(b"\x22" * 32)
     assert signer.address == key.public_key.to_canonical_address()
-    assert (
-        Signature(signature).recover_public_key_from_msg_hash(signing_hash(10, payload_hash(b"block")))
-        == key.public_key
-    )
+    assert Signature(signature).recover_public_key_from_msg_hash(digest) == key.public_key
 
 
 def test_the_chain_id_is_part_of_the_signature() -> None:

@@ -142,17 +142,6 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(pair: ConnectedPa
     assert pair.still_respond()
 
 
-def test_a_replayed_message_is_answered_once(pair: ConnectedPair) -> None:
-    request = messages.encode(messages.FindNode(b"\x01", (0,)))
-    packet = pair.two.node.codec.encode_message(pair.one.record.node_id, ONE, request)
-    assert packet is not None
-    before = len(pair.network.log)
-    for _ in range(20):
-        pair.network.inject(TWO, packet.datagram, ONE)
-    assert len(pair.sent_by(pair.one, before)) == 1
-    assert pair.one.node.drops[PacketDrop.REPLAYED] == 19
-
-
 def test_a_replayed_handshake_or_challenge_is_dropped(network: Discv5Simulation) -> None:
     network.add("one", ONE)
     two = network.add("two", TWO)

@@ -111,9 +111,8 @@ def test_a_message_with_our_own_id_is_dropped(pair: CodecPair) -> None:
 
 
 def test_a_handshake_with_a_malformed_message_establishes_the_session_only(pair: CodecPair) -> None:
-    assert (
-        pair.b.decode(pair.handshake(pair.challenge(), plaintext=b"\x09"), A_ENDPOINT, NOW) is PacketDrop.NOT_A_MESSAGE
-    )
+    handshake = pair.handshake(pair.challenge(), plaintext=b"\x09")
+    assert pair.b.decode(handshake, A_ENDPOINT, NOW) is PacketDrop.NOT_A_MESSAGE
     assert len(pair.b.sessions) == 1
 
 
