@@ -59,10 +59,10 @@ class BlobsClient:
         else:
             self.queue = message
 
-    def request(self, indices: list[int], urgent: bool = True) -> None:
+    def request(self, indices: list[int], urgent: bool = True, block: L1BlockRef = BLOCK) -> None:
         """Request blobs by their indices."""
         refs = tuple(BlobRef(index, self._known[index].hash) for index in indices)
-        self._client.send(BlobsRequest(BLOCK, refs, urgent))
+        self._client.send(BlobsRequest(block, refs, urgent))
 
     async def receives(self, indices: list[int]) -> None:
         """Request blobs and waits until their contents arrive in the same order."""
@@ -335,14 +335,23 @@ async def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
     client.request([0], urgent=False)
     await until(lambda: client.unavailable)
+    beacon.status = {}
+    await client.receives([1])
+    beacon.status = {"blobs": 404, "blob_sidecars": 404}
     while len(client.unavailable) < 4:
         client.request([0])
         await asyncio.sleep(0.05)
     assert {item.error.partition(":")[0] for item in client.unavailable} == {"BLOB-CUSTODY"}
     await until(lambda: client.health and client.health[-1].problems)
+    # A reset reads an earlier block again, whose blobs are cached.
+    client.request([1], block=L1BlockRef(b"e" * 32, BLOCK.number - 1, bytes(32), BLOCK.timestamp - 12))
+    await until(lambda: client.responses)
+    shown = capsys.readouterr().err
+    assert "blobs have been found" not in shown
+    client.responses.clear()
     beacon.status = {}
     await client.receives([0])
-    first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
+    first, last = (line for line in (shown + capsys.readouterr().err).splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
     assert f"do={Code.BLOB_CUSTODY.remedy}" in first
