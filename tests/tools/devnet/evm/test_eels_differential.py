@@ -1,7 +1,7 @@
-"""Random programs compared with what Ethereum's execution specs make of them: `eels_results.json` has their results.
+"""Random programs compared with what Ethereum's execution specs make of them, as `eels_results.json` has it.
 
-Where the specs are installed (`pip install ethereum-execution`), ROLLUP_NODE_EELS_PROGRAMS more programs per fork run on
-both, and `python -m tests.tools.devnet.evm.test_eels_differential` records the results again."""
+Where the specs are installed (`pip install ethereum-execution`), ROLLUP_NODE_EELS_PROGRAMS others per fork run on both,
+and `python -m tests.tools.devnet.evm.test_eels_differential` records the results again."""
 
 import importlib
 import json
@@ -71,7 +71,7 @@ class EvmResult(NamedTuple):
     digest: str
 
 
-# --- programs ----------------------------------------------------------------------------------------------------------
+# --- programs --------------------------------------------------------------------------------------------------------
 
 
 def push(number: int) -> bytes:
@@ -172,7 +172,7 @@ def random_case(chance: random.Random, rules: EvmRules) -> EvmCase:
     )
 
 
-# --- runs --------------------------------------------------------------------------------------------------------------
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def digest(logs: list[tuple[bytes, tuple[bytes, ...], bytes]], root: bytes) -> str:
@@ -288,7 +288,7 @@ class Specs:
         )
 
 
-# --- comparisons -------------------------------------------------------------------------------------------------------
+# --- comparisons -----------------------------------------------------------------------------------------------------
 
 
 def recorded_cases(rules: EvmRules) -> list[EvmCase]:
