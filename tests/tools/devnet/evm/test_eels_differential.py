@@ -142,7 +142,8 @@ def orderly_chunk(chance: random.Random, at: int, rules: EvmRules) -> tuple[byte
         return jump + b"\x61" + (at + 14).to_bytes(2, "big") + bytes.fromhex("56fe5b58"), True
     if kind < 0.22:
         operands = [word(chance) for _ in range(4)]
-        return b"".join(map(push, operands)) + bytes((chance.choice([0x80, 0x81, 0x83, 0x90, 0x92]),)), True
+        opcode = chance.choice([0x80, 0x81, 0x83, 0x90, 0x92])
+        return b"".join(map(push, operands)) + bytes((opcode, 0x03, 0x03, 0x03)), True
     small = 96 if opcode in OF_MEMORY else 4 if opcode in OF_SLOTS else 0
     operands = [chance.randrange(small) if small else word(chance) for _ in range(count)]
     return b"".join(map(push, operands)) + bytes((opcode,)), opcode not in RESULTLESS
