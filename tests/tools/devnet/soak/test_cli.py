@@ -8,7 +8,7 @@ import pytest
 from rollup_node.tools.devnet.soak import cli
 from rollup_node.tools.devnet.soak.cli import TABLE, main
 from rollup_node.tools.devnet.soak.lanes import Kind
-from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks, with_table
+from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks
 from rollup_node.tools.devnet.soak.run import SoakSettings
 
 BEGIN, END = marks(TABLE)
@@ -81,10 +81,3 @@ def test_three_runs_add_up(
     printed = capsys.readouterr().out
     assert "| Time | 3.00 hours in 3 runs |" in printed and "| Kills | 3 |" in printed
     assert ("the same schedule: tools/chaos soak --seed 7 --nodes 4 --pause 9" in printed) == bool(code)
-
-
-def test_the_page_of_the_repository_has_the_table() -> None:
-    text = (Path(__file__).parents[4] / "docs" / "evidence" / "chaos.md").read_text()
-    body = text.partition(BEGIN)[2].partition(END)[0]
-    assert with_table(text, TABLE, body.strip("\n").splitlines()) == text
-    assert body.startswith("\n| | |\n") and "| Kills | " in body
