@@ -7,7 +7,6 @@ import pytest
 
 from rollup_node.stages.protocol.deposits import decode_deposit, encode_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import encode_transaction, signing_hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
@@ -25,7 +24,7 @@ from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.evm.transactions import read_signed, read_transaction
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain
+from tests.support.chains.l2_test_chain import CHAIN_ID, L2TestChain, call_data
 from tests.support.chains.signed_transactions import unsigned_transaction
 from tests.support.servers.http_listener import json_rpc_app, listening
 
@@ -74,7 +73,7 @@ def test_ancestors_and_block_hashes_are_on_the_blocks_own_branch() -> None:
 
 
 KEY = Key(b"\x31" * 32)
-MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
+MINT = call_data("mint(uint256)", 100)
 
 
 @pytest.mark.parametrize("kind", range(5))

@@ -14,10 +14,9 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import block_json
 from rollup_node.tools.devnet.chain.eth_api import CallRequest, EthApi, call_from_json
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN
-from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain, call_data
 
-MINT = keccak256(b"mint(uint256)")[:4] + (100).to_bytes(32, "big")
-BALANCE_OF = keccak256(b"balanceOf(address)")[:4]
+MINT = call_data("mint(uint256)", 100)
 TRANSFER = keccak256(b"Transfer(address,address,uint256)")
 UNKNOWN = "0x" + "ab" * 32
 
@@ -104,9 +103,9 @@ def test_state_and_proofs(api: EthApiHarness) -> None:
 
 def test_calls_and_estimates(api: EthApiHarness) -> None:
     owner = api.l2.keys[0].address
-    balance = {"to": to_hex(TOKEN), "data": to_hex(BALANCE_OF + owner.rjust(32, b"\0"))}
+    balance = {"to": to_hex(TOKEN), "data": to_hex(call_data("balanceOf(address)", owner))}
     assert int(api("eth_call", balance), 16) == 100 and int(api("eth_call", balance, "0x1"), 16) == 0
-    transfer = keccak256(b"transfer(address,uint256)")[:4] + bytes(31) + b"\x01" + (5).to_bytes(32, "big")
+    transfer = call_data("transfer(address,uint256)", 1, 5)
     for method in ("eth_call", "eth_estimateGas"):
         with pytest.raises(JsonRpcError, match="execution reverted") as raised:
             api(method, {"to": to_hex(TOKEN), "input": to_hex(transfer)})
