@@ -9,8 +9,10 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root, verify_proof
 from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore, hex_prefix, nibbles
 
-keys = st.binary(min_size=1, max_size=3)
-values = st.binary(max_size=40)
+keys = st.one_of(
+    st.binary(min_size=1, max_size=3), st.lists(st.sampled_from(b"\0\1\x10"), min_size=1, max_size=3).map(bytes)
+)
+values = st.one_of(st.binary(max_size=40), st.just(b""))
 
 
 def root_of(entries: dict[bytes, bytes]) -> bytes:
