@@ -3,19 +3,14 @@
 import json
 from pathlib import Path
 
-from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_chains import parse_l1_chain
 from rollup_node.tools.devnet.files import (
     L1_CHAIN_ID,
-    L2_CHAIN_ID,
     NetworkFiles,
     l1_genesis,
-    rollup_json,
     write_secrets,
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.settings import parse
 
 
 def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
@@ -42,16 +37,6 @@ def test_late_forks_of_l1() -> None:
     for time in (1000, 1005, 1006, 1020):
         blobs = backend.evm_rules(time).blobs
         assert blobs is not None and blobs.update_fraction == chain.update_fraction(time)
-
-
-def test_the_rollup_config_is_one_that_the_node_reads() -> None:
-    settings = parse(["--fork", "karst=30", "--l2-block-time", "2"])
-    text = json.dumps(rollup_json(settings, to_hex(b"\x01" * 32), to_hex(b"\x02" * 32), 1000))
-    config = parse_rollup_config(text.encode()).config
-    assert (config.l1_chain_id, config.l2_chain_id, config.block_time) == (L1_CHAIN_ID, L2_CHAIN_ID, 2)
-    genesis = config.genesis
-    assert (genesis.l1.hash, genesis.l2.hash, genesis.l2_time) == (b"\x01" * 32, b"\x02" * 32, 1000)
-    assert (config.fork_times["jovian"], config.fork_times["karst"]) == (0, 1030)
 
 
 def test_a_node_whose_files_are_elsewhere(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ def test_state_and_proofs(api: EthApiHarness) -> None:
     proof = api("eth_getProof", to_hex(TOKEN), ["0x0", "0x7"], "latest")
     account = verify_account(root, TOKEN, [from_hex(node) for node in proof["accountProof"]])
     assert account is not None and to_hex(account.storage_root) == proof["storageHash"]
+    absent = b"\x44" * 20
+    nodes = api("eth_getProof", to_hex(absent), [], "latest")["accountProof"]
+    assert verify_account(root, absent, [from_hex(node) for node in nodes]) is None
     for entry, value in zip(proof["storageProof"], (100, 0), strict=True):
         slot = int(entry["key"], 16).to_bytes(32, "big")
         assert verify_storage(account.storage_root, slot, [from_hex(node) for node in entry["proof"]]) == value

@@ -12,7 +12,6 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block
 from rollup_node.tools.devnet.conductor import control as module
 from rollup_node.tools.devnet.conductor.control import (
     Action,
-    CallFailed,
     Cluster,
     CommitRefused,
     Control,
@@ -301,17 +300,6 @@ async def test_a_report_survives_one_poll_without_an_answer() -> None:
         server.has_heads = False
         await client.poll()
         assert await client.poll() is None, "a reset node has no heads to start from"
-
-
-async def test_admin_calls() -> None:
-    async with running_client() as (server, client):
-        await client.post(SECOND)
-        assert server.head == SECOND
-        with pytest.raises(CallFailed, match="block hash does not match"):
-            await client.start(FIRST.block_hash)
-        await client.start(SECOND.block_hash)
-        assert server.active
-        assert await client.stop() == "0x" + SECOND.block_hash.hex() and not server.active
 
 
 def committed(count: int) -> Cluster:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, load_alloc, number
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
@@ -66,23 +66,6 @@ def test_commits_in_between_give_the_same_root(history: list[Change]) -> None:
         apply(step, change)
         root = step.commit()
     assert whole.commit() == root
-
-
-def test_proofs_hold_under_the_committed_root() -> None:
-    store = StateDatabase()
-    state = State(store)
-    for index in range(40):
-        state.add_balance(bytes([index]) * 20, index + 1)
-        state.set_storage(A, index, index)
-    state.set_nonce(A, 3)
-    root = state.commit()
-    read = State(store, root)
-    account = verify_account(root, A, read.prove_account(A))
-    assert account is not None and account.nonce == 3 and account.storage_root == read.storage_root(A)
-    assert verify_account(root, B, read.prove_account(B)) is None
-    for slot in (0, 7, 39, 1000):
-        value = verify_storage(account.storage_root, slot.to_bytes(32, "big"), read.prove_storage(A, slot))
-        assert value == read.storage(A, slot) == (slot if slot < 40 else 0)
 
 
 def test_a_selfdestructed_account_loses_its_storage() -> None:
