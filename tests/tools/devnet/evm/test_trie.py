@@ -9,8 +9,9 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_proof
 from rollup_node.tools.devnet.evm.trie import MissingNode, Trie, TrieNodeStore, hex_prefix, nibbles
 
-keys = st.one_of(
-    st.binary(min_size=1, max_size=3), st.lists(st.sampled_from(b"\0\1\x10"), min_size=1, max_size=3).map(bytes)
+prefixes = st.sampled_from([b"", b"\x12\x34", b"\x12\x35", b"\x56"])
+keys = st.tuples(prefixes, st.one_of(st.binary(min_size=1, max_size=3), st.sampled_from([b"\0", b"\1", b"\x10"]))).map(
+    b"".join
 )
 values = st.one_of(st.binary(max_size=40), st.just(b""))
 
