@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.tools.devnet.evm.state import State, StateDatabase, load_alloc, number
+from rollup_node.tools.devnet.evm.state import State, StateDatabase, number
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
 Change = tuple[object, ...]
@@ -110,18 +110,6 @@ def test_changes_since_the_last_commit() -> None:
     assert (first.address, first.code, first.slots) == (A, b"\x01", {})
     assert (second.address, second.code, second.slots) == (B, b"", {4: 1, 5: 0})
     assert second.account is not None and second.account.balance == 7
-
-
-ACCOUNT = b"\x12".rjust(20, b"\0")
-
-
-def test_an_account_with_code_and_storage() -> None:
-    store = StateDatabase()
-    entry = {"balance": "0x7", "nonce": 3, "code": "0x6001", "storage": {"0x1": "0xff", "02": "00"}}
-    root = load_alloc(store, {"0x12": entry})
-    state = State(store, root)
-    assert (state.balance(ACCOUNT), state.nonce(ACCOUNT), state.code(ACCOUNT)) == (7, 3, b"\x60\x01")
-    assert (state.storage(ACCOUNT, 1), state.storage(ACCOUNT, 2)) == (255, 0)
 
 
 @pytest.mark.parametrize(("value", "expected"), [(None, 0), ("0x10", 16), ("10", 10), (7, 7)])

@@ -9,12 +9,10 @@ import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import BlobTransaction, Fees, Key, blob_transaction, dynamic_fee_transaction
-from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.files import l1_genesis
@@ -33,6 +31,10 @@ from tests.support.servers.http_listener import listening
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
 
+COMMITMENTS = tuple(blob.commitment for _, blob in BLOBS)
+EXECUTION = L1Backend(l1_genesis(1_700_000_000), 2).mine(1_700_000_002)
+"""Block 1 of an L1."""
+
 
 class TwoBlobs:
     """Blobs in slot 5 alone, an empty block in slot 6; `fork` is that of its execution layer."""
@@ -50,12 +52,7 @@ class TwoBlobs:
         blobs = self.blobs_at(slot)
         if blobs is None:
             return None
-        execution = Block(b"\x03" * 32, Header(*_FIELDS), ())
-        return beacon_block(self._rules, slot, execution, [blob.commitment for _, blob in blobs], finalized=True)
-
-
-_FIELDS: tuple[Any, ...] = (*7 * [b"\0" * 32], *5 * [0], *3 * [b"\0" * 32])
-"""Of a header, as far as they are required."""
+        return beacon_block(self._rules, slot, EXECUTION, [blob.commitment for _, blob in blobs], finalized=True)
 
 
 Get = Callable[..., Awaitable[tuple[int, Any]]]
@@ -181,18 +178,8 @@ def test_invalid_sidecars(built: BlobTransaction) -> None:
         read_pooled(b"\x03\xff", CHAIN_ID)
 
 
-COMMITMENTS = (b"\x01" * 48, b"\x02" * 48)
-
-
-@pytest.fixture(scope="module")
-def execution_block() -> Block:
-    """Block 1 of an L1."""
-    backend = L1Backend(l1_genesis(1_700_000_000), 2)
-    return backend.mine(1_700_000_002)
-
-
-def made(fork: str, block: Block) -> BeaconBlock:
-    return beacon_block(CONSENSUS_FORKS[fork], 1, block, COMMITMENTS, finalized=True)
+def made(fork: str) -> BeaconBlock:
+    return beacon_block(CONSENSUS_FORKS[fork], 1, EXECUTION, COMMITMENTS, finalized=True)
 
 
 def commitments(signed: Any) -> tuple[bytes, ...]:
@@ -200,27 +187,27 @@ def commitments(signed: Any) -> tuple[bytes, ...]:
     return parse_block_commitments(orjson.dumps({"data": signed}))
 
 
-def test_before_gloas_a_block_has_payload_and_commitments(execution_block: Block) -> None:
-    block = made("osaka", execution_block)
+def test_before_gloas_a_block_has_payload_and_commitments() -> None:
+    block = made("osaka")
     body = block.signed["message"]["body"]
     assert body.keys() == {"execution_payload", "blob_kzg_commitments"}
     payload = body["execution_payload"]
-    assert payload["block_hash"] == to_hex(execution_block.hash) and payload["transactions"] == []
+    assert payload["block_hash"] == to_hex(EXECUTION.hash) and payload["transactions"] == []
     result = blinded(block)
     assert result is not None
     assert result["message"]["body"].keys() == {"execution_payload_header", "blob_kzg_commitments"}
-    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(execution_block.hash)
+    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(EXECUTION.hash)
     assert commitments(block.signed) == commitments(result) == COMMITMENTS
     assert "execution_payload" in body, "the block itself does not change"
 
 
-def test_in_gloas_a_block_has_a_bid_alone(execution_block: Block) -> None:
+def test_in_gloas_a_block_has_a_bid_alone() -> None:
     """[BCN19]"""
-    block = made("amsterdam", execution_block)
+    block = made("amsterdam")
     message = block.signed["message"]
     assert message["body"].keys() == {"signed_execution_payload_bid", "payload_attestations"}
-    bid, header = message["body"]["signed_execution_payload_bid"]["message"], execution_block.header
-    assert bid["block_hash"] == to_hex(execution_block.hash)
+    bid, header = message["body"]["signed_execution_payload_bid"]["message"], EXECUTION.header
+    assert bid["block_hash"] == to_hex(EXECUTION.hash)
     assert bid["parent_block_hash"] == to_hex(header.parent_hash)
     assert (bid["slot"], bid["builder_index"], bid["gas_limit"]) == ("1", str(2**64 - 1), str(header.gas_limit))
     assert bid["parent_block_root"] == message["parent_root"] == to_hex(header.parent_beacon_root or b"")

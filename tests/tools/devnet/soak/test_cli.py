@@ -23,7 +23,7 @@ BEGIN, END = marks(TABLE)
 
 def main(words: list[str]) -> int:
     """As `tools/chaos` does."""
-    return (cli if words[0] in ("soak", "report") else fault_runs).main(words)
+    return cli.main(words) if words[0] in ("soak", "report") else fault_runs.main(words)
 
 
 def started(run: str) -> RunStarted:
