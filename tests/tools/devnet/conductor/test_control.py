@@ -11,14 +11,12 @@ from msgspec.structs import replace
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.tools.devnet.conductor import control as module
 from rollup_node.tools.devnet.conductor.control import (
-    Action,
     Cluster,
     CommitRefused,
     Control,
     HealthChecks,
     SequencerClient,
     SequencerReport,
-    action,
     best,
 )
 from tests.support.engine.sequencer_servers import SequencerServer
@@ -247,24 +245,6 @@ def report(number: int = 10, peers: int | None = 2) -> SequencerReport:
 )
 def test_health(checks: HealthChecks, peers: int | None, now: float, since: float, expected: str | None) -> None:
     assert checks.problem(report(peers=peers), now, since) == expected
-
-
-@pytest.mark.parametrize(
-    ("leads", "healthy", "active", "expected"),
-    [
-        (False, True, True, Action.STOP),
-        (False, False, True, Action.STOP),
-        (False, True, False, Action.NONE),
-        (False, False, None, Action.NONE),
-        (True, False, True, Action.TRANSFER),
-        (True, False, False, Action.TRANSFER),
-        (True, False, None, Action.TRANSFER),
-        (True, True, False, Action.START),
-        (True, True, True, Action.NONE),
-    ],
-)
-def test_actions(leads: bool, healthy: bool, active: bool | None, expected: Action) -> None:
-    assert action(leads=leads, healthy=healthy, active=active) is expected
 
 
 def test_the_next_leader() -> None:
