@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -260,13 +261,16 @@ def read_processes(path: Path) -> list[ProcessEntry]:
 
 
 def _kill(entry: ProcessEntry) -> None:
-    """Kills a process of this user, unless another one has got its pid."""
-    with contextlib.suppress(OSError):
-        pidfd = os.pidfd_open(entry.pid)
-        try:
-            stat = read_stat(entry.pid)
-            same = stat is not None and stat.start_ticks == entry.start_ticks
-            if same and user_of(entry.pid) == os.geteuid():
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        finally:
-            os.close(pidfd)
+    """Kill a process of this user, unless another one has got its pid."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        kill = partial(os.kill, entry.pid)
+        # Where the system has no pidfd or does not allow it, the pid could change hands after the look at it.
+        with contextlib.suppress(AttributeError, OSError):
+            pidfd = os.pidfd_open(entry.pid)
+            stack.callback(os.close, pidfd)
+            signal.pidfd_send_signal(pidfd, 0)
+            kill = partial(signal.pidfd_send_signal, pidfd)
+        stat = read_stat(entry.pid)
+        same = stat is not None and stat.start_ticks == entry.start_ticks
+        if same and user_of(entry.pid) == os.geteuid():
+            kill(signal.SIGKILL)
