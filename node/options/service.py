@@ -227,7 +227,7 @@ PROCESS = Section(
         Option(
             name="workers",
             value_type=value_types.integer(1, 1024),
-            help="Number of compute processes; not set: the number of cores minus one, at least 1.",
+            help="Number of compute processes; not set: one less than the cores that the CPU quota allows, at least 1.",
             used_by=("setup.plan:worker_count",),
         ),
         Option(

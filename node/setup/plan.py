@@ -25,6 +25,7 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
@@ -237,10 +238,10 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 
 def worker_count(values: Values) -> int:
-    """Return the number of compute processes: `workers`, or one less than the cores of this process, at least 1."""
+    """Return the number of compute processes: `workers`, or one less than the usable cores, at least 1 [OPT85]."""
     if values["l2.follow.source"]:
         return 1
-    return values["workers"] or max(1, len(os.sched_getaffinity(0)) - 1)
+    return values["workers"] or max(1, usable_cores() - 1)
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:

@@ -25,7 +25,7 @@ from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 
-class _Fork(Popen):
+class _Fork(Popen):  # type: ignore[misc]
     """A fork without the pipes of multiprocess, which stay open where the fork fails, and are not used here."""
 
     sentinel = -1
@@ -40,7 +40,7 @@ class _Fork(Popen):
                 os._exit(code)
 
 
-class _Process(multiprocess.context.ForkProcess):
+class _Process(multiprocess.context.ForkProcess):  # type: ignore[misc]
     _Popen = staticmethod(_Fork)
 
 

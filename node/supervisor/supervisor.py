@@ -18,13 +18,20 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
-from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text, freeze_heap, log_fork_failure, preload
+from rollup_node.node.supervisor.child_processes import (
+    ChildProcesses,
+    exit_text,
+    freeze_heap,
+    log_fork_failure,
+    preload,
+)
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
+from rollup_node.node.system.limits import check_task_limit, free_tasks
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
@@ -85,6 +92,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
     try:
         count = sum(spec.copies for spec in specs)
         check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
+        check_task_limit(count, free_tasks())
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
         return _refused(str(error))

@@ -14,6 +14,7 @@ import pytest
 from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import ExitCode
+from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import PROCESSES, StartNode, ToyNode
 
@@ -246,6 +247,14 @@ def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     assert code == 3
     assert text == ("rollup-node: process right died 3 times within 60 s, last by exit code 1: see its log lines\n")
     assert node.logged("process keeps dying", "supervisor", name="right", deaths=3)
+
+
+@needs_root
+def test_too_few_processes_end_the_start_in_one_line(start: StartNode) -> None:
+    """[LIF30] ZeroMQ aborts without its threads."""
+    code, text = start({"tasks": 20}).wait_for_exit()
+    assert code == ExitCode.SETUP and text.count("\n") == 1
+    assert text.startswith("rollup-node: the node needs 24 processes and threads, and the limit leaves ")
 
 
 def test_a_removed_socket_is_bound_again(running: ToyNode) -> None:
