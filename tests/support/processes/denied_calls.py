@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-PIDFD_SEND_SIGNAL, PIDFD_OPEN, FCHMOD = 424, 434, 91
+PIDFD_SEND_SIGNAL, PIDFD_OPEN, CHMOD, FCHMOD = 424, 434, 90, 91
 needs_filter = pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are of x86-64")
 _SET_SECCOMP, _NO_NEW_PRIVILEGES, _FILTER = 22, 38, 2
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
