@@ -29,7 +29,7 @@ from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
+from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RPC_URL, SEQUENCER_STATE
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -149,6 +149,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             network=chain.name if values["network"] else "",
             l1_confs=values["verifier.l1-confs"],
             processes_file=str(plan.runtime_dir / PROCESSES),
+            url_file=str(plan.runtime_dir / RPC_URL),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             conductor_enabled=values["conductor.enabled"],

@@ -6,6 +6,7 @@
     metrics/         the metrics of each process as text
     profiles/        requests for profiles, and the profiles of each process
     sequencer.state  what the admin API has set about the sequencer
+    rpc.url          where the RPC server listens
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -42,11 +43,12 @@ SOCKETS = "ipc"
 METRICS = "metrics"
 PROFILES = "profiles"
 SEQUENCER_STATE = "sequencer.state"
+RPC_URL = "rpc.url"
 
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
 """The folders, and which files in them are the node's."""
 
-FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", f"{SEQUENCER_STATE}.new")
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
