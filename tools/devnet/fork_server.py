@@ -184,11 +184,10 @@ class ForkedProgram:
         self.send_signal(signal.SIGKILL)
 
     def _ended_within(self, milliseconds: float | None) -> int | None:
-        if self.returncode is None:
-            if self._has_ended(milliseconds):
-                self.returncode = self._server.reap(self.pid)
-                if self._descriptor >= 0:
-                    os.close(self._descriptor)
+        if self.returncode is None and self._has_ended(milliseconds):
+            self.returncode = self._server.reap(self.pid)
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
         return self.returncode
 
     def _has_ended(self, milliseconds: float | None) -> bool:
