@@ -25,9 +25,8 @@ MAIN_OPTIONS = {
 """The options that --help shows, with their lines."""
 
 
-_EXAMPLES = f"""Examples:
+_EXAMPLE = f"""Example:
   {PROGRAM} --network=op-sepolia --l1=URL --l1.beacon=URL --l2=URL
-  {PROGRAM} explain --rpc=http://127.0.0.1:9545
 """
 
 
@@ -41,7 +40,7 @@ def help_text(commands: Mapping[str, str]) -> str:
         f"Commands ({PROGRAM} COMMAND --help):",
         *(f"  {name:10} {line}" for name, line in commands.items()),
     ]
-    return "\n".join(lines) + "\n" + _EXAMPLES
+    return "\n".join(lines) + "\n" + _EXAMPLE
 
 
 def full_help_text(commands: Mapping[str, str]) -> str:

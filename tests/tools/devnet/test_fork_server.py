@@ -51,6 +51,21 @@ def test_what_a_program_has_from_its_start_and_how_it_ends(case: Case) -> None:
     assert said == f"{case.server.pid} True ['0', '1', '2'] rollup-node devnet: a program"
 
 
+def test_without_pidfds_a_program_is_looked_at(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LIF28]"""
+
+    def deny(_: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "pidfd_open", deny)
+    assert case.start("7").wait(SECONDS) == 7
+    program = case.running()
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(0.05)
+    program.kill()
+    assert program.wait(SECONDS) == -signal.SIGKILL
+
+
 def test_a_program_ends_by_a_signal(case: Case) -> None:
     program = case.running()
     assert program.poll() is None and program.returncode is None
