@@ -1,21 +1,18 @@
 """The doctor's findings for diagnoses, and the command's output and exit code."""
 
 import copy
-import json
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollup_node.node.cli import main
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.tools.commands.doctor import Finding, Severity, examine
+from tests.support.processes.cli import Cli
+from tests.support.servers.threads import json_rpc_server
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20
@@ -104,12 +101,7 @@ NO_PEERS = {"inbound": 0, "outbound": 0}
         ({"discovery": None}, "note", "discovery is off", ""),
         ({"discovery__nodes__nodes": 0}, "warn", "discovery has no nodes", "check p2p.bootnodes"),
         ({"discovery__nodes__nodes": 0, **NO_PEERS}, "fault", "discovery has no nodes", "UDP"),
-        (
-            {"discovery__nodes__ours": 0},
-            "warn",
-            "0 of our chain, 20 of other chains, 30 of none",
-            "of chain 10? see p2p",
-        ),
+        ({"discovery__nodes__ours": 0}, "warn", "0 of our chain, 20 of other chains, 30 of none", "of chain 10? see"),
         ({"discovery__nodes__ours": 0, "discovery__nodes__live": 0}, "warn", "0 live: 0 of our", "no node answers"),
         ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "dropped datagrams: 5 too many", ""),
         (
@@ -187,31 +179,8 @@ def test_each_fault_is_reported_with_advice(changes: dict[str, Any], level: str,
     assert report[0].level is Severity(level) and advice in report[0].advice
 
 
-@contextmanager
-def serving(answer: Any) -> Iterator[str]:
-    """Yield a JSON-RPC server that gives one answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def serving(result: object) -> AbstractContextManager[str]:
+    return json_rpc_server("opp2p_diagnosis", {"result": result})
 
 
 def node_on_loopback(**changes: Any) -> dict[str, Any]:
@@ -220,46 +189,39 @@ def node_on_loopback(**changes: Any) -> dict[str, Any]:
     return result
 
 
-def test_the_report_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_as_text(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as peer:
-        result = node_on_loopback(tcp=peer.getsockname()[1])
-        result["observed"] = {}
-        with serving({"result": result}) as url:
-            assert main(["p2p", "doctor", "--rpc", url]) == 0
-    lines = capsys.readouterr().out.splitlines()
+        port = peer.getsockname()[1]
+        with serving(node_on_loopback(tcp=port) | {"observed": {}}) as url:
+            lines = cli.out("p2p", "doctor", "--rpc", url).splitlines()
     assert lines[0] == "peer 16Uiu2HAm of chain 10, at /ip4/0.0.0.0/tcp/9222"
-    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {result['discovery']['tcp']}, UDP port 9222"
+    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {port}, UDP port 9222"
 
 
-def test_texts_of_a_node_are_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    result = node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}
-    with serving({"result": result}) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-    assert " fault  \\x1b[2Jno\\npeers\n" in capsys.readouterr().out
+def test_texts_of_a_node_are_shown_without_control_characters(cli: Cli) -> None:
+    with serving(node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}) as url:
+        ended = cli("p2p", "doctor", "--rpc", url)
+    assert ended.code == 1 and " fault  \\x1b[2Jno\\npeers\n" in ended.out
 
 
 @pytest.mark.parametrize(("ip", "port"), [("127.0.0.1", 1 << 40), ("a" * 300, 5), ("\x00", 5)])
-def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    result = node_on_loopback()
-    result["discovery"] = result["discovery"] | {"ip": ip, "tcp": port}
-    with serving({"result": result}) as url:
-        main(["p2p", "doctor", "--rpc", url])
-    assert f"port {port} accepts no connection from here" in capsys.readouterr().out
+def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, cli: Cli) -> None:
+    with serving(node_on_loopback(ip=ip, tcp=port)) as url:
+        assert f"port {port} accepts no connection from here" in cli("p2p", "doctor", "--rpc", url).out
 
 
-def test_faults_set_the_exit_code_and_appear_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving({"result": {**node_on_loopback(), "is_listening": False}}) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-        text = capsys.readouterr().out
-        assert " fault  it does not listen for peers\n        -> see the problems" in text
-        assert "  warn  127.0.0.1 port 1 accepts no connection from here\n" in text
-        assert main(["p2p", "doctor", "--rpc", url, "--json"]) == 1
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["findings"][0]["level"] == "fault" and printed["diagnosis"]["chain_id"] == 10
+def test_faults_set_the_exit_code_and_appear_in_json(cli: Cli) -> None:
+    with serving(node_on_loopback() | {"is_listening": False}) as url:
+        text, printed = (cli("p2p", "doctor", "--rpc", url, *more) for more in ((), ("--json",)))
+    assert text.code == printed.code == 1
+    assert " fault  it does not listen for peers\n        -> see the problems" in text.out
+    assert "  warn  127.0.0.1 port 1 accepts no connection from here\n" in text.out
+    report = printed.json_result()
+    assert report["findings"][0]["level"] == "fault" and report["diagnosis"]["chain_id"] == 10
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "error"),
     [
         ({"error": {"code": -32601, "message": "x"}}, "it runs with --p2p.disable, or is of another version"),
         ({"error": {"code": -32000, "message": "out of order"}}, "out of order"),
@@ -267,22 +229,14 @@ def test_faults_set_the_exit_code_and_appear_in_json(capsys: pytest.CaptureFixtu
         ({"result": [1]}, "answers opp2p_diagnosis with something else"),
     ],
 )
-def test_an_unexpected_answer_is_reported_in_one_line(
-    answer: dict[str, Any], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(answer) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and expected in shown.err
+def test_an_unexpected_answer_is_reported_in_one_line(answer: dict[str, Any], error: str, cli: Cli) -> None:
+    with json_rpc_server("opp2p_diagnosis", answer) as url:
+        assert error in cli.refused("p2p", "doctor", "--rpc", url)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "error"),
     [((), "--rpc"), (("--rpc", "http://127.0.0.1:1"), "cannot connect"), (("--rcp", "x"), "--rpc")],
 )
-def test_a_usage_error_is_reported_in_one_line(
-    words: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["p2p", "doctor", *words]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and expected in shown.err
+def test_a_usage_error_is_reported_in_one_line(words: tuple[str, ...], error: str, cli: Cli) -> None:
+    assert error in cli.refused("p2p", "doctor", *words)
