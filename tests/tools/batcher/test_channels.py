@@ -60,10 +60,8 @@ def test_batcher_data_is_parsed_into_the_same_frames() -> None:
     sent = [Frame(CHANNEL, 0, b"abc", False), Frame(CHANNEL, 1, b"", True)]
     parsed = decoder.parse_frames(batcher_data(sent))
     assert isinstance(parsed, list)
-    assert [(frame.channel, frame.number, frame.data, frame.is_last) for frame in parsed] == [
-        (CHANNEL, 0, b"abc", False),
-        (CHANNEL, 1, b"", True),
-    ]
+    fields = [(frame.channel, frame.number, frame.data, frame.is_last) for frame in parsed]
+    assert fields == [(CHANNEL, 0, b"abc", False), (CHANNEL, 1, b"", True)]
 
 
 @pytest.mark.parametrize("size", [0, 1, 27, 28, 127, 128, 4096, MAX_DATA])
@@ -106,31 +104,28 @@ def _channel(first: int, last: int, sent_at: int = 10) -> SubmittedChannel:
     return SubmittedChannel(first, last, bytes([last]) * 32, (bytes([first]) * 32,), sent_at)
 
 
-def _at_genesis() -> ChannelManager:
-    manager = ChannelManager()
-    manager.update_safe_head(0, GENESIS)
-    return manager
+@pytest.fixture
+def manager() -> ChannelManager:
+    """Return one whose safe head is the genesis block."""
+    result = ChannelManager()
+    result.update_safe_head(0, GENESIS)
+    return result
 
 
 def test_no_blocks_before_the_safe_head_is_known() -> None:
     assert list(ChannelManager().next_blocks(5, 1)) == []
 
 
-def test_next_blocks_run_from_the_safe_to_the_unsafe_head() -> None:
-    manager = _at_genesis()
+def test_next_blocks_run_from_the_safe_to_the_unsafe_head(manager: ChannelManager) -> None:
     assert list(manager.next_blocks(3, 10)) == [1, 2, 3]
+    assert len(manager.next_blocks(10_000, 10)) == MAX_BLOCKS_PER_CHANNEL
     manager.add(_channel(1, 3))
+    assert list(manager.next_blocks(5, 10)) == [], "one channel per L1 block"
     assert list(manager.next_blocks(5, 11)) == [4, 5]
-    assert manager.extends(bytes([3]) * 32)
-    assert not manager.extends(bytes([9]) * 32)
+    assert manager.extends(bytes([3]) * 32) and not manager.extends(bytes([9]) * 32)
 
 
-def test_a_channel_has_a_limit_of_blocks() -> None:
-    assert len(_at_genesis().next_blocks(10_000, 10)) == MAX_BLOCKS_PER_CHANNEL
-
-
-def test_safe_channels_are_dropped() -> None:
-    manager = _at_genesis()
+def test_safe_channels_are_dropped(manager: ChannelManager) -> None:
     manager.add(_channel(1, 3))
     manager.add(_channel(4, 6))
     manager.update_safe_head(3, bytes([3]) * 32)
@@ -138,14 +133,12 @@ def test_safe_channels_are_dropped() -> None:
     assert manager.next_block == 7
 
 
-def test_a_safe_head_beyond_what_is_submitted_moves_the_start() -> None:
-    manager = _at_genesis()
+def test_a_safe_head_beyond_what_is_submitted_moves_the_start(manager: ChannelManager) -> None:
     manager.update_safe_head(8, bytes([8]) * 32)
     assert list(manager.next_blocks(9, 10)) == [9]
 
 
-def test_timeout_and_restart() -> None:
-    manager = _at_genesis()
+def test_timeout_and_restart(manager: ChannelManager) -> None:
     manager.add(_channel(1, 3, sent_at=10))
     assert not manager.timed_out(10 + SAFE_TIMEOUT)
     assert manager.timed_out(11 + SAFE_TIMEOUT)
@@ -153,10 +146,3 @@ def test_timeout_and_restart() -> None:
     manager.update_safe_head(0, GENESIS)
     assert list(manager.next_blocks(2, 11)) == [1, 2]
     assert manager.restarts == 1
-
-
-def test_one_channel_per_l1_block() -> None:
-    manager = _at_genesis()
-    manager.add(_channel(1, 3, sent_at=10))
-    assert list(manager.next_blocks(5, 10)) == []
-    assert list(manager.next_blocks(5, 11)) == [4, 5]
