@@ -37,7 +37,6 @@ def after(action: Action, path: str = "", **fields: Any) -> Any:
         (Action.RETYPE, "none", {**RESULT, "none": {}}),
         (Action.RETYPE, "transactions", {**RESULT, "transactions": {"0": {"to": "0x01"}, "1": {"to": "0x02"}}}),
         (Action.RETYPE, "transactions.0", {**RESULT, "transactions": [[("to", "0x01")], {"to": "0x02"}]}),
-        (Action.RETYPE, "hash", {**RESULT, "hash": 0x1A}),
         (Action.FLIP, "hash", {**RESULT, "hash": "0x11"}),
         (Action.FLIP, "transactions.*.to", {**RESULT, "transactions": [{"to": "0x00"}, {"to": "0x01"}]}),
         (Action.FLIP, "number", RESULT),

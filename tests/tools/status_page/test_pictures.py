@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 REASON = missing()
 MAX_PICTURE = 150_000
-WAITING = "waiting, not ready"
+WAITING, THROTTLED = "waiting, not ready", "HTTP status 429"
 
 
 class Viewer:
@@ -162,7 +162,7 @@ def test_the_page_follows_the_node_without_being_loaded_again(view: View) -> Non
         rows = [row.split("\t") for row in viewer.texts("#endpoints tr")]
         assert [row[1].strip() for row in rows] == ["throttled", "throttled", "ok", "ok"]
         assert [row[3].strip() for row in rows] == ["209", "38", "0", "0"]
-        assert "HTTP status 429" in rows[0][0]
+        assert THROTTLED in rows[0][0]
         assert viewer.driver.execute_script("return window.loadedOnce") is True
 
 
