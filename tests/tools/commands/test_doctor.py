@@ -84,8 +84,13 @@ def test_a_healthy_node_has_no_finding_above_ok() -> None:
     ]
 
 
-DISCONNECTED = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
+LOST = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
 NO_PEERS = {"inbound": 0, "outbound": 0}
+NONE_OF_OURS = {"discovery__nodes__ours": 0}
+BANS = {"P": 100.0, "Q": 3599.6}
+OTHER_SIGNER = f"our blocks are signed by 0x22, the unsafe block signer on L1 is {SIGNER}"
+RESTRICTED = {PacketDrop.RESTRICTED.value: 5}
+OUTSIDE = "/ip4/1: outside p2p.netrestrict"
 
 
 @pytest.mark.condition("C7")
@@ -101,70 +106,26 @@ NO_PEERS = {"inbound": 0, "outbound": 0}
         ({"discovery": None}, "note", "discovery is off", ""),
         ({"discovery__nodes__nodes": 0}, "warn", "discovery has no nodes", "check p2p.bootnodes"),
         ({"discovery__nodes__nodes": 0, **NO_PEERS}, "fault", "discovery has no nodes", "UDP"),
-        ({"discovery__nodes__ours": 0}, "warn", "0 of our chain, 20 of other chains, 30 of none", "of chain 10? see"),
-        ({"discovery__nodes__ours": 0, "discovery__nodes__live": 0}, "warn", "0 live: 0 of our", "no node answers"),
+        (NONE_OF_OURS, "warn", "0 of our chain, 20 of other chains, 30 of none", "of chain 10? see p2p"),
+        (NONE_OF_OURS | {"discovery__nodes__live": 0}, "warn", "0 live: 0 of our", "no node answers"),
         ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "dropped datagrams: 5 too many", ""),
-        (
-            {"discovery__drops": {PacketDrop.RESTRICTED.value: 5}},
-            "note",
-            "5 outside the allowed",
-            "p2p.netrestrict excludes",
-        ),
+        ({"discovery__drops": RESTRICTED}, "note", "5 outside the allowed", "p2p.netrestrict excludes"),
         ({"static_missing": ["P"]}, "warn", "static peer P is not connected: not dialled yet", ""),
-        *(
-            (
-                {"static_missing": ["P"], "dial_problems": {"P": f"/ip4/1: {why}"}},
-                "warn",
-                f"is not connected: /ip4/1: {why}",
-                advice,
-            )
-            for why, advice in (
-                ("outside p2p.netrestrict", "add its network to p2p.netrestrict"),
-                ("peer banned", "opp2p_unblockPeer lifts"),
-                ("subnet blocked", "an operator has blocked it"),
-                ("the remote end is Q, not P", "correct the peer id"),
-                ("the name cannot be resolved: Name or service not known", "correct the host name"),
-                ("Connection refused", "is it running"),
-                ("no answer within 10 s", "its TCP port open"),
-                ("something else", ""),
-            )
-        ),
-        (
-            {"dial_problems": {"P": "/ip4/1: outside p2p.netrestrict"}},
-            "note",
-            "1 peers could not",
-            "1 of them for p2p.n",
-        ),
+        ({"dial_problems": {"P": OUTSIDE}}, "note", "1 peers could not", "1 of them for p2p.n"),
         ({**NO_PEERS, "discovery": None}, "fault", "no peers; ", "fails, see above: give reachable ones by p2p.static"),
         ({**NO_PEERS, "dialable": 0}, "fault", "no peers; ", "give some by p2p.bootnodes, or p2p.static"),
-        ({"static_missing": ["P"], "dial_problems": {"P": "refused"}}, "warn", "P is not connected: refused", ""),
         ({"dial_problems": {"P": "no answer within 10 s"}}, "note", "P: no answer within 10 s", ""),
-        (
-            {"bans": {"P": 100.0, "Q": 3599.6}},
-            "warn",
-            "we have banned 2 peers, the last of them for 3600 s more",
-            "ban",
-        ),
+        ({"bans": BANS}, "warn", "we have banned 2 peers, the last of them for 3600 s more", "ban"),
         ({"bans": {"P": 100.0}, **NO_PEERS}, "fault", "we have banned 1 peers", "p2p.ban.threshold"),
         ({"blocked": 3}, "note", "blocked by operators: 3 peers", ""),
-        (
-            {"departed": DISCONNECTED},
-            "warn",
-            "30 connections ended within 10 s: 30 closed by the peer",
-            "have banned us",
-        ),
-        ({"departed": DISCONNECTED[:2]}, "note", "2 connections ended within 10 s", "full"),
+        ({"departed": LOST}, "warn", "30 connections ended within 10 s: 30 closed by the peer", "have banned us"),
+        ({"departed": LOST[:2]}, "note", "2 connections ended within 10 s", "full"),
         (NO_PEERS, "fault", "no peers; 200 known, 150 with an address", ""),
         ({"inbound": 1, "outbound": 0}, "note", "1 peers (1 inbound, 0 outbound), 20 to 30 wanted", ""),
         ({"gossip__topics": {TOPIC: 0}}, "fault", f"0 peers are on {TOPIC}", "chain and fork"),
         ({"gossip__meshes": {TOPIC: 2}}, "note", "below 6, so own blocks go to all peers of the topic", ""),
         ({"gossip__signer": None}, "fault", "no unsafe block signer is known", "SystemConfig"),
-        (
-            {"gossip__own_signer": "0x22"},
-            "fault",
-            f"our blocks are signed by 0x22, the unsafe block signer on L1 is {SIGNER}",
-            "",
-        ),
+        ({"gossip__own_signer": "0x22"}, "fault", OTHER_SIGNER, ""),
         ({"gossip__own_signer": SIGNER, "gossip__published": 9}, "ok", "9 blocks were published", ""),
         ({"gossip__refused": {"wrong_signer": 9}}, "warn", "not accepted: 9 wrong_signer", "changed on L1"),
         ({"gossip__refused": {"too_old": 9, "ssz": 1}}, "warn", "9 too_old, 1 ssz", "clock"),
@@ -177,6 +138,26 @@ def test_each_fault_is_reported_with_advice(changes: dict[str, Any], level: str,
     report = [finding for finding in findings(**changes) if text in finding.text]
     assert len(report) == 1, findings(**changes)
     assert report[0].level is Severity(level) and advice in report[0].advice
+
+
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (OUTSIDE, "add its network to p2p.netrestrict"),
+        ("/ip4/1: peer banned", "opp2p_unblockPeer lifts"),
+        ("/ip4/1: subnet blocked", "an operator has blocked it"),
+        ("/ip4/1: the remote end is Q, not P", "correct the peer id"),
+        ("/ip4/1: the name cannot be resolved: Name or service not known", "correct the host name"),
+        ("/ip4/1: Connection refused", "is it running"),
+        ("/ip4/1: no answer within 10 s", "its TCP port open"),
+        ("/ip4/1: something else", ""),
+        ("refused", ""),
+    ],
+)
+def test_a_static_peer_that_is_not_connected(problem: str, advice: str) -> None:
+    report = findings(static_missing=["P"], dial_problems={"P": problem})
+    (item,) = [item for item in report if f"P is not connected: {problem}" in item.text]
+    assert item.level is Severity.WARN and advice in item.advice
 
 
 def serving(result: object) -> AbstractContextManager[str]:
