@@ -39,7 +39,12 @@ def test_a_range_without_an_l2_source_is_read_from_the_batcher_that_is_given(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran: list[ProcessSpec] = []
-    monkeypatch.setattr(history_range, "run", lambda command, specs, **options: ran.extend(specs) or 0)
+
+    def run(command: object, specs: list[ProcessSpec], **options: object) -> int:
+        ran.extend(specs)
+        return 0
+
+    monkeypatch.setattr(history_range, "run", run)
     flags = ["--from-l1", "6071240", "--to-l1", "6071250", "--rows", "x", "--warmup", "20", "--floor", "4"]
     cli.out("history", "range", *flags, "--batcher", "0x" + 20 * "07", *NODE)
     config = ran[0].config

@@ -111,21 +111,6 @@ def test_a_disk_that_fills_at_any_step_leaves_no_half_range(
     assert ends == [first] * 2 + ["missing"] * 3 + ["new"] + ["written"] * 4
 
 
-def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
-    folder = HistoryFolder(tmp_path / "out")
-    folder.open(RUN)
-    whole = _publish(folder, "a\n", row(100, 109))
-    (folder.path / NAME).write_text("b\n")
-    (problem,) = folder.file_problems(whole)
-    assert problem.startswith(f"{NAME}: 2 bytes with SHA-256 ")
-    (folder.path / NAME).unlink()
-    assert list(folder.file_problems(whole)) == [f"{NAME}: No such file or directory"]
-    for damage in (b"{", b'{"\xff": 1}'):
-        (folder.path / "manifest" / "range-000000000100.json").write_bytes(damage)
-        result, (damaged,) = folder.readable_manifests()
-        assert result == folder.manifests() == {} and 'range-000000000100.json" is unreadable (' in damaged
-
-
 def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
     folder.open(RUN)
@@ -163,10 +148,3 @@ def test_a_range_whose_files_are_gone_or_cut_is_not_usable(tmp_path: Path) -> No
     for damage in (lambda path: path.write_text("a"), Path.unlink):
         damage(folder.path / NAME)
         assert folder.usable_manifests() == ({}, [f"{NAME} is missing or of another size than its manifest says"])
-
-
-def test_files_of_no_range_are_named(tmp_path: Path) -> None:
-    folder = HistoryFolder(tmp_path / "out")
-    whole = _publish(folder, "a\n", row(100, 109))
-    assert list(folder.files_of_no_range({whole.range.name})) == []
-    assert list(folder.files_of_no_range(())) == [f"{NAME}: in no manifest"]

@@ -190,7 +190,7 @@ def test_what_is_lost_with_the_scheduler_is_run_again_when_it_is_back(capsys: py
     ],
 )
 def test_a_scheduler_or_workers_that_stay_away_end_the_run_in_a_line(
-    status: str, workers: int, lost: dict[str, bool], text: str
+    status: str, workers: int, lost: dict[str, Any], text: str
 ) -> None:
     client = StubClient(version(), (1, {}))
     client.futures = [StubFuture(), StubFuture(**lost)]

@@ -79,11 +79,14 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert _error_of(tmp_path) == f"cannot read {tmp_path}: Is a directory"
 
 
+NO_LISTS: list[Any] = [[], {}, {"blocks": []}, None, 5, '"blocks"']
+
+
 @pytest.mark.parametrize(
     ("content", "error"),
     [
         *((text, " is not JSON: ") for text in ("", "not JSON", "[{]", "\x00")),
-        *((value, ": expected a list of blocks") for value in ([], {}, {"blocks": []}, None, 5, '"blocks"')),
+        *((value, ": expected a list of blocks") for value in NO_LISTS),
     ],
 )
 def test_a_file_of_something_else(content: Any, error: str, tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
 async def _served(shown: Scene) -> AsyncIterator[tuple[SceneServer, Callable[[Scene], object]]]:
     """Serve a scene; the server, and what shows another scene, from any thread."""
     async with SceneServer(shown).running() as server:
-        yield server, partial(asyncio.get_running_loop().call_soon_threadsafe, server.show)
+        loop = asyncio.get_running_loop()
+        yield server, lambda item: loop.call_soon_threadsafe(partial(server.show, item))
 
 
 View = Callable[..., AbstractContextManager[Viewer]]
