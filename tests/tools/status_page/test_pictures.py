@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from functools import partial
 from typing import TYPE_CHECKING
 
+import axe_core_python
 import msgspec
 import pytest
 
@@ -17,6 +18,7 @@ from rollup_node.tools.status_page.pictures import (
     FOLDER,
     NARROW,
     PICTURES,
+    READY,
     SIGNATURE,
     WAIT_SECONDS,
     WIDE,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
 REASON = missing()
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 MAX_PICTURE = 150_000
 WAITING, THROTTLED = "waiting, not ready", "HTTP status 429"
 
@@ -133,7 +136,30 @@ def test_each_state_fits_the_page_at_both_widths(view: View, name: str, tag: str
         assert len(viewer.texts("#pipeline .process")) == 5 and len(viewer.texts("#others .process")) == 4
         assert viewer.overflow() == []
         set_size(viewer.driver, NARROW, 900)
-        assert viewer.overflow() == []
+        viewer.until(lambda: viewer.overflow() == [])
+
+
+def test_the_chart_is_drawn_at_first_paint(driver: "WebDriver") -> None:
+    """In a window as the browser opens it, that nobody resizes."""
+    with in_thread(_served(scene("syncing"))) as (server, show):
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.get(server.url)
+        viewer = Viewer(driver, server, show)
+        viewer.until(lambda: driver.execute_script(READY))
+        size = "const shown = document.querySelector(arguments[0]); return [shown.clientWidth, shown.clientHeight]"
+        assert driver.execute_script(size, "#plot canvas") == driver.execute_script(size, "#plot")
+        driver.get("about:blank")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["in-step", "syncing", "l1-throttled"])
+def test_the_page_is_accessible(view: View, name: str, dark: bool) -> None:
+    """As axe-core checks it."""
+    with view(scene(name), dark=dark) as viewer:
+        viewer.driver.execute_script(AXE.read_text())
+        result = viewer.driver.execute_async_script("axe.run().then(arguments[0])")
+        assert {rule["id"]: [node["html"] for node in rule["nodes"]] for rule in result["violations"]} == {}
+        assert len(result["passes"]) >= 20
 
 
 def test_what_limits_the_node_is_marked(view: View) -> None:
@@ -214,7 +240,7 @@ def test_texts_of_others_stay_texts(view: View) -> None:
         assert viewer.count("#drops tr") == 12 and "15 further reasons" in viewer.text("#drops-note")
         assert viewer.overflow() == []
         set_size(viewer.driver, NARROW, 900)
-        assert viewer.overflow() == []
+        viewer.until(lambda: viewer.overflow() == [])
         assert viewer.count("main img") + viewer.count("main script") == 0
         for _ in range(3):
             viewer.driver.execute_script("show(arguments[0])", msgspec.to_builtins(status))
