@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.tasks import MAX_DATA, decode_blob
-from rollup_node.stages.derivation.codec import frames as decoder
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
@@ -21,9 +20,7 @@ from rollup_node.tools.batcher.channels import (
     ChannelConfig,
     ChannelManager,
     Compression,
-    Frame,
     SubmittedChannel,
-    batcher_data,
     channel_body,
     encode_blob,
     frames,
@@ -42,11 +39,6 @@ def test_channel_body_round_trip(compression: Compression) -> None:
     assert (len(batches), isinstance(end, Reason)) == (3, True)
 
 
-def test_brotli_channels_begin_with_their_version_byte() -> None:
-    assert channel_body([b"\0"], Compression.BROTLI)[0] == 1
-    assert channel_body([b"\0"], Compression.ZLIB)[0] & 0x0F == 8
-
-
 @given(st.binary(max_size=500), st.integers(FRAME_OVERHEAD + 1, 200))
 def test_frames_join_to_the_body(body: bytes, max_frame_bytes: int) -> None:
     result = frames(CHANNEL, body, max_frame_bytes)
@@ -54,14 +46,6 @@ def test_frames_join_to_the_body(body: bytes, max_frame_bytes: int) -> None:
     assert [frame.number for frame in result] == list(range(len(result)))
     assert [frame.is_last for frame in result] == [False] * (len(result) - 1) + [True]
     assert all(len(frame.encode()) <= max_frame_bytes for frame in result)
-
-
-def test_batcher_data_is_parsed_into_the_same_frames() -> None:
-    sent = [Frame(CHANNEL, 0, b"abc", False), Frame(CHANNEL, 1, b"", True)]
-    parsed = decoder.parse_frames(batcher_data(sent))
-    assert isinstance(parsed, list)
-    fields = [(frame.channel, frame.number, frame.data, frame.is_last) for frame in parsed]
-    assert fields == [(CHANNEL, 0, b"abc", False), (CHANNEL, 1, b"", True)]
 
 
 @pytest.mark.parametrize("size", [0, 1, 27, 28, 127, 128, 4096, MAX_DATA])

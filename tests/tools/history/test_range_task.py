@@ -74,11 +74,6 @@ def test_the_rows_of_a_range_become_its_files(tmp_path: Path, monkeypatch: pytes
     assert list((tmp_path / ".partial").iterdir()) == []
 
 
-def test_warnings_of_a_range_stand_in_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _programs(monkeypatch, WARNS + _writes())
-    assert run_range(_task(tmp_path)).warnings == ("ARCHIVE-DAMAGED", "L1-THROTTLED")
-
-
 @pytest.mark.parametrize(
     ("program", "text", "attempts"),
     [

@@ -149,10 +149,6 @@ async def test_a_block_of_an_engine_is_requested_with_full_transactions(chain: C
     assert requests == [("0x5", True)]
 
 
-async def test_a_block_that_an_engine_does_not_have_is_none() -> None:
-    assert await _block_of(lambda number, full: None) is None
-
-
 def _syncing(number: str, full: bool) -> None:
     raise JsonRpcError(-32000, "the engine is syncing")
 
