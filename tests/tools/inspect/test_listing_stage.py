@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.derivation.reasons.channels import BatchTypeUnknown
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
@@ -17,7 +16,6 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.tools.batcher.channels import Compression
 from rollup_node.tools.bench.in_process import running_buses
-from rollup_node.tools.inspect.batch_summary import BatchSummary
 from rollup_node.tools.inspect.listing_stage import BatchListing, ListingConfig, build
 from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup
@@ -57,14 +55,20 @@ def listed(new_buses: NewBuses, tmp_path: Path) -> Listed:
     return run
 
 
-async def test_what_does_not_decode_is_reported_with_its_block_and_rule(listed: Listed) -> None:
+async def test_batches_are_listed_whether_valid_or_not_and_drops_are_reported(listed: Listed) -> None:
+    """A drop with its block and rule."""
+    no_parent = child(GENESIS, epoch=GENESIS.l1_origin.number + 3, time=GENESIS.timestamp + 10)
+    late = plan(GENESIS, 8)[7:]
     l1 = L1Blocks()
-    first = l1.add(*channel("A", child(GENESIS).singular, b"\x07")).header.number
+    first = l1.add(*channel("A", no_parent.singular, b"\x07")).header.number
     l1.add(b"\x05", calldata(b"\x05", STRANGER))
-    l1.add(*channel("B", span(plan(GENESIS, 1))))
+    l1.add(*channel("B", child(GENESIS).singular, span(late), compression=Compression.BROTLI))
     out, err = await listed(l1)
-    kinds = {line["inclusion"]: line["kind"] for line in map(json.loads, out)}
-    assert kinds == {first: "singular", first + 2: "span"} and len(out) == 2
+    batches = [json.loads(line) for line in out]
+    kinds = [(batch["inclusion"], batch["kind"]) for batch in batches]
+    assert kinds == [(first, "singular"), (first + 2, "singular"), (first + 2, "span")]
+    assert batches[1]["transactions"] == 1
+    assert batches[2]["first_timestamp"] == late[0].ref.timestamp
     assert err == [
         f"rollup-node: L1 {first}: channel ended early: unknown batch type 7 [BE3]",
         f"rollup-node: L1 {first + 1}: frames ignored: unknown version 5 [P2]",
@@ -108,24 +112,3 @@ def test_another_batcher_has_none(recording: SepoliaRecording) -> None:
     result = [item for block in blocks for item in listing.batches(recording.contents(listing.open(block)))]
     assert result
     assert all(isinstance(item, Dropped) and isinstance(item.reason, SenderNotBatcher) for item in result)
-
-
-def test_batches_are_listed_whether_valid_or_not() -> None:
-    first = child(GENESIS)
-    no_parent = child(GENESIS, epoch=GENESIS.l1_origin.number + 3, time=GENESIS.timestamp + 10)
-    late = plan(GENESIS, 8)[7:]
-    l1 = L1Blocks()
-    l1.add(*channel("B", no_parent.singular, b"\x07"))
-    l1.add(*channel("A", first.singular, span(late), compression=Compression.BROTLI))
-    listing = BatchListing(rollup(forks_until("holocene")), l1.blocks[1])
-    result: list[BatchSummary | Dropped] = []
-    for block in l1.blocks[1:]:
-        assert listing.open(block) == ()
-        result += listing.batches(())
-    bad, unknown, good, span_found = result
-    assert isinstance(bad, BatchSummary) and bad.kind == "singular"
-    assert isinstance(unknown, Dropped) and isinstance(unknown.reason, BatchTypeUnknown)
-    assert isinstance(good, BatchSummary) and (good.kind, good.transactions) == ("singular", 1)
-    assert isinstance(span_found, BatchSummary) and span_found.kind == "span"
-    assert span_found.inclusion == l1.blocks[2].header.number
-    assert span_found.first_timestamp == late[0].ref.timestamp
