@@ -42,6 +42,8 @@ GWEI = 10**9
 WINDOW = 5
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG, DA_CHALLENGE)
 DATA = [b"\0frames %d " % index * 300 for index in range(3)]
+LOST = DATA[0]
+"""The one of them that the losing server does not keep."""
 
 
 class Harness:
@@ -104,14 +106,14 @@ async def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -
         await batcher.step()
         assert batcher.challenges == 1
         (result,) = harness.mine().challenges
-        event = ChallengeEvent(keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
+        event = ChallengeEvent(keccak_commitment(LOST), block.header.number, ChallengeStatus.ACTIVE)
         assert (decode_event(result.log), result.resolve_data) == (event, None)
         await batcher.step()
         await batcher.step()
         resolved = [(decode_event(entry.log), entry.resolve_data) for entry in harness.mine().challenges]
-        assert resolved == [(event._replace(status=ChallengeStatus.RESOLVED), DATA[2])] * resolves
+        assert resolved == [(event._replace(status=ChallengeStatus.RESOLVED), LOST)] * resolves
         while harness.l1.chain.head.number <= block.header.number + WINDOW:
-            assert [item.data for item in batcher.posted] == [DATA[2]]
+            assert [item.data for item in batcher.posted] == [LOST]
             harness.mine()
             await batcher.step()
         assert (batcher.posted, batcher.challenges) == ([], 1)
