@@ -121,7 +121,7 @@ class TaskRunner:
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
         self._problems.set(task.name, Problem(code, task.name, text))
         message = "resetting" if severity == "reset" else "step failed, retrying"
-        self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in=round(seconds, 1))
+        self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in_s=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.
         await self._pause(self._stopping, seconds)
 

@@ -152,6 +152,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             url_file=str(plan.runtime_dir / RPC_URL),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
+            finds_peers=plan.p2p is None or not plan.p2p.no_discovery or bool(plan.p2p.static),
             conductor_enabled=values["conductor.enabled"],
             safedb=values["safedb.path"] is not None and derives,
             derives=derives,

@@ -14,6 +14,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef, L2BlockRef
@@ -65,7 +66,11 @@ class BatchWatch:
         if self._blocks >= self._limit:
             others = ", ".join(f"{to_hex(sender)} ({count})" for sender, count in self._senders.most_common(SHOWN))
             dropped = ", ".join(f"{label} ({count})" for label, count in self._dropped.most_common(SHOWN))
-            fields = {"l1_block": block, "l1_blocks": self._blocks, "window_left": self._window_left()}
+            fields: dict[str, FieldValue] = {
+                "l1_block": block,
+                "l1_blocks": self._blocks,
+                "window_left": self._window_left(),
+            }
             fields |= {"other_senders": others} if others else {}
             fields |= {"dropped": dropped} if dropped else {}
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)

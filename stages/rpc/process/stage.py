@@ -45,7 +45,7 @@ class RpcStage(Stage):
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
         status = StatusSource(self.node)
-        self.periodic_tasks = (ProgressLog(status).periodic_task,)
+        self.periodic_tasks = (ProgressLog(status, finds_peers=config.finds_peers).periodic_task,)
         descriptors = free_descriptors()
         limits = RPC_LIMITS.within(descriptors * 4 // 5)
         self.rpc = Listener(

@@ -71,10 +71,12 @@ def status(
 class Watched:
     """A watch with a clock that the statuses move on by a second each."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, finds_peers: bool = True
+    ) -> None:
         monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
         self._capsys, self.now = capsys, 0.0
-        self._watch = StatusWatch(get_logger("progress"), lambda: self.now)
+        self._watch = StatusWatch(get_logger("progress"), lambda: self.now, finds_peers=finds_peers)
 
     def lines(self, shown: NodeStatus, *reasons: UnreadyReason, seconds: int = 1) -> list[str]:
         for _ in range(seconds):
@@ -173,6 +175,18 @@ def test_a_node_without_peers(watched: Watched) -> None:
     assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
 
 
+def test_a_node_that_looks_for_no_peers_says_once_that_it_has_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LOG19] Without discovery and static peers, and again only after it had one."""
+    watched = Watched(capsys, monkeypatch, finds_peers=False)
+    for _ in range(2):
+        (line,) = watched.lines(status(State.SYNCED, peers=0), seconds=3600)
+        assert line.startswith("warn progress: no peer is connected code=PEERS-NONE do=")
+        (end,) = watched.lines(status(State.SYNCED, peers=1))
+        assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
+
+
 @pytest.fixture
 def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
     result: list[log.Record] = []
@@ -199,7 +213,7 @@ async def test_statuses_become_lines(running_rpc: RunWithRpc, records: list[log.
         assert lines[-1].fields == {
             "unsafe": "20 (3.0 s)",
             "safe": "20 (3.0 s)",
-            "finalized": 20,
+            "finalized": "20",
             "l1": "10 (1m43s)",
             "peers": 22,
             "drops_1h": 0,
