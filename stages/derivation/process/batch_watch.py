@@ -1,6 +1,6 @@
 """Watches for batches: nothing fails without those of the chain's batcher, or when they follow another upgrade."""
 
-from collections import Counter
+from collections import Counter, deque
 
 from rollup_node.stages.derivation.reasons.batches import (
     ParentHashMismatch,
@@ -28,6 +28,7 @@ UNREADY_PART = 2
 
 SHOWN = 3
 MAX_SENDERS = 16
+INTERVALS = 32
 
 
 class BatchWatch:
@@ -41,6 +42,8 @@ class BatchWatch:
         self._unready = max(LEAST_BLOCKS, window // UNREADY_PART)
         self._condition = LastingCondition(log, counts=False)
         self._since: int | None = None
+        self._last: L1BlockRef | None = None
+        self._intervals: deque[int] = deque(maxlen=INTERVALS)
         self._epoch = self._blocks = 0
         self._senders: Counter[Address] = Counter()
         self._dropped: Counter[str] = Counter()
@@ -53,10 +56,15 @@ class BatchWatch:
         text = f"no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
         return Problem(Code.NO_BATCHES, "", text)
 
+    @property
+    def interval(self) -> int | None:
+        """The longest of the last INTERVALS times, in seconds, between L1 blocks with batches; None before two."""
+        return max(self._intervals, default=None)
+
     def restart(self, epoch: BlockId) -> None:
         """Begin again from a safe head with this L1 origin."""
         self._epoch = self._since = epoch.number
-        self._blocks = 0
+        self._blocks, self._last = 0, None
 
     def at_block(self, block: L1BlockRef) -> None:
         """Note that the next L1 block is read."""
@@ -96,6 +104,9 @@ class BatchWatch:
         if derived_from.number >= epoch.number + self._window:
             return False
         self._since, self._blocks = derived_from.number, 0
+        if self._last is not None and derived_from.number > self._last.number:
+            self._intervals.append(derived_from.timestamp - self._last.timestamp)
+        self._last = derived_from
         self._senders.clear()
         self._dropped.clear()
         self._condition.end("batches are accepted again", l1_block=derived_from)

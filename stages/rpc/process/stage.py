@@ -22,7 +22,7 @@ from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.process.status_watch import ProgressLog, StatusMetrics
+from rollup_node.stages.rpc.process.status_watch import DiskMetrics, ProgressLog, StatusMetrics
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -60,7 +60,8 @@ class RpcStage(Stage):
         if config.metrics_enabled:
             handler: Handler = MetricsServer(config.metrics_dir).handle
             limits = METRICS_LIMITS.within(descriptors // 5)
-            self.periodic_tasks = (*self.periodic_tasks, StatusMetrics(status, meter).periodic_task)
+            metrics = (StatusMetrics(status, meter), DiskMetrics(config.databases, meter))
+            self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
             self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
         self.pprof: Listener | None = None
         if config.pprof_enabled:

@@ -1,14 +1,16 @@
 """What becomes of each status: progress and conditions of the node in the log, and metrics [LOG7, LOG19, RPC94]."""
 
+import asyncio
 import math
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS, LastingCondition
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.tables import UNKNOWN
+from rollup_node.stages.io.metrics.tables import UNKNOWN, WARNING_CODES
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits
@@ -34,6 +36,7 @@ ENDS = {
 STEP_SECONDS = 1.0
 METRICS_SECONDS = 2.0
 """Metrics are written as often."""
+DISK_SECONDS = 30.0
 
 _SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
 
@@ -170,6 +173,32 @@ class StatusMetrics:
         self._set("sync_eta_seconds", progress.eta_s)
         self._set("l1_requests_per_block", status.l1_req_per_block)
         self._set("sequencing_window_left_blocks", None if window is None else window.left_blocks)
+        self._set("sequencing_window_blocks", None if window is None else window.size_blocks)
+        fork, codes = status.chain.next_fork, [warning.code for warning in status.warnings]
+        self._set("next_fork_seconds", None if fork is None else fork.in_s)
+        for code in WARNING_CODES:
+            meter.set("warnings", codes.count(code.text), code=code.text)
 
     def _set(self, name: str, value: float | None) -> None:
         self._meter.set(name, UNKNOWN if value is None else value)
+
+
+class DiskMetrics:
+    """Sets the space where the databases are every DISK_SECONDS, in a thread: a remote file system may hang."""
+
+    def __init__(self, databases: Mapping[str, str], meter: Meter) -> None:
+        self._databases, self._meter = databases, meter
+        self.periodic_task = PeriodicTask("disk metrics", self.step)
+
+    async def step(self) -> float:
+        """Set all metrics."""
+        for name, path in self._databases.items():
+            try:
+                space = await asyncio.to_thread(os.statvfs, os.path.dirname(path))
+            except OSError:
+                size = free = UNKNOWN
+            else:
+                size, free = float(space.f_blocks * space.f_frsize), float(space.f_bavail * space.f_frsize)
+            self._meter.set("disk_size_bytes", size, database=name)
+            self._meter.set("disk_free_bytes", free, database=name)
+        return DISK_SECONDS

@@ -202,10 +202,20 @@ def test_options_reach_the_p2p_process(working_directory: Path) -> None:
     assert (p2p.ban_threshold, p2p.ban_duration, p2p.peers_grace) == (-50.0, 600.0, 60.0)
     assert (p2p.scoring, p2p.mesh_hi, p2p.sync_only_req_to_static) == ("none", 20, True)
     assert p2p.no_discovery and p2p.advertise_ip == "10.9.9.9"
-    assert node.configs.rpc.finds_peers and prepare().configs.rpc.finds_peers
-    assert not prepare("--p2p.no-discovery").configs.rpc.finds_peers
+    memory = ("--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
+    assert node.configs.rpc.finds_peers and prepare(*memory).configs.rpc.finds_peers
+    assert not prepare(*memory, "--p2p.no-discovery").configs.rpc.finds_peers
+    assert node.configs.rpc.databases == {}, "none is on disk"
     assert p2p.priv_raw == node.secrets.network_key
     assert not list(working_directory.glob("*_db*")), "nothing on disk"
+
+
+def test_the_databases_on_disk_are_watched(working_directory: Path) -> None:
+    sequences = ("--sequencer.enabled", f"--p2p.sequencer.key={SIGNER}", "--safedb.path=heads")
+    paths = prepare(*sequences).configs.rpc.databases
+    assert sorted(paths) == ["discovery", "peerstore", "safedb", "signed_blocks"]
+    assert paths["safedb"] == str(working_directory / "heads")
+    assert list(prepare("--p2p.disable").configs.rpc.databases) == []
 
 
 @pytest.mark.option("p2p.bootnodes")

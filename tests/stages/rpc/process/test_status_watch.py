@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -22,8 +24,10 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import (
+    DISK_SECONDS,
     METRICS_SECONDS,
     PEERLESS_SECONDS,
+    DiskMetrics,
     ProgressLog,
     StatusMetrics,
     StatusWatch,
@@ -33,6 +37,7 @@ from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
     ChainStatus,
     DerivationProgress,
+    ForkTime,
     HeadsStatus,
     NodeStatus,
     Peers,
@@ -333,6 +338,8 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             l1=change(nothing.l1, lag_blocks=55, lag_s=660),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
             sequencing_window=SequencingWindow(100, 40, 60),
+            chain=change(CHAIN, next_fork=ForkTime("lagoon", 2_000, 1_000)),
+            warnings=[StatusWarning(Code.FORK_MISMATCH.text, "x", "y", "z", 2_000)],
             l1_req_per_block=3.1,
         )
         result = metrics_of(syncing, source)
@@ -350,8 +357,23 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             "sync_eta_seconds": 12,
             "l1_requests_per_block": 3.1,
             "sequencing_window_left_blocks": 60,
+            "sequencing_window_blocks": 100,
+            "next_fork_seconds": 1_000,
+            "warnings FORK-MISMATCH": 1,
+            "warnings BUNDLE-UNCONFIRMED": 0,
         }
         assert {name: result[name] for name in expected} == expected
+
+
+async def test_the_space_left_is_that_of_the_databases_file_systems(tmp_path: Path) -> None:
+    """[MET29]"""
+    meter = Meter("rpc")
+    paths = {"safedb": str(tmp_path / "heads"), "peerstore": str(tmp_path / "away" / "peers")}
+    assert await DiskMetrics(paths, meter).step() == DISK_SECONDS
+    result = shown(meter)
+    assert result["disk_size_bytes safedb"] == shutil.disk_usage(tmp_path).total
+    assert 0 < result["disk_free_bytes safedb"] <= result["disk_size_bytes safedb"]
+    assert math.isnan(result["disk_free_bytes peerstore"])
 
 
 async def test_the_task_shows_the_present_status(running_rpc: RunWithRpc) -> None:
