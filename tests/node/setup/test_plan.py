@@ -1,6 +1,5 @@
 """From option values to the configuration of each process."""
 
-import asyncio
 import os
 import socket
 import sqlite3
@@ -54,7 +53,7 @@ def test_every_process_is_started() -> None:
 @pytest.mark.parametrize("follows", [(), ("--l2.follow.source=http://f:9545",)])
 @pytest.mark.parametrize("sequences", [(), ("--sequencer.enabled", "--p2p.no-discovery")])
 @pytest.mark.parametrize("p2p", [(), ("--p2p.disable",)])
-def test_each_process_uses_only_channels_whose_servers_are_started(
+async def test_each_process_uses_only_channels_whose_servers_are_started(
     follows: tuple[str, ...], sequences: tuple[str, ...], p2p: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Each process of each kind of node is built on the buses of that node's processes alone."""
@@ -62,17 +61,14 @@ def test_each_process_uses_only_channels_whose_servers_are_started(
     node = prepare(*follows, *sequences, *(p2p or memory), "--workers=1")
     specs = processes(node.plan, node.configs)
 
-    async def build_all() -> None:
-        buses = in_process_buses(CHANNELS, tmp_path, {spec.role: spec.copies for spec in specs})
-        try:
-            for spec in specs:
-                stage = cast(Build, load(spec.build))(spec.config, buses[spec.role], Meter(spec.role))
-                await stage.close()
-        finally:
-            for bus in buses.values():
-                bus.close()
-
-    asyncio.run(build_all())
+    buses = in_process_buses(CHANNELS, tmp_path, {spec.role: spec.copies for spec in specs})
+    try:
+        for spec in specs:
+            stage = cast(Build, load(spec.build))(spec.config, buses[spec.role], Meter(spec.role))
+            await stage.close()
+    finally:
+        for bus in buses.values():
+            bus.close()
 
 
 def test_planning_creates_no_file_and_opens_no_database_and_no_socket(
