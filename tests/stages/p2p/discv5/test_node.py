@@ -32,8 +32,8 @@ def test_two_nodes_connect_by_a_bootnode_record() -> None:
     two.node.add_bootnodes([one.contact])
     network.run(3)
     assert one.live_ids == {two.record.node_id} and two.live_ids == {one.record.node_id}
-    assert [result.record for result in two.found] == [one.record]
-    assert [result.tcp for result in one.found] == [TWO]
+    assert [result.record for result in two.chain_nodes] == [one.record]
+    assert [result.tcp for result in one.chain_nodes] == [TWO]
     assert not one.node.drops and not two.node.drops
 
 
@@ -42,14 +42,14 @@ def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact._replace(record=None)])
     network.run(3)
-    assert [result.record for result in two.found] == [one.record]
+    assert [result.record for result in two.chain_nodes] == [one.record]
     assert one.live_ids == {two.record.node_id}
 
 
 def are_found(nodes: list[SimulatedNode]) -> bool:
     """Whether each has found all others."""
     everyone = {node.record.node_id for node in nodes}
-    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.found} for n in nodes)
+    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.chain_nodes} for n in nodes)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
     ours = network.add("ours", THREE)
     one.node.add_bootnodes([foreign.contact, ours.contact])
     network.run(3)
-    assert [result.record for result in one.found] == [ours.record]
+    assert [result.record for result in one.chain_nodes] == [ours.record]
     assert one.live_ids == {foreign.record.node_id, ours.record.node_id}
     assert one.node.table_stats() == (2, 2, 1, 1, 0)
     assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
@@ -159,7 +159,7 @@ def test_a_newer_record_is_fetched() -> None:
     network.run(400)
     entry = one.node.table.get(two.record.node_id)
     assert entry is not None and entry.record == two.record and two.record.seq == 2
-    assert one.found[-1].tcp.port == 4001
+    assert one.chain_nodes[-1].tcp.port == 4001
 
 
 def test_our_address_is_learned_from_a_majority() -> None:
@@ -215,7 +215,7 @@ def test_restored_nodes_are_found_without_a_bootnode() -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
     network.run(3)
-    assert [result.record for result in one.found] == [two.record]
+    assert [result.record for result in one.chain_nodes] == [two.record]
     assert len(one.node.table) == 1
 
 
