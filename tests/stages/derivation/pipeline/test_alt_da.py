@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, NeedL1Block
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedL1Block
 from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeExpired,
     ChallengesReorged,
@@ -17,9 +17,7 @@ from rollup_node.stages.derivation.reasons.l1 import (
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
-    GENERIC,
     ChallengeStatus,
-    Commitment,
     keccak_commitment,
 )
 from rollup_node.stages.protocol.errors import CriticalError
@@ -67,17 +65,6 @@ def test_frames_on_l1_and_commitments_in_blobs_and_calldata_mix() -> None:
     assert refs(chain.run()) == refs(PLAN)
     assert chain.asked == [commitment, other]
     assert chain.l1.last.inbox[2].blobs == (BlobRef(0, key),)
-
-
-def test_a_server_that_is_down_only_delays() -> None:
-    chain = AltDaChain(FORKS)
-    chain.mine_commitments(*chain.commit(*items(*PLAN)))
-    chain.is_down = True
-    for _ in range(3):
-        assert chain.run() == []
-        assert isinstance(chain.last_output, NeedInput)
-    chain.is_down = False
-    assert refs(chain.run()) == refs(PLAN)
 
 
 def test_what_is_not_needed_is_refused() -> None:
@@ -280,14 +267,6 @@ def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
     assert chain.deriver.alt_da.add_too_large(declared, 200_000)
     assert refs(chain.run()) == refs(PLAN)
     assert effects(chain) == [CommitmentInputTooLarge] * 3
-
-
-def test_generic_commitments_have_no_challenges() -> None:
-    chain = AltDaChain(FORKS, "GenericCommitment")
-    commitment = Commitment(GENERIC, b"\x0c somewhere")
-    chain.inputs[commitment] = items(*PLAN)[0]
-    chain.mine_commitments(commitment)
-    assert refs(chain.run()) == refs(PLAN)
 
 
 ITEM = st.one_of(

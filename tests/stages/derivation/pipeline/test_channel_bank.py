@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler, ChannelBank
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.chain import L1Blocks
@@ -23,15 +22,6 @@ FRAMES = st.builds(
     st.binary(min_size=1, max_size=3),
     st.booleans(),
 )
-
-
-def test_channels_are_read_in_the_order_of_their_opening() -> None:
-    """The oldest that is ready; none once the bank is empty [CB1, CB4]."""
-    bank = ChannelBank(PipelineEvents())
-    for frame in frames("A0 B0! A1!"):
-        bank.ingest_frame(frame, ORIGIN, ANY)
-    result = [bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY)]
-    assert [channel and parts(channel.body) for channel in result] == ["A0 A1", "B0", None]
 
 
 @dataclass
@@ -113,18 +103,6 @@ ASSEMBLED_FRAMES = st.builds(
     st.binary(min_size=1, max_size=3),
     st.booleans(),
 )
-
-
-def test_a_flush_drops_the_staging_channel() -> None:
-    events = PipelineEvents()
-    assembler = ChannelAssembler(events)
-    first, last = frames("A0 A1!")
-    assembler.ingest_frame(first, ORIGIN, RULES)
-    assert len(assembler) == 1
-    assembler.flush()
-    assert len(assembler) == 0
-    assembler.ingest_frame(last, ORIGIN, RULES)
-    assert [type(drop.reason) for drop in events.drops] == [FrameWithoutChannel]
 
 
 def _channels(taken: list[Frame]) -> list[bytes]:

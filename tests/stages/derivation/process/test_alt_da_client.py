@@ -30,23 +30,10 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
+from tests.stages.derivation.process.test_requests import Sent
 
 PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)
-
-
-class Sent:
-    """A client that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        self.messages.append(message)
-
-    def take(self) -> list[Message]:
-        result, self.messages = self.messages, []
-        return result
 
 
 class AltDaNode:
