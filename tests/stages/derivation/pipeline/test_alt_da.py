@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedL1Block
-from rollup_node.stages.derivation.reasons.l1 import (
-    ChallengeExpired,
-    ChallengesReorged,
-    CommitmentExpired,
-    CommitmentInputTooLarge,
-)
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
@@ -119,7 +114,7 @@ def test_a_lost_input_is_skipped_when_its_challenge_expires() -> None:
     assert output(chain) == NeedChallenges(chain.head + 1)
     chain.mine()
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentExpired]
+    assert effects(chain) == [reasons.CommitmentExpired]
     chain.mine_until(chain.head + 2 * WINDOW)
     chain.run()
     assert effects(chain) == [], "it was never used"
@@ -134,12 +129,12 @@ def test_a_used_input_whose_challenge_expires_is_taken_out_again() -> None:
     chain.mine_commitments(*chain.commit(*items(*PLAN, name="b")))
     chain.mine_until(challenged + RESOLVE)
     assert chain.run() == []
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
-    assert effects(chain)[-1] is ChallengeExpired
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
+    assert effects(chain)[-1] is reasons.ChallengeExpired
     assert chain.asked.count(withheld) == 1
     chain.reset(FIRST_L1, safe=0)
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentExpired]
+    assert effects(chain) == [reasons.CommitmentExpired]
     assert chain.asked.count(withheld) == 1
 
 
@@ -170,10 +165,10 @@ def test_a_challenge_that_expires_after_derivation_has_died_is_seen_by_its_next_
         assert state.settled in (None, included - 1), "its input may still be taken out"
     chain.mine()
     assert chain.run() == []
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
     chain.reset(FIRST_L1, safe=0)
     assert chain.run() == [], "the second channel has no parent without the first"
-    assert effects(chain)[-1] is not ChallengeExpired
+    assert effects(chain)[-1] is not reasons.ChallengeExpired
 
 
 def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None:
@@ -182,12 +177,12 @@ def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None
     included = chain.mine_commitments(withheld)
     chain.mine_until(chain.mine_challenges(challenge_log(withheld, included)) + RESOLVE)
     chain.run()
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
     chain.reset(FIRST_L1, safe=0)
     assert chain.run() == []
     chain.reset(FIRST_L1, safe=0)
     assert len(chain.run()) == 2, "the expired challenge is not known any more"
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
 
 
 def test_challenges_in_the_base_of_a_reset_count() -> None:
@@ -200,7 +195,7 @@ def test_challenges_in_the_base_of_a_reset_count() -> None:
     chain.l1.blocks[0] = with_challenges(block, [log])
     chain.mine_until(FIRST_L1 + RESOLVE)
     chain.run()
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
 
 
 @pytest.mark.parametrize("at_last", [True, False])
@@ -232,7 +227,7 @@ def test_a_reorg_of_l1_while_challenges_are_read_ahead() -> None:
     chain.l1.add(branch="b")
     chain.l1.add()
     chain.run()
-    assert chain.reset_reason == ChallengesReorged(included + 2)
+    assert chain.reset_reason == reasons.ChallengesReorged(included + 2)
     chain.inputs[lost] = items(*PLAN)[0]
     chain.reset(FIRST_L1)
     assert refs(chain.run()) == refs(PLAN)
@@ -251,7 +246,7 @@ def test_challenges_that_were_kept_must_be_of_the_same_l1_chain() -> None:
     chain.l1.add(branch="b")
     chain.reset(FIRST_L1, safe=0)
     chain.run()
-    assert chain.reset_reason == ChallengesReorged(chain.head)
+    assert chain.reset_reason == reasons.ChallengesReorged(chain.head)
 
 
 def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
@@ -266,7 +261,7 @@ def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
     assert chain.deriver.alt_da is not None
     assert chain.deriver.alt_da.add_too_large(declared, 200_000)
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentInputTooLarge] * 3
+    assert effects(chain) == [reasons.CommitmentInputTooLarge] * 3
 
 
 ITEM = st.one_of(
