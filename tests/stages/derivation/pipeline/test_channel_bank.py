@@ -24,6 +24,15 @@ FRAMES = st.builds(
 )
 
 
+def test_channels_are_read_in_the_order_of_their_opening() -> None:
+    """The oldest that is ready; none once the bank is empty [CB1, CB4]."""
+    bank = ChannelBank(PipelineEvents())
+    for frame in frames("A0 B0! A1!"):
+        bank.ingest_frame(frame, ORIGIN, ANY)
+    result = [bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY), bank.read(ORIGIN, ANY)]
+    assert [channel and parts(channel.body) for channel in result] == ["A0 A1", "B0", None]
+
+
 @dataclass
 class _Channel:
     pieces: dict[int, bytes] = field(default_factory=dict)
