@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import jwt
 import orjson
 import pytest
 from aiohttp import web
@@ -17,11 +16,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.servers.certificates import certificate
-from tests.support.servers.checked_endpoints import CheckedEndpoints
+from tests.support.servers.checked_endpoints import SECRET, CheckedEndpoints, is_token
 from tests.support.servers.http_listener import listening
 
 ROLLUP = find_network("zora-sepolia").config
-SECRET = b"\x07" * 32
 SHORT = RetryPolicy(total=0.05, timeout=20.0, max_pause=0.01)
 LONG = SHORT._replace(total=50.0)
 L1 = {"eth_chainId": hex(ROLLUP.l1_chain_id), "eth_getBlockByNumber": {"hash": f"0x{ROLLUP.genesis.l1.hash.hex()}"}}
@@ -48,7 +46,7 @@ class EndpointsServer:
         layer = request.match_info["layer"]
         if self.failures_first:
             return self._respond(self.failures_first.pop(), {"id": 1})
-        if layer == "l2" and not self._token_is_valid(request.headers.get("Authorization", "")):
+        if layer == "l2" and not is_token(request.headers.get("Authorization", "")):
             return web.Response(status=401, text="missing token")
         call = orjson.loads(await request.read())
         self.requests.append((layer, call["params"]))
@@ -67,14 +65,6 @@ class EndpointsServer:
         if isinstance(self.beacon, int):
             return web.Response(status=self.beacon)
         return web.json_response(self.beacon)
-
-    @staticmethod
-    def _token_is_valid(header: str) -> bool:
-        try:
-            jwt.decode(header.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
-        except jwt.InvalidTokenError:
-            return False
-        return True
 
     async def check(self, policy: RetryPolicy = SHORT, **changes: Any) -> None:
         """Run the checks on these endpoints."""
