@@ -107,11 +107,6 @@ def test_the_lines_of_errors_are_bounded(capsys: pytest.CaptureFixture[str]) -> 
     assert len(lines) == cli.MAX_ERRORS + 1 and lines[-1].endswith(" more errors")
 
 
-def test_a_wrong_variable(error_of: ErrorOf) -> None:
-    text = error_of(*NEEDED, NODE_L1_CACHE_SIZE="many")
-    assert text.startswith('invalid value "many" for variable NODE_L1_CACHE_SIZE (--l1.cache-size): expected')
-
-
 def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(error_of: ErrorOf) -> None:
     signer = ("--signer.endpoint=http://127.0.0.1:1", f"--signer.address=0x{20 * '11'}", "--signer.tls.enabled=false")
     p2p = ("--p2p.no-discovery", "--p2p.netrestrict=127.0.0.0/8", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0")
