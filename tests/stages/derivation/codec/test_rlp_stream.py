@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import END
+from rollup_node.stages.derivation.reasons.channels import StreamExhausted
 
 
 class Pieces:
@@ -30,3 +31,8 @@ def test_pieces_of_a_sound_stream_do_not_matter(data: bytes, limit: int, cuts: l
     assert list(read_items(BufferedReader(Pieces([*pieces, rest])), limit)) == list(
         read_items(WholeReader(data), limit)
     )
+
+
+def test_what_lies_beyond_the_limit_is_not_read() -> None:
+    *items, end = read_items(WholeReader(b"\x83abc" * 2), 4)
+    assert (items, type(end)) == ([b"abc"], StreamExhausted)

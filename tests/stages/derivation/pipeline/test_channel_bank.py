@@ -149,8 +149,9 @@ def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
 
 def test_the_staging_channel_is_open_until_it_is_read() -> None:
     assembler = ChannelAssembler(PipelineEvents())
-    assert not assembler.open_channels
+    assert not assembler.open_channels and len(assembler) == 0
     for frame in frames("A0 A1"):
         assembler.ingest_frame(frame, ORIGIN, RULES)
+    assert len(assembler) == 1
     (opened,) = assembler.open_channels
     assert (opened.id, opened.opened, list(opened.frames)) == (channel_id("A"), ORIGIN.number, [0, 1])
