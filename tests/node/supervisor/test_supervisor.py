@@ -106,13 +106,6 @@ def test_a_signal_stops_in_reverse_order(start: StartNode, number: signal.Signal
     assert not node.logged("process died")
 
 
-def test_a_signal_to_the_process_group_stops_the_node(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    os.killpg(node.program.pid, signal.SIGTERM)
-    assert node.wait_for_exit() == (0, "")
-    assert len(node.logged("process started", "supervisor")) == 4
-
-
 def test_hangup_is_ignored_under_nohup(running: ToyNode) -> None:
     running.program.send_signal(signal.SIGHUP)
     running.wait_for_exchange()

@@ -136,7 +136,7 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
     """A node without the fork that adds a member leaves it out."""
     answer = case.answers[engine]
     assert isinstance(answer, ErrorAnswer) and isinstance(case.node, dict)
-    rollup, fork = chain.rollup, MEMBERS.get(str(case.given.get("without")))
+    rollup, fork = chain.rollup, MEMBERS.get(str(case.row.get("without")))
     attributes = chain.attributes(chain.genesis, 100)
     if fork is not None:
         times = list(rollup.fork_times.items())
@@ -152,7 +152,7 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.given["call"]], ids=lambda x: x.name)
+@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.row["call"]], ids=lambda x: x.name)
 def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
     answer = case.answers[engine]
     result = forkchoice_result(ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
@@ -161,6 +161,6 @@ def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
 
 
 def test_every_case_is_played() -> None:
-    kinds = {next(iter(case.given["call"])) for case in CALLS}
+    kinds = {next(iter(case.row["call"])) for case in CALLS}
     assert kinds == {"forkchoice", "payload", "versions"}, "the others are those of a lost build and of test_client"
     assert {case.node for case in TRANSACTIONS} == {"builds", "before", "answer", "after"}

@@ -8,19 +8,7 @@ import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
-from rollup_node.stages.engine.calls.actions import (
-    Action,
-    LogLine,
-    PublishBlock,
-    PublishStatus,
-    RequestL1Blocks,
-    RequestLatestBlocks,
-    ResetStarted,
-    SendToDerivation,
-    SendToRpc,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
@@ -100,7 +88,7 @@ class CoreHarness:
         self.now = Instant(float(GENESIS_TIME), 100.0)
         self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []
-        self.actions: list[Action] = []
+        self.actions: list[actions.Action] = []
         self.committed: list[ExecutionPayload] = []
         self.source: FollowStatus | FollowUnread | None = None
         self.source_chain: FollowUnread | None = None
@@ -122,20 +110,20 @@ class CoreHarness:
 
     # --- the process -----------------------------------------------------------------------------------------------
 
-    def drain(self) -> list[Action]:
+    def drain(self) -> list[actions.Action]:
         """Take the core's new actions, as its neighbours do."""
         fresh = self.core.take_actions()
         self.actions += fresh
         for position, action in enumerate(fresh):
-            if isinstance(action, SendToDerivation) and action.peer == self.derivation:
-                in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
+            if isinstance(action, actions.SendToDerivation) and action.peer == self.derivation:
+                in_force = not any(isinstance(later, actions.ResetStarted) for later in fresh[position:])
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
-            if isinstance(action, PublishBlock):
+            if isinstance(action, actions.PublishBlock):
                 self.keeps.publish(action.payload, action.parent, action.derived)
-            elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
+            elif isinstance(action, actions.RequestLatestBlocks) and self.latest is not None:
                 self.core.on_message(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
-            elif isinstance(action, RequestL1Blocks):
+            elif isinstance(action, actions.RequestL1Blocks):
                 for number in range(action.first, action.first + action.count):
                     if number <= self.l1_head:
                         self.core.on_message(L1BlockResponse(self.chain.l1(number)), self.now)
@@ -247,7 +235,7 @@ class CoreHarness:
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """Return the fields of the lines of log with this text so far."""
-        return [action.fields for action in self.done(LogLine) if action.text == text]
+        return [action.fields for action in self.done(actions.LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 
@@ -365,31 +353,31 @@ class CoreHarness:
     @property
     def status(self) -> EngineStatus:
         """The last status published."""
-        return self.done(PublishStatus)[-1].status
+        return self.done(actions.PublishStatus)[-1].status
 
     @property
     def responses(self) -> list[RpcResponse]:
         """All responses to rpc."""
-        return [action.message for action in self.done(SendToRpc)]
+        return [action.message for action in self.done(actions.SendToRpc)]
 
     @property
     def published(self) -> list[ExecutionPayload]:
         """The blocks that were published to peers."""
-        return [action.payload for action in self.done(PublishBlock)]
+        return [action.payload for action in self.done(actions.PublishBlock)]
 
     @property
     def failures(self) -> list[str]:
         """The errors of failed work."""
-        return [action.error for action in self.done(WorkFailed)]
+        return [action.error for action in self.done(actions.WorkFailed)]
 
     @property
     def failing(self) -> set[str]:
         """The tasks that have failed and not recovered."""
         tasks: set[str] = set()
         for action in self.actions:
-            if isinstance(action, WorkFailed):
+            if isinstance(action, actions.WorkFailed):
                 tasks.add(action.task)
-            elif isinstance(action, WorkRecovered):
+            elif isinstance(action, actions.WorkRecovered):
                 tasks.discard(action.task)
         return tasks
 
