@@ -4,6 +4,7 @@ Their texts show host and port of an endpoint alone: the rest of its URL may hol
 
 import os
 import ssl
+from typing import Any
 
 from yarl import URL
 
@@ -17,6 +18,22 @@ BAD_CERTIFICATE = "certificate not accepted"
 _TLS_WANTED = ("http request to an https server", "plain http request was sent to https")
 _PLAIN_ANSWERS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
 """OpenSSL's reasons when the first bytes of the server are no TLS record; which one depends on its version."""
+
+
+LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
+"""JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
+_LIMITS = ("rate limit", "too many requests", "request limit", "limit exceeded", "compute units", "capacity")
+"""Words of providers that answer with a JSON-RPC error instead of HTTP status 429."""
+
+
+class RpcFailure(Exception):
+    """The server answered with an error object. `message` is one line of at most MAX_ERROR_TEXT characters."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.code = code
+        self.message = one_line(message)
+        self.data = data
+        super().__init__(f"error {code}: {self.message}")
 
 
 class EndpointError(Exception):
@@ -44,6 +61,23 @@ class AnswerTooLargeError(EndpointError):
 
 class MalformedAnswerError(EndpointError):
     """The answer is not JSON-RPC, or not one to the request."""
+
+
+def is_throttled(error: Exception) -> bool:
+    """Return whether an endpoint refuses a request because there were too many before it."""
+    if isinstance(error, RpcFailure):
+        words = error.message.lower()
+        return error.code in LIMIT_EXCEEDED or any(limit in words for limit in _LIMITS)
+    return isinstance(error, EndpointError) and (error.status == TOO_MANY_REQUESTS or error.retry_after is not None)
+
+
+def refuses_array(error: Exception) -> bool:
+    """Return whether the error of several calls in one JSON-RPC array may be due to the array [LHD30]."""
+    if isinstance(error, RpcFailure):
+        return "batch" in error.message.lower() or not is_throttled(error)
+    if not isinstance(error, EndpointError) or is_throttled(error):
+        return False
+    return isinstance(error, MalformedAnswerError) or (error.status is not None and 400 <= error.status <= 501)
 
 
 def tls_code(text: str) -> Code | None:

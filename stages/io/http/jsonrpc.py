@@ -12,12 +12,18 @@ from yarl import URL
 
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import (
+    TOO_MANY_REQUESTS,
+    endpoint_name,
+    is_throttled,
+    refuses_array,
+)
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
-from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in
+from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in, split_batch
 from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
@@ -29,6 +35,10 @@ T = TypeVar("T")
 
 SHORT_BODY = 1024
 """A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
+SINGLE_SECONDS = 600.0
+"""How long an endpoint that refused an array is sent none [LHD30]."""
+
+log = get_logger("http")
 
 
 class JsonRpcClient:
@@ -72,6 +82,7 @@ class JsonRpcClient:
         self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
         self._slots = asyncio.Semaphore(max(1, max_concurrency))
         self._last_id = 0
+        self._arrays_from = 0.0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
         """Return the result of one call.
@@ -111,6 +122,11 @@ class JsonRpcClient:
         return [result for part in results for result in part]
 
     @property
+    def takes_batches(self) -> bool:
+        """Whether several calls are sent as one array: not with a `max_batch` of 1, and not after a refusal."""
+        return self._max_batch > 1 and time.monotonic() >= self._arrays_from
+
+    @property
     def can_subscribe(self) -> bool:
         """Whether the transport carries notifications."""
         return self._socket is not None
@@ -146,19 +162,55 @@ class JsonRpcClient:
         self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
     ) -> list[Any]:
         timeout = timeout or 2 * self._timeout
-        if len(calls) == 1:
-            # No array, which some endpoints refuse [LHD30].
-            method, params = calls[0]
-            answer = await self._answer(method, params, timeout, limit)
-            try:
-                return [self._checked(lambda: decode_answer(answer, method, shape, limit))]
-            except RpcFailure as failure:
-                return [failure]
+        if len(calls) == 1 or not self.takes_batches:
+            return await self._singly(calls, shape, limit, timeout)
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
-        answer = await self._post(calls[0][0], body, ids, timeout, limit)
-        return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
+        try:
+            answer = await self._post(calls[0][0], body, ids, timeout, limit)
+            answers = self._checked(lambda: split_batch(answer, ids, limit))
+        except (RpcFailure, EndpointError) as error:
+            if not refuses_array(error):
+                raise
+            # The frames in its traceback would keep the body in memory.
+            refusal = error.with_traceback(None)
+        else:
+            return self._checked(lambda: decode_batch(answers, calls, shape, limit))
+        return await self._singly_after(refusal, calls, shape, limit, timeout)
+
+    async def _singly_after(
+        self, refusal: Exception, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float
+    ) -> list[Any]:
+        """Ask for each call alone from now on, if the first is answered. Raises the refusal otherwise [LHD30]."""
+        try:
+            first = await self._singly(calls[:1], shape, limit, timeout)
+        except EndpointError as error:
+            raise (error if is_throttled(error) else refusal) from None
+        if isinstance(first[0], RpcFailure) and (is_throttled(first[0]) or str(first[0]) == str(refusal)):
+            raise refusal
+        if not self._arrays_from:
+            text = "the endpoint refuses JSON-RPC batches: its calls are sent one by one"
+            log.info(text, endpoint=self.name, error=refusal)
+        self._arrays_from = time.monotonic() + SINGLE_SECONDS
+        return first + await self._singly(calls[1:], shape, limit, timeout)
+
+    async def _singly(self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float) -> list[Any]:
+        """Return the results of calls that are no array; `limit` is that of all answers together."""
+        size = 0
+
+        async def one(method: str, params: Sequence[Any]) -> Any:
+            nonlocal size
+            answer = await self._answer(method, params, timeout, limit)
+            size += len(answer)
+            if size > limit.bytes:
+                raise AnswerTooLargeError(self.name, f"the answers are longer than {limit.bytes} bytes")
+            try:
+                return self._checked(lambda: decode_answer(answer, method, shape, limit))
+            except RpcFailure as failure:
+                return failure
+
+        return await _all_or_none([one(method, params) for method, params in calls])
 
     async def _answer(self, method: str, params: Sequence[Any], timeout: float, limit: AnswerLimit) -> bytes:
         request_id, body = self._request(method, params)
