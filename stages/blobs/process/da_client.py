@@ -11,6 +11,7 @@ from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.connection import is_compressed
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
@@ -91,7 +92,7 @@ class DaClient:
             raise InputNotFoundError(self.name, f"does not have the input of {commitment}", answer.status)
         if answer.status != 200:
             raise EndpointError(self.name, f"HTTP status {answer.status}", answer.status)
-        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        if is_compressed(answer.headers.get("content-encoding", "")):
             raise EndpointError(self.name, "the input is compressed, which was not asked for")
         return reading.input(self.name)
 

@@ -21,7 +21,14 @@ from rollup_node.stages.io.http.endpoint_errors import (
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
-from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in, split_batch
+from rollup_node.stages.io.http.json_answers import (
+    Call,
+    batch_limit,
+    decode_answer,
+    decode_batch,
+    failure_in,
+    split_batch,
+)
 from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
@@ -48,7 +55,8 @@ class JsonRpcClient:
     another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
     each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes.
     `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
-    of each request that was answered, and the bytes of request and answer."""
+    of each request that was answered, and the bytes of request and answer. `direct` has the proxies of the environment
+    ignored."""
 
     def __init__(
         self,
@@ -63,6 +71,7 @@ class JsonRpcClient:
         tls: Callable[[], ssl.SSLContext] | None = None,
         on_notification: Callable[[], None] | None = None,
         on_exchange: Callable[[str, int, int], None] | None = None,
+        direct: bool = False,
     ) -> None:
         self.name = endpoint_name(url)
         self._on_exchange = on_exchange
@@ -76,9 +85,11 @@ class JsonRpcClient:
             from rollup_node.stages.io.http import web_socket
 
             max_message = web_socket.MAX_MESSAGE if max_body is None else min(max_body, web_socket.MAX_MESSAGE)
-            self._socket = web_socket.WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
+            self._socket = web_socket.WebSocketTransport(
+                url, self.name, headers, tls, on_notification, max_message, direct
+            )
         else:
-            self._http = HttpClient(url, self.name, headers, tls)
+            self._http = HttpClient(url, self.name, headers, tls, direct=direct)
         self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
         self._slots = asyncio.Semaphore(max(1, max_concurrency))
         self._last_id = 0

@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import NoReturn
 
 import aiohttp
+from yarl import URL
 
 from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,
@@ -20,6 +21,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
     why_not_connected,
 )
 from rollup_node.stages.io.http.json_answers import answered_ids
+from rollup_node.stages.io.http.proxies import basic_login, proxy_name, proxy_of
 from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.pacing import backoff
@@ -188,7 +190,7 @@ class _Connection:
 
 
 class WebSocketTransport:
-    """Exchanges messages with one endpoint. `headers` and `tls` are called for every handshake; see JsonRpcClient.
+    """Exchanges messages with one endpoint. `headers`, `tls` and `direct` as in JsonRpcClient.
 
     `max_message` are the bytes of a message, of which one that is longer ends the connection.
     `on_notification` is called for each notification, and when a connection is lost over which a subscription was made.
@@ -202,8 +204,10 @@ class WebSocketTransport:
         tls: Callable[[], ssl.SSLContext] | None,
         on_notification: Callable[[], None] | None,
         max_message: int = MAX_MESSAGE,
+        direct: bool = False,
     ) -> None:
         self.name = name
+        self._proxy = None if direct else proxy_of(URL(url))
         self.subscribed = False
         self._url, self._max_message = url, max_message
         self._headers, self._tls = headers, tls
@@ -292,11 +296,18 @@ class WebSocketTransport:
     async def _connect(self) -> aiohttp.ClientWebSocketResponse[bool]:
         headers = self._headers() if self._headers else {}
         tls = self._tls() if self._tls else True
+        by, proxy, login = "", self._proxy, ""
+        if proxy is not None:
+            by, login = f"through the proxy {proxy_name(proxy)}: ", basic_login(proxy)
+            proxy = proxy.with_user(None)
         try:
             return await self._client_session().ws_connect(
-                self._url,
+                # A proxy knows the schemes of HTTP alone.
+                self._url if proxy is None else self._url.replace("ws", "http", 1),
                 headers=headers,
                 ssl=tls,
+                proxy=proxy,
+                proxy_headers={"Proxy-Authorization": login} if login else None,
                 # aiohttp refuses this length too.
                 max_msg_size=self._max_message + 1,
                 heartbeat=HEARTBEAT,
@@ -305,8 +316,10 @@ class WebSocketTransport:
             )
         except aiohttp.WSServerHandshakeError as error:
             raise EndpointError(self.name, _refusal(error, time.time()), error.status) from None
+        except aiohttp.ClientHttpProxyError as error:
+            raise EndpointError(self.name, f"cannot connect ({by}it answers HTTP status {error.status})") from None
         except aiohttp.ClientConnectorError as error:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
+            raise EndpointError(self.name, f"cannot connect ({by}{why_not_connected(error.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EndpointError(self.name, f"the WebSocket handshake failed ({why_broken(error)})") from None
 

@@ -1,7 +1,6 @@
 """The JSON-RPC client with endpoints that answer properly, and with others."""
 
 import asyncio
-import gzip
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
@@ -28,7 +27,6 @@ from tests.support.servers.raw_http import Server, over_both, scheme, tls, url_o
 __all__ = ["scheme"]
 
 T = TypeVar("T")
-OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def reply(result: Any, request_id: Any) -> dict[str, Any]:
@@ -135,6 +133,7 @@ def test_a_batch_keeps_failures_in_place() -> None:
     assert second.message == "no"
 
 
+SINGLE = b'HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
 NO_ARRAYS = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Batch requests are not supported"}}'
 REFUSALS: list[tuple[int, bytes]] = [
     (200, NO_ARRAYS),
@@ -164,8 +163,8 @@ async def test_an_endpoint_that_refuses_arrays_is_asked_for_each_call(
     status: int, body: bytes, lines: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[LHD30]"""
-    refusal, single = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body), ODD_ANSWERS[""]
-    server = Server(refusal, *[single] * 4, refusal, *[single] * 2)
+    refusal = b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+    server = Server(refusal, *[SINGLE] * 4, refusal, *[SINGLE] * 2)
     async with url_of(server) as url:
         client = JsonRpcClient(str(url), tls=tls)
         calls = [("a", []), ("b", [])]
@@ -203,8 +202,7 @@ async def test_an_endpoint_that_fails_is_still_sent_arrays(responses: list[str],
 
 async def test_the_answers_instead_of_an_array_are_limited_together() -> None:
     """[LHD24]"""
-    single = ODD_ANSWERS[""]
-    async with url_of(Server(b"HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n", *[single] * 4)) as url:
+    async with url_of(Server(b"HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n", *[SINGLE] * 4)) as url:
         client = JsonRpcClient(str(url))
         with pytest.raises(AnswerTooLargeError, match="longer than 100 bytes"):
             await client.batch([("a", [])] * 4, limit=AnswerLimit(100, 100))
@@ -334,31 +332,6 @@ def test_calls_beyond_the_rate_wait(rate: float, least: float) -> None:
 
 
 FAILURE = b'{"id":1,"error":{"code":-5,"message":"no"}}'
-
-
-RESULT = b'{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
-MEMBERS = gzip.compress(RESULT[:9]) + gzip.compress(RESULT[9:])
-ODD_ANSWERS = {
-    "": OK + b"Content-Length: 40\r\n\r\n" + RESULT,
-    "another success": b"HTTP/1.1 203 Non-Authoritative Information\r\nContent-Length: 40\r\n\r\n" + RESULT,
-    "id that is a text": OK + b"Content-Length: 42\r\n\r\n" + RESULT.replace(b":1,", b':"1",'),
-    "two members of gzip": OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % (len(MEMBERS), MEMBERS),
-    "one length twice": OK + b"Content-Length: 40\r\nContent-Length: 40\r\n\r\n" + RESULT,
-    "folded header": OK + b"Policy: default-src;\r\n  img-src *\r\nContent-Length: 40\r\n\r\n" + RESULT,
-    "large header": OK + b"X: %b\r\nContent-Length: 40\r\n\r\n" % (b"a" * 100_000) + RESULT,
-    "content encoding that is none": OK + b"Content-Encoding: utf-8\r\nContent-Length: 40\r\n\r\n" + RESULT,
-    "redirect": b"HTTP/1.1 308 Elsewhere\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
-}
-
-
-@over_both
-@pytest.mark.parametrize("case", ODD_ANSWERS)
-async def test_odd_answers_that_go_takes_as_well(case: str) -> None:
-    """[LHD28, LHD29]"""
-    async with url_of(Server(ODD_ANSWERS[case], ODD_ANSWERS["another success"])) as url:
-        client = JsonRpcClient(str(url), tls=tls)
-        assert await client.call("eth_chainId") == "0xaa"
-        await client.close()
 
 
 @pytest.mark.parametrize("status", [302, 400, 401, 403])
