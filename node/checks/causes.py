@@ -84,9 +84,7 @@ async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | 
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
-        _, _, headers, sent, received = await http_get(
-            endpoint_name(url), address, {}, timeout, MAX_BODY, direct
-        )
+        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY, direct)
         date = parsedate_to_datetime(headers["date"]).timestamp() + 0.5
     except (EndpointError, ValueError, KeyError, OverflowError):
         return None

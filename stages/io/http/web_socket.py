@@ -300,6 +300,9 @@ class WebSocketTransport:
         if proxy is not None:
             by, login = f"through the proxy {proxy_name(proxy)}: ", basic_login(proxy)
             proxy = proxy.with_user(None)
+            # aiohttp makes a tunnel for `wss` alone, and what it sends without one has the headers of the request.
+            if login and not self._url.lower().startswith("wss"):
+                headers = {**headers, "Proxy-Authorization": login}
         try:
             return await self._client_session().ws_connect(
                 # A proxy knows the schemes of HTTP alone.

@@ -4,11 +4,16 @@ import errno
 import ssl
 
 import aiohttp
+import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
+    MalformedAnswerError,
     NoAnswerError,
+    RpcFailure,
     endpoint_name,
+    is_throttled,
+    refuses_array,
     tls_reason,
     why_broken,
     why_not_connected,
@@ -47,3 +52,38 @@ def test_a_server_without_tls_is_named() -> None:
         error.reason = reason
         words = reason.replace("_", " ").lower()
         assert why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"
+
+
+@pytest.mark.parametrize(
+    ("error", "throttled"),
+    [
+        (EndpointError("e", "busy", 429), True),
+        (EndpointError("e", "gone", 503), False),
+        (RpcFailure(-32005, "limit exceeded"), True),
+        (RpcFailure(429, "too many"), True),
+        (RpcFailure(-32000, "Too Many Requests"), True),
+        (EndpointError("e", "busy", 503, 3.0), True),
+        (RpcFailure(-32000, "boom"), False),
+        (ValueError("429"), False),
+    ],
+)
+def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
+    assert is_throttled(error) is throttled
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        (MalformedAnswerError("e", "not a list"), True),
+        *((EndpointError("e", "no", status), True) for status in (400, 404, 413, 500, 501)),
+        *((EndpointError("e", "no", status), False) for status in (None, 302, 429, 502, 503)),
+        (RpcFailure(-32600, "invalid request"), True),
+        (RpcFailure(-32007, "batch requests are not allowed"), True),
+        (RpcFailure(-32005, "batch size limit exceeded"), True),
+        (RpcFailure(-32005, "limit exceeded"), False),
+        (ValueError("batch"), False),
+    ],
+)
+def test_what_may_refuse_an_array(error: Exception, refuses: bool) -> None:
+    """[LHD30]"""
+    assert refuses_array(error) is refuses

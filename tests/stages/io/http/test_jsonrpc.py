@@ -9,6 +9,7 @@ import orjson
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.io.http.json_answers import Call
 from rollup_node.stages.io.http.jsonrpc import (
     AnswerTooLargeError,
     EndpointError,
@@ -167,7 +168,7 @@ async def test_an_endpoint_that_refuses_arrays_is_asked_for_each_call(
     server = Server(refusal, *[SINGLE] * 4, refusal, *[SINGLE] * 2)
     async with url_of(server) as url:
         client = JsonRpcClient(str(url), tls=tls)
-        calls = [("a", []), ("b", [])]
+        calls: list[Call] = [("a", []), ("b", [])]
         assert [await client.batch(calls) for _ in range(2)] == [["0xaa"] * 2] * 2
         assert not client.takes_batches
         assert [b"\r\n\r\n[" in request for _, request in server.requests] == [True, *[False] * 4], "it is remembered"
