@@ -247,8 +247,8 @@ class JsonRpcClient:
                 assert self._http is not None
                 response = await self._http.post(body, timeout, most)
                 if not is_success(response.status):
-                    retry_after = response.headers.get("retry-after", "")
-                    raise_for_status(self.name, response.status, response.body, retry_after)
+                    retry_after, target = (response.headers.get(name, "") for name in ("retry-after", "location"))
+                    raise_for_status(self.name, response.status, response.body, retry_after, target)
                 answer = response.body
         if self._on_exchange is not None:
             self._on_exchange(method, len(body), len(answer))
@@ -274,11 +274,15 @@ def is_web_socket(url: str) -> bool:
         return False
 
 
-def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str) -> NoReturn:
-    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError."""
+def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str, target: str = "") -> NoReturn:
+    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError.
+
+    `target` is where a redirect leads."""
     if status != TOO_MANY_REQUESTS and status < 500 and (failure := failure_in(body)) is not None:
         raise failure
     text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
+    if target and 300 <= status < 400:
+        text = f"HTTP status {status}: use the URL that it redirects to, at {endpoint_name(target)}"
     raise EndpointError(endpoint, text, status, _seconds(retry_after))
 
 

@@ -52,6 +52,7 @@ class _Request:
 
     answer: asyncio.Future[bytes]
     max_values: int
+    is_batch: bool
 
 
 class _Connection:
@@ -84,7 +85,7 @@ class _Connection:
 
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
         """Send a request and return the message that answers it. Raises EndpointError."""
-        request = _Request(asyncio.get_running_loop().create_future(), limit.values)
+        request = _Request(asyncio.get_running_loop().create_future(), limit.values, len(ids) > 1)
         keys = [b"%d" % id_ for id_ in ids]
         self._requests.update(dict.fromkeys(keys, request))
         try:
@@ -172,7 +173,8 @@ class _Connection:
             return
         request = next((self._requests[id_] for id_ in ids if id_ in self._requests), None)
         waiting = list(self._requests.values())
-        # An error about a request that the endpoint could not read has no id.
+        # An error about a request that the endpoint could not read, or a batch that it refuses, has no id.
+        waiting = [item for item in waiting if item.is_batch] or waiting
         if request is None and ids == [b"null"] and waiting and all(item is waiting[0] for item in waiting):
             request = waiting[0]
         if request is None and any(id_ in self._given_up for id_ in ids):

@@ -347,6 +347,12 @@ def test_an_overloaded_or_broken_server_is_an_endpoint_error(status: int) -> Non
         raise_for_status("name", status, FAILURE, "")
 
 
+def test_a_redirect_that_is_not_followed_names_where_it_leads() -> None:
+    """Without its path and login, which may be secret [LHD28]."""
+    error = failure_of(answering(b"<html>", 301, Location="https://me:key@host.example/key"))
+    assert str(error).endswith(": HTTP status 301: use the URL that it redirects to, at host.example:443")
+
+
 @pytest.mark.parametrize(("header", "seconds"), [("", None), ("7", 7.0), ("Wed, 21 Oct 2015", None), ("-1", None)])
 def test_the_seconds_of_retry_after(header: str, seconds: float | None) -> None:
     with pytest.raises(EndpointError, match=r"^name: HTTP status 401$") as caught:

@@ -60,6 +60,19 @@ async def test_another_host_gets_no_credentials() -> None:
     assert b"Accept: text/plain" in other.requests[2][1]
 
 
+async def test_another_host_does_not_lead_back_with_credentials() -> None:
+    server, other = Server(), Server()
+    async with url_of(other, host="localhost") as elsewhere, url_of(server, user="me:secret@") as url:
+        server._responses[:] = [to(str(elsewhere)), OK]
+        other._responses[:] = [to(str(url.with_user(None).with_path("/danger")))]
+        client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
+        assert await ask(client) == b"{}"
+        await client.close()
+    first, back = (request for _, request in server.requests)
+    assert b"X-Key: key" in first and b"Authorization" in first
+    assert back.startswith(b"POST /danger ") and b"key" not in back and b"Authorization" not in back
+
+
 @pytest.mark.parametrize(
     ("responses", "text"),
     [
