@@ -3,12 +3,11 @@
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from rollup_node.node.checks.causes import http_get
 from rollup_node.node.checks.finding import Finding, error, ok
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import shown_body
@@ -49,11 +48,10 @@ class BeaconReader:
 
     async def get(self, path: str) -> bytes:
         """Return the body of a success."""
-        try:
-            base = URL(self.url)
-            address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
-        except ValueError as failure:
-            raise EndpointError(self.name, f"malformed URL ({failure})") from None
+        base = parsed_url(self.url)
+        if base is None:
+            raise EndpointError(self.name, "malformed URL")
+        address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
         answer = await http_get(self.name, address, self._headers, self.timeout, MAX_BODY)
         status, body = answer.status, answer.body
         if not is_success(status):

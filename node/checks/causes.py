@@ -10,7 +10,7 @@ from yarl import URL
 from rollup_node.node.checks.finding import Finding, error
 from rollup_node.stages.engine.process.engine_client import TOKEN_CODES, code_of
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, tls_code
+from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, parsed_url, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
@@ -82,7 +82,7 @@ async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | 
 
     None without an answer or a date; by no proxy if `direct`."""
     try:
-        address = URL(url)
+        address = parsed_url(url) or URL()
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
         _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY, direct)
         date = parsedate_to_datetime(headers["date"]).timestamp() + 0.5

@@ -15,7 +15,7 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name, parsed_url
 from rollup_node.stages.io.http.proxies import proxy_name, proxy_of
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
@@ -174,19 +174,12 @@ def _proxies(values: Values) -> Iterator[Notice]:
     """Yield which endpoints are asked through the proxies of the environment [LHD31]."""
     fields = {}
     for name in _MAY_HAVE_PROXY:
-        proxies = [(url, proxy_of(_parsed(url))) for url in _list(values[name])]
+        proxies = [(url, proxy_of(parsed_url(url) or URL())) for url in _list(values[name])]
         texts = [f"{endpoint_name(url)} through {proxy_name(proxy)}" for url, proxy in proxies if proxy is not None]
         if texts:
             fields[name] = ", ".join(texts)
     if fields:
         yield Notice(Level.INFO, "endpoints that are asked through a proxy of the environment", fields)
-
-
-def _parsed(url: str) -> URL:
-    try:
-        return URL(url)
-    except ValueError:
-        return URL()
 
 
 def _shown(values: Values, name: str) -> str:

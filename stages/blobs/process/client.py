@@ -15,7 +15,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import EndpointCounts
@@ -113,7 +113,7 @@ class BeaconEndpoint:
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._timeout = URL(url), config.timeout
+        self._base, self._timeout = parsed_url(url) or URL(), config.timeout
         self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large

@@ -12,7 +12,7 @@ from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_compressed
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
@@ -50,7 +50,8 @@ class DaClient:
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
         self.record = EndpointRecord("da-server", self.name)
-        self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
+        self._base = parsed_url(config.url) or URL()
+        self._verify, self._meter = config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._http = HttpClient(config.url, self.name)
 

@@ -29,6 +29,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     NoAnswerError,
     endpoint_name,
+    parsed_url,
     why_broken,
     why_not_connected,
 )
@@ -86,7 +87,7 @@ class HttpClient:
         direct: bool = False,
     ) -> None:
         self.name, self._direct = name, direct
-        self._url = _http_url(url)
+        self._url = parsed_url(url) or URL()
         self._headers, self._tls = headers, tls
         self._server = _Server(self._url, name, direct)
         self._other_server: _Server | None = None
@@ -331,20 +332,10 @@ def _system_tls() -> ssl.SSLContext:
     return context
 
 
-def _http_url(url: str | URL) -> URL:
-    """Parse a URL; one that is malformed becomes an empty one, which cannot be reached."""
-    try:
-        return URL(url)
-    except ValueError:
-        return URL()
-
-
 def _redirected(url: URL, location: str, name: str) -> URL:
     """Return where a redirect of `url` leads. Raises EndpointError."""
-    try:
-        target = url.join(URL(location))
-    except ValueError:
-        target = URL()
+    parsed = parsed_url(location)
+    target = URL() if parsed is None else url.join(parsed)
     if target.scheme not in ("http", "https") or not target.raw_host:
         raise EndpointError(name, "redirects to what is no URL of HTTP")
     return target

@@ -89,11 +89,21 @@ def tls_code(text: str) -> Code | None:
 
 def endpoint_name(url: str) -> str:
     """Host and port of a URL, for logs and errors."""
-    try:
-        parsed = URL(url)
-        return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
-    except ValueError:
+    parsed = parsed_url(url)
+    if parsed is None:
         return "malformed endpoint"
+    return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
+
+
+def parsed_url(text: str | URL) -> URL | None:
+    """Return a URL; None for one that is malformed."""
+    try:
+        url = URL(text)
+        # yarl decodes the name of the host when it is read.
+        return url if url.host or url.host is None else None
+    # The last for brackets before a host that is missing.
+    except (ValueError, IndexError):
+        return None
 
 
 def why_not_connected(error: OSError) -> str:

@@ -16,6 +16,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
     TOO_MANY_REQUESTS,
     endpoint_name,
     is_throttled,
+    parsed_url,
     refuses_array,
 )
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
@@ -268,10 +269,7 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
 
 def is_web_socket(url: str) -> bool:
     """Return whether a URL is one of a WebSocket endpoint."""
-    try:
-        return URL(url).scheme in ("ws", "wss")
-    except ValueError:
-        return False
+    return (parsed_url(url) or URL()).scheme in ("ws", "wss")
 
 
 def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str, target: str = "") -> NoReturn:
@@ -282,7 +280,8 @@ def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str, 
         raise failure
     text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
     if target and 300 <= status < 400:
-        text = f"HTTP status {status}: use the URL that it redirects to, at {endpoint_name(target)}"
+        where = f", at {endpoint_name(target)}" if "://" in target else ""
+        text = f"HTTP status {status}: use the URL that it redirects to{where}"
     raise EndpointError(endpoint, text, status, _seconds(retry_after))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from yarl import URL
 
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name, parsed_url
 from rollup_node.stages.protocol.texts import one_line
 
 MAX_HEAD = 64 << 10
@@ -28,11 +28,8 @@ def proxy_of(url: URL, environ: Mapping[str, str] = os.environ) -> URL | None:
     value = environ.get(name) or environ.get(name.lower())
     if not value or not url.raw_host or _is_direct(url, environ.get("NO_PROXY") or environ.get("no_proxy") or ""):
         return None
-    try:
-        proxy = URL(value if "://" in value else f"http://{value}")
-    except ValueError:
-        return URL()
-    return proxy if proxy.scheme in ("http", "https") and proxy.raw_host else URL()
+    proxy = parsed_url(value if "://" in value else f"http://{value}")
+    return proxy if proxy is not None and proxy.scheme in ("http", "https") and proxy.raw_host else URL()
 
 
 def proxy_name(proxy: URL) -> str:

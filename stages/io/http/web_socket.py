@@ -17,6 +17,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,
     EndpointError,
     NoAnswerError,
+    parsed_url,
     why_broken,
     why_not_connected,
 )
@@ -28,6 +29,9 @@ from rollup_node.stages.protocol.pacing import backoff
 
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""
+
+MAX_HEADER, MAX_HEADERS = 64 << 10, 1000
+"""Bytes of a header of the handshake, and their number: providers add policies and traces."""
 
 HEARTBEAT = 15.0
 """Seconds without a byte until a ping is sent; a pong has to come in half of that."""
@@ -209,7 +213,7 @@ class WebSocketTransport:
         direct: bool = False,
     ) -> None:
         self.name = name
-        self._proxy = None if direct else proxy_of(URL(url))
+        self._proxy = None if direct else proxy_of(parsed_url(url) or URL())
         self.subscribed = False
         self._url, self._max_message = url, max_message
         self._headers, self._tls = headers, tls
@@ -334,6 +338,8 @@ class WebSocketTransport:
             trace.on_request_redirect.append(self._refuse_redirect)
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None),
+                max_field_size=MAX_HEADER,
+                max_headers=MAX_HEADERS,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace],
             )

@@ -24,7 +24,7 @@ def test_endpoint_names_show_no_credentials() -> None:
     assert endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
     assert endpoint_name("http://[::1]:8545") == "::1:8545"
     assert endpoint_name("nonsense") == "endpoint without a host"
-    assert endpoint_name("http://[") == "malformed endpoint"
+    assert endpoint_name("http://[") == endpoint_name("http://[u]@") == "malformed endpoint"
 
 
 def test_an_endpoint_that_is_up_and_slow() -> None:
