@@ -110,6 +110,7 @@ class EngineClient:
             timeout=timeout,
             headers=headers,
             max_batch=READ_AT_ONCE,
+            long_answers=True,
             on_exchange=self._meter.exchanged,
             direct=True,
         )

@@ -33,7 +33,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
     why_broken,
     why_not_connected,
 )
-from rollup_node.stages.io.http.proxies import ProxyError, Tunnel, basic_login, proxy_name, proxy_of, through
+from rollup_node.stages.io.http.proxies import NOT_HTTP, ProxyError, Tunnel, basic_login, proxy_name, proxy_of, through
 
 HAPPY_EYEBALLS_DELAY = 0.25
 """Seconds until the next address of a host is tried as well (RFC 8305)."""
@@ -283,7 +283,7 @@ class _Server:
         if self._proxy is None:
             return await _connected(HttpConnection, self._host, self._port, tls)
         if not self._proxy.raw_host:
-            raise ProxyError("the proxy that the environment names is no URL of HTTP")
+            raise ProxyError(NOT_HTTP)
         proxy_tls = _system_tls() if self._proxy.scheme == "https" else None
         if tls is None:
             return await _connected(HttpConnection, self._proxy.raw_host, self._proxy.port, proxy_tls)

@@ -13,6 +13,7 @@ from rollup_node.stages.protocol.texts import one_line
 
 MAX_HEAD = 64 << 10
 """Bytes of a proxy's answer to CONNECT."""
+NOT_HTTP = "the proxy that the environment names is no URL of HTTP"
 END_OF_HEAD = b"\r\n\r\n"
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -268,6 +268,10 @@ async def test_a_proxy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv("HTTP_PROXY", value)
         with pytest.raises(EndpointError, match=rf"^name: cannot connect \({text}\)$"):
             await ask_behind(URL("http://behind.invalid/"))
+        client = JsonRpcClient("ws://behind.invalid/")
+        with pytest.raises(EndpointError, match=rf"^behind\.invalid:80: cannot connect \({text}\)$"):
+            await client.call("eth_x")
+        await client.close()
 
 
 async def test_a_redirect_chooses_the_proxy_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
