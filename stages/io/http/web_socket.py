@@ -30,7 +30,7 @@ from rollup_node.stages.protocol.pacing import backoff
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""
 
-MAX_HEADER, MAX_HEADERS = 64 << 10, 1000
+MAX_HEADER, MAX_HEADERS = 32 << 10, 256
 """Bytes of a header of the handshake, and their number: providers add policies and traces."""
 
 SHARED_MESSAGE = 12 << 20

@@ -289,7 +289,7 @@ async def test_a_redirect_chooses_the_proxy_of_its_target(monkeypatch: pytest.Mo
 async def test_a_web_socket_through_a_proxy(login: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def echo(request: web.Request) -> web.WebSocketResponse:
         socket_ = web.WebSocketResponse()
-        socket_.headers["Policy"] = "a" * 50_000
+        socket_.headers["Policy"] = "a" * 30_000
         await socket_.prepare(request)
         async for message in socket_:
             await socket_.send_str(message.data.replace('"method"', '"result"'))

@@ -8,6 +8,7 @@ from tests.support.servers.raw_http import (
     LIMIT,
     OK,
     Server,
+    Tls,
     answers,
     ask,
     client_of,
@@ -58,6 +59,20 @@ async def test_another_host_gets_no_credentials() -> None:
         assert b"key" not in request and b"Authorization" not in request
     assert [number for number, _ in other.requests] == [1, 1, 2], "connections elsewhere are kept as well"
     assert b"Accept: text/plain" in other.requests[2][1]
+
+
+@pytest.mark.parametrize("scheme", ["https"], indirect=True)
+async def test_the_same_host_gets_no_credentials_without_tls(scheme: None) -> None:
+    server, plain = Server(), Server(OK)
+    async with url_of(server, user="me:secret@") as url:
+        Tls.server = None
+        async with url_of(plain) as elsewhere:
+            server._responses.append(to(str(elsewhere)))
+            client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
+            assert await ask(client) == b"{}"
+            await client.close()
+    assert b"X-Key: key" in server.requests[0][1] and b"Authorization" in server.requests[0][1]
+    assert b"key" not in plain.requests[0][1] and b"Authorization" not in plain.requests[0][1]
 
 
 async def test_another_host_does_not_lead_back_with_credentials() -> None:
