@@ -404,6 +404,13 @@ class Code(CodeEntry):
         "nothing if it happens once; otherwise see its last log lines, and check the memory and CPU of the machine",
         EVENT,
     )
+    HOST_LIMIT = (
+        "The system refuses processes, threads, open files or memory to the node: a limit of its user, of its container"
+        " or of the machine. A running node tries again, with pauses up to 30 s.",
+        "raise the limit: TasksMax= and LimitNOFILE= of systemd, --pids-limit, --ulimit and --memory of docker,"
+        " podPidsLimit of Kubernetes, or ulimit -u and -n; or lower --workers",
+        EVENT,
+    )
     CRASH_LOOP = (
         "A process died so often that the node gives up: it exits with code 3.",
         "see the last log lines of the process for the cause",

@@ -73,7 +73,7 @@ def test_each_flood_is_dropped_for_one_reason(flood: Flood) -> None:
 
 
 def test_the_network_is_ready_by_the_log_of_its_supervisor() -> None:
-    match = READY_LINE.search('t=2026-01-01T00:00:00 lvl=info msg="node is ready" seconds=0.52 processes=9')
+    match = READY_LINE.search('t=2026-01-01T00:00:00 lvl=info msg="all 9 processes are ready" seconds=0.52')
     assert match is not None and match[1] == "0.52"
 
 

@@ -53,8 +53,8 @@ def test_other_users_of_the_machine_cannot_reach_the_workers(monkeypatch: pytest
     distributed = pytest.importorskip("distributed")
     made: list[dict[str, Any]] = []
 
-    def cluster(**given: Any) -> NoReturn:
-        made.append(given)
+    def cluster(**options: Any) -> NoReturn:
+        made.append(options)
         raise SetupError("enough")
 
     monkeypatch.setattr(distributed, "LocalCluster", cluster)

@@ -8,12 +8,20 @@ from typing import NamedTuple
 
 import pytest
 
-from rollup_node.node.checks.finding import Finding, FindingLevel
+from rollup_node.node.checks.finding import Finding, FindingLevel, ok
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.system.memory import Memory
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.preflight import preflight as module
-from rollup_node.tools.preflight.preflight import LITTLE, TOO_LITTLE, Subject, check_files, check_memory, preflight
+from rollup_node.tools.preflight.preflight import (
+    LITTLE,
+    TOO_LITTLE,
+    Subject,
+    check_files,
+    check_memory,
+    check_processes,
+    preflight,
+)
 from tests.support.servers.checked_endpoints import ROLLUP, SECRET
 
 
@@ -107,3 +115,6 @@ def test_the_findings() -> None:
     assert (little.level, little.code, little.text) == (FindingLevel.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")
     assert check_memory(lambda: Memory(4 * 10**9, 10**9)).level is FindingLevel.OK
     assert check_memory(lambda: None).level is FindingLevel.NOT_CHECKED
+    few = check_processes(7, 35)
+    assert (few.level, few.code) == (FindingLevel.ERROR, Code.HOST_LIMIT)
+    assert check_processes(7, 36) == ok("processes", "the node needs 36 processes and threads, and the limit leaves 36")

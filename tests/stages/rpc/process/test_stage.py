@@ -58,6 +58,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
         status_addr="127.0.0.5",
         status_port=status_port,
         interop_jwt=b"\x33" * 32,
+        url_file=str(tmp_path / "rpc.url"),
     )
     async with running_buses(buses), ClientSession() as http:
         stage = RpcStage(config, buses["rpc"], Meter("rpc"))
@@ -70,6 +71,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
         ):
             async with http.get(url) as response:
                 assert response.status == 200
+        assert (tmp_path / "rpc.url").read_text() == f"http://127.0.0.1:{stage.rpc.port}"
         assert not is_open(metrics_port) and not is_open(pprof_port)
         await stage.close()
 
