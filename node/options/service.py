@@ -219,8 +219,8 @@ PROCESS = Section(
             name="config",
             value_type=value_types.PATH,
             help=(
-                'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables; or YAML, in a file whose name '
-                "ends with .yaml, .yml or .json. Flags and variables override it."
+                'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables; or YAML, in a file whose'
+                " name ends with .yaml, .yml or .json. Flags and variables override it."
             ),
             used_by=("options.parsing:option_parser",),
         ),
