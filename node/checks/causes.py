@@ -10,7 +10,7 @@ from yarl import URL
 from rollup_node.node.checks.finding import Finding, error
 from rollup_node.stages.engine.process.engine_client import TOKEN_CODES, code_of
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, tls_code
+from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, parsed_url, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
@@ -62,7 +62,7 @@ async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeo
         return error(check, Code.ENGINE_VHOST, text)
     if code not in TOKEN_CODES:
         return None
-    skew = await clock_skew(url, timeout)
+    skew = await clock_skew(url, timeout, direct=True)
     if code is Code.ENGINE_CLOCK or (skew is not None and abs(skew) > TOKEN_SECONDS):
         text = f"the execution engine rejects our JWT for its time ({failure})"
         return error(check, Code.ENGINE_CLOCK, text if skew is None else f"{text}: {skew_text(skew)}")
@@ -77,14 +77,14 @@ def skew_text(skew: float) -> str:
     return f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
 
 
-async def clock_skew(url: str, timeout: float) -> float | None:
+async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | None:
     """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
 
-    None without an answer or a date."""
+    None without an answer or a date; by no proxy if `direct`."""
     try:
-        address = URL(url)
+        address = parsed_url(url) or URL()
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
-        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY)
+        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY, direct)
         date = parsedate_to_datetime(headers["date"]).timestamp() + 0.5
     except (EndpointError, ValueError, KeyError, OverflowError):
         return None
@@ -106,11 +106,13 @@ class Answer(NamedTuple):
     received: float
 
 
-async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
+async def http_get(
+    name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int, direct: bool = False
+) -> Answer:
     """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
 
     Raises EndpointError, in which the endpoint goes by `name`."""
-    client = HttpClient(address, name, lambda: headers)
+    client = HttpClient(address, name, lambda: headers, direct=direct)
     sent = time.time()
     try:
         status, answered, body = await client.get(address, {}, timeout, limit)

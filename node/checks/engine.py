@@ -17,13 +17,13 @@ CAPABILITIES = "engine_exchangeCapabilities"
 FORKCHOICE = "engine_forkchoiceUpdatedV3"
 
 
-def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """Return a client whose every request has a new token, and none without a secret."""
+def engine_client(url: str, secret: bytes, timeout: float, direct: bool = True) -> JsonRpcClient:
+    """Return a client whose every request has a new token, and none without a secret; by no proxy if `direct`."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
 
-    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None)
+    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None, direct=direct)
 
 
 async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Finding], frozenset[str] | None]:

@@ -124,7 +124,8 @@ class EngineCheck:
 
     def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
-        self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
+        direct = self.kind == "engine" or bool(endpoints.jwt_secret)
+        self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout, direct)
         self.name = f"{self.kind} {self.client.name}"
         self.offered: frozenset[str] | None = None
 

@@ -197,7 +197,8 @@ class _Preflight:
     async def _check_clocks(self, findings: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
         urls = [*self._endpoints.l1, self._endpoints.l2, *beacon]
-        for url, skew in zip(urls, await asyncio.gather(*(clock_skew(url, CALL_SECONDS) for url in urls)), strict=True):
+        asked = (clock_skew(url, CALL_SECONDS, url == self._endpoints.l2) for url in urls)
+        for url, skew in zip(urls, await asyncio.gather(*asked), strict=True):
             check = f"clock {endpoint_name(url)}"
             if skew is None:
                 findings.append(not_checked(check, "no answer with a date"))

@@ -15,7 +15,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import EndpointCounts
@@ -113,7 +113,7 @@ class BeaconEndpoint:
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._timeout = URL(url), config.timeout
+        self._base, self._timeout = parsed_url(url) or URL(), config.timeout
         self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
@@ -136,13 +136,15 @@ class BeaconEndpoint:
 
         By the blobs route, or by the sidecars route for ROUTE_SECONDS after that one failed, answered in another
         shape, or was missing [BCN5]. Blobs of a `prefetch` may be verified together with those of other blocks."""
-        refused, malformed = "", ""
+        refused = failed = malformed = ""
         if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
                 blobs = await self._blobs_by_hash(slot, wanted, prefetch)
             except EndpointError as error:
-                if error.status not in _UNSUPPORTED_ROUTE:
+                if error.status in (None, _TOO_MANY):
                     raise
+                if error.status not in _UNSUPPORTED_ROUTE:
+                    failed = self._own_words(error)
                 if isinstance(error, _NoRouteError):
                     self._no_blobs_route_until = time.monotonic() + ROUTE_SECONDS
                 refused = self._own_words(error)
@@ -155,9 +157,13 @@ class BeaconEndpoint:
         try:
             sidecars = await self._sidecars(slot, wanted, refused)
         except (EndpointError, BlobsNotFoundError) as error:
-            if not malformed:
-                raise
-            raise BeaconResponseError(f"{malformed}; blob_sidecars: {self._own_words(error)}") from None
+            both = f"{failed or malformed}; blob_sidecars: {self._own_words(error)}"
+            if malformed:
+                raise BeaconResponseError(both) from None
+            if failed:
+                status = error.status if isinstance(error, EndpointError) else None
+                raise EndpointError(self.name, both, status) from None
+            raise
         self._sidecars_until = time.monotonic() + ROUTE_SECONDS
         return BlobOffer(self, sidecars, True)
 

@@ -11,7 +11,8 @@ from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.connection import is_compressed
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
@@ -49,7 +50,8 @@ class DaClient:
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
         self.record = EndpointRecord("da-server", self.name)
-        self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
+        self._base = parsed_url(config.url) or URL()
+        self._verify, self._meter = config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._http = HttpClient(config.url, self.name)
 
@@ -91,7 +93,7 @@ class DaClient:
             raise InputNotFoundError(self.name, f"does not have the input of {commitment}", answer.status)
         if answer.status != 200:
             raise EndpointError(self.name, f"HTTP status {answer.status}", answer.status)
-        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        if is_compressed(answer.headers.get("content-encoding", "")):
             raise EndpointError(self.name, "the input is compressed, which was not asked for")
         return reading.input(self.name)
 

@@ -112,6 +112,7 @@ class EngineClient:
             max_batch=READ_AT_ONCE,
             long_answers=True,
             on_exchange=self._meter.exchanged,
+            direct=True,
         )
         self._rollup = rollup
         self._schedule = rollup.schedule()

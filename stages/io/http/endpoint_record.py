@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, EndpointError
-from rollup_node.stages.io.http.json_answers import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, is_throttled
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.texts import one_line
@@ -13,8 +12,6 @@ from rollup_node.stages.protocol.texts import one_line
 OK = "<nil>"
 NO_ANSWER = "<unknown>"
 """Values of the label `error` of RpcMeter, besides `rpc_<code>` and `http_<status>`."""
-LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
-"""JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
 NEWEST_PART = 1 / 16
 """The part of the newest answer in the mean latency."""
 
@@ -84,13 +81,6 @@ class EndpointRecord:
         if self._meter is not None:
             self._meter.count("endpoint_calls_total", calls, rpc=self._kind, endpoint=self._name)
             self._meter.count("endpoint_throttled_total", throttled, rpc=self._kind, endpoint=self._name)
-
-
-def is_throttled(error: Exception) -> bool:
-    """Return whether an endpoint refuses a request because there were too many before it."""
-    if isinstance(error, EndpointError):
-        return error.status == TOO_MANY_REQUESTS
-    return isinstance(error, RpcFailure) and error.code in LIMIT_EXCEEDED
 
 
 class EndpointMeter:

@@ -13,7 +13,7 @@ from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of
+from rollup_node.stages.l1.process.failures import BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.messages.base import Problem
@@ -110,10 +110,10 @@ class BlockFetcher:
             self._failed(endpoint, error, fetch)
 
     async def _run_batch(self, endpoint: L1Endpoint, fetches: Sequence[Fetch]) -> bool:
-        """Fetch blocks by one request; False if it is refused, or its answer is too large."""
+        """Fetch blocks by one request; False if its answer is too large."""
         try:
             bodies = await endpoint.block_bodies([fetch.number for fetch in fetches], ORDINARY_L1_BLOCK)
-        except (BatchRefusedError, AnswerTooLargeError):
+        except AnswerTooLargeError:
             return False
         except (EndpointError, RpcFailure) as error:
             self._failed(endpoint, error, *fetches)

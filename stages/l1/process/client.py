@@ -15,13 +15,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process.failures import (
-    BatchRefusedError,
-    OtherChainError,
-    ThrottledError,
-    fault_of,
-    refuses_batches,
-)
+from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -56,8 +50,7 @@ class L1Endpoint:
     """One execution endpoint.
 
     Every method raises EndpointError or RpcFailure when the endpoint does not answer it. `on_new_head` is called
-    when it says that there is a new head, or is lost [LHD3]. `takes_batches` until it refuses one, and again after a
-    failure."""
+    when it says that there is a new head, or is lost [LHD3]."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
         self._meter = RpcMeter(meter, RPC)
@@ -71,8 +64,7 @@ class L1Endpoint:
             on_exchange=self._meter.exchanged,
         )
         self.notifications = 0
-        self._max_batch, self._timeout = config.max_batch, config.timeout
-        self.takes_batches = self._max_batch > 1
+        self._timeout = config.timeout
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
@@ -80,6 +72,11 @@ class L1Endpoint:
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it is sent several calls as one request [LHD30]."""
+        return self._rpc.takes_batches
 
     async def subscribe_heads(self) -> bool:
         """Whether the endpoint calls `on_new_head` for new heads. It is asked to if its URL is one of a WebSocket."""
@@ -129,18 +126,11 @@ class L1Endpoint:
     async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
         """Return what `block_body` returns or raises for several numbers, by one batch with an answer within `limit`.
 
-        Raises also AnswerTooLargeError, and BatchRefusedError."""
+        Raises also AnswerTooLargeError."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
         batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
-        try:
-            results = await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))
-        except (RpcFailure, EndpointError) as error:
-            if not refuses_batches(error):
-                raise
-            self.takes_batches = False
-            raise BatchRefusedError(self.name, f"does not answer batches: {error}") from None
-        return [self._of_batch(result) for result in results]
+        return [self._of_batch(result) for result in await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))]
 
     def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
         """Return a result in a batch as the body of the response to its call."""
@@ -218,7 +208,6 @@ class L1Endpoint:
     def failed(self) -> None:
         """After a failure the chain id is checked again, as another node may answer."""
         self._chain_checked = self._refuses_subscriptions = False
-        self.takes_batches = self._max_batch > 1
 
     def recheck_chain(self) -> None:
         """Check the chain id again before the next call."""

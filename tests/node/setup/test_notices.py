@@ -98,6 +98,28 @@ def test_neither_keys_nor_secrets_are_shown() -> None:
     assert not any(word in str(said) for word in ("k3y", "pa55", "t0ken", "user"))
 
 
+def test_the_proxies_of_the_environment_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD31] Without their logins; none for this host and for the engine."""
+    text = "endpoints that are asked through a proxy of the environment"
+    monkeypatch.setenv("NO_PROXY", "direct.example")
+    assert not [notice for notice in lines() if notice.text == text]
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pa55@proxy.example:3128")
+    monkeypatch.setenv("HTTP_PROXY", "nonsense://x")
+    more = "--l1.beacon-fallbacks=http://other.example:5052,https://direct.example"
+    said = [notice for notice in lines(more, "--l2=http://engine.example:8551") if notice.text == text]
+    assert said == [
+        Notice(
+            Level.INFO,
+            text,
+            {
+                "l1": "l1.example:443 through proxy.example:3128",
+                "l1.beacon": "beacon.example:5052 through proxy.example:3128",
+                "l1.beacon-fallbacks": "other.example:5052 through no URL of HTTP",
+            },
+        )
+    ]
+
+
 def test_long_values_are_cut() -> None:
     shown = lines("--rpc.vhosts=" + "a" * 300)[2].fields["rpc.vhosts"]
     assert shown == "a" * 100 + "..."
