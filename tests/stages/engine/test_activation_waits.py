@@ -34,8 +34,7 @@ def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2Bl
     engine = ModelEngine(chain)
     engine.head, engine.safe = refs[-1].hash, refs[safe].hash
     harness = started(chain, engine, bundle_auto=True)
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert hold(harness).other.number == 1
     return harness, refs
 
@@ -62,11 +61,9 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     harness, refs = waiting(rollup_with(THEIRS))
     first = harness.core.status().reset
     harness.restart_derivation()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.start is not None and harness.start.reset > first
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     repeat(harness, BatchParent(2, refs[2].hash))
     assert hold(harness).confirmed
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
@@ -93,7 +90,7 @@ def test_a_batch_on_a_branch_that_the_sequencer_left_contradicts_nothing() -> No
     harness, refs = waiting(rollup_with(THEIRS))
     repeat(harness, BatchParent(1, b"\x07" * 20), BatchParent(1, refs[1].hash[:20]))
     assert hold(harness).confirmed
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+    assert harness.heads.unsafe == refs[-1]
 
 
 def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:
@@ -101,8 +98,8 @@ def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:
     harness, _ = waiting(rollup_with(THEIRS), safe=3)
     assert hold(harness).own
     repeat(harness, BatchParent(3, b"\x07" * 20))
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
-    block = harness.chain.payloads[harness.core.heads.safe.hash]
+    assert harness.heads.safe.number == 1
+    block = harness.chain.payloads[harness.heads.safe.hash]
     assert block.transactions[1:] == carried_bundle("lagoon", OURS).transactions
 
 
@@ -111,11 +108,11 @@ def test_what_this_node_derived_with_the_right_bundle_stays() -> None:
     harness, refs = waiting(rollup_with(THEIRS), safe=3)
     repeat(harness, BatchParent(2, b"\x07" * 20), BatchParent(3, refs[3].hash[:20]))
     assert hold(harness).confirmed
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+    assert harness.heads.unsafe == refs[-1]
 
 
 def test_of_the_sequencers_blocks_a_later_one_that_l1_replaces_decides_nothing() -> None:
     harness, refs = waiting(rollup_with(THEIRS))
     repeat(harness, BatchParent(3, b"\x07" * 20))
     assert not hold(harness).confirmed and not hold(harness).own
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+    assert harness.heads.unsafe == refs[-1]

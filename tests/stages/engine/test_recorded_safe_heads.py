@@ -15,8 +15,7 @@ def recording(chain: ChainFixture) -> CoreHarness:
     harness = CoreHarness(chain, safedb_path="safe")
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.start is not None
     return harness
 
@@ -54,7 +53,7 @@ def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFi
     for number in (1, 2):
         pending = made_safe(harness)
         assert harness.core.heads is not None and harness.waiting is not None
-        expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.core.heads.safe.id)
+        expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)
         assert pending.call == RecordSafeHead(expected) and expected.safe_head.number == number
         harness.derive()
         assert harness.waiting is not None, "attributes that are repeated get no result either"
@@ -69,7 +68,7 @@ def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.open == []
     assert harness.waiting is None and harness.core.heads is not None
-    assert harness.core.heads.pending_safe.number == 1 and harness.core.heads.safe.number == 0
+    assert harness.heads.pending_safe.number == 1 and harness.heads.safe.number == 0
     assert isinstance(made_safe(harness).call, RecordSafeHead)
 
 
@@ -82,8 +81,7 @@ def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> Non
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert not harness.logged("finalized L2 block")
     harness.answer(pending)
-    harness.wait(POLL_SECONDS)
-    harness.run_until_idle()
+    harness.pass_time(POLL_SECONDS)
     assert harness.logged("finalized L2 block")[-1]["block"].number == 1
 
 
@@ -93,8 +91,7 @@ def test_a_safe_head_that_cannot_be_recorded_resets(chain: ChainFixture) -> None
     harness.answer(made_safe(harness), Unavailable("disk full"))
     assert harness.done(WorkFailed)[-1].severity is Severity.RESET and harness.failures == ["disk full"]
     assert harness.core.heads is None and harness.waiting is not None
-    harness.wait(SEARCH_PAUSE)
-    harness.run_until_idle()
+    harness.pass_time(SEARCH_PAUSE)
     assert harness.done(WorkRecovered)[-1].task == "safe head database"
     assert isinstance(made_safe(harness).call, RecordSafeHead), "the block is derived and recorded again"
 
@@ -165,5 +162,5 @@ def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(c
                 written.append(pending.call)
             harness.answer(pending)
         harness.wait(0.2)
-    assert harness.status.safe is not None and harness.status.safe.number == 2
+    assert harness.safe == 2
     assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.status.safe.id)) in written

@@ -21,13 +21,10 @@ def recording() -> CoreHarness:
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
     decide(harness, ForceStart(None))
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     for _ in range(4):
-        harness.derive(harness.chain.user)
-        harness.run_until_idle()
-        harness.wait(0.2)
-        harness.run_until_idle()
+        harness.derive_block(harness.chain.user)
+        harness.pass_time(0.2)
     promote(harness, 1, 103)
     promote(harness, 2, 104)
     assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]

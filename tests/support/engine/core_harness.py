@@ -37,6 +37,7 @@ from rollup_node.stages.engine.calls.calls import (
     Leadership,
     PendingCall,
 )
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
@@ -216,6 +217,11 @@ class CoreHarness:
             self.answer(others[0])
         raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
 
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass, and answers all calls that are due then."""
+        self.wait(seconds)
+        self.run_until_idle()
+
     def sleep(self) -> None:
         """Lets time pass until the core has to act."""
         self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
@@ -331,6 +337,11 @@ class CoreHarness:
             )
         self.request(self.waiting, self.derivation)
 
+    def derive_block(self, *users: bytes, concluding: bool = True) -> None:
+        """Derive a block, or begin with a start, until all that follows is done."""
+        self.derive(*users, concluding=concluding)
+        self.run_until_idle()
+
     def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
         """Derivation derives some more blocks of the span of the block that it waits for.
 
@@ -368,6 +379,22 @@ class CoreHarness:
         return self.done(PublishStatus)[-1].status
 
     @property
+    def heads(self) -> Heads:
+        """The heads in force."""
+        assert self.core.heads is not None
+        return self.core.heads
+
+    @property
+    def unsafe(self) -> int:
+        """The number of the unsafe head that was published last, -1 for none."""
+        return -1 if self.status.unsafe is None else self.status.unsafe.number
+
+    @property
+    def safe(self) -> int:
+        """The same of the safe head."""
+        return -1 if self.status.safe is None else self.status.safe.number
+
+    @property
     def responses(self) -> list[RpcResponse]:
         """All responses to rpc."""
         return [action.message for action in self.done(SendToRpc)]
@@ -399,7 +426,6 @@ def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: An
     harness = CoreHarness(chain, engine, **config)
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
-    harness.derive()
+    harness.derive_block()
     assert harness.start is not None
-    harness.run_until_idle()
     return harness

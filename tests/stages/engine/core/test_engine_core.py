@@ -103,7 +103,7 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     assert harness.core.heads is not None and harness.open == [build]
     harness.answer(build)
     (confirm,) = harness.step()
-    assert confirm.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    assert confirm.call == ForkchoiceUpdate(harness.heads.forkchoice())
     harness.answer(confirm)
     assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
 
@@ -143,7 +143,7 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
         assert pending is not None
         harness.answer(pending)
         harness.step()
-    assert harness.status.safe is not None and harness.status.safe.number == 1
+    assert harness.safe == 1
     for pending in slow:
         harness.answer(pending)
     assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
@@ -153,8 +153,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
     """All are due at the same time: the engine has just accepted the sequencer's last block."""
     chain = chain_with(block_time=1)
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
-    harness.wait(1)
-    harness.run_until_idle()
+    harness.pass_time(1)
     tip = harness.status.unsafe
     assert tip is not None and tip.number == 1
     harness.wait(5)
@@ -181,8 +180,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
 def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> None:
     harness = started(chain)
     for _ in range(2):
-        harness.derive(chain.user)
-        harness.run_until_idle()
+        harness.derive_block(chain.user)
     harness.move_l1(106, 106)
     harness.derive(chain.user)
     calls = harness.step()
@@ -201,10 +199,8 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
 
 def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.derive(chain.user)
-    harness.run_until_idle()
-    harness.wait(10)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
+    harness.pass_time(10)
     harness.move_l1(105, 120)
     (pending,) = harness.step()
     harness.answer(pending)
@@ -219,8 +215,7 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
 
 def test_a_finalized_l1_block_on_another_branch_resets(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.derive(chain.user)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
     harness.move_l1(105, 105)
     (pending,) = harness.step()
     chain.reorg("b", 105)
@@ -271,13 +266,12 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
 
 def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3))
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     harness.restart_derivation()
     harness.derive()
     (pending,) = harness.step()
     assert pending.purpose is CallPurpose.START and isinstance(pending.call, GetBlock)
-    assert harness.core.heads is not None and harness.core.heads.unsafe.number == 3, "the heads stay in force"
+    assert harness.heads.unsafe.number == 3, "the heads stay in force"
     first = harness.core.status().reset
     harness.run_until_idle()
     assert harness.start is not None and harness.start.safe_head.number == 1
@@ -295,8 +289,7 @@ def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() 
     before = harness.start
     assert before.base.number == chain.genesis.l1_origin.number + 90 - 60, "the engine's safe head was block 90"
     harness.restart_derivation()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.start.reset > before.reset and harness.start.safe_head == before.safe_head
     assert harness.start.base.number == before.safe_head.l1_origin.number - 60
     harness.wait(SEARCH_PAUSE)
@@ -324,14 +317,13 @@ def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> N
 @pytest.mark.fault("F45")
 def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3, safe=3))
-    harness.derive(chain.user)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
     harness.wait(5)
     harness.engine.lose(0)
     harness.request(StartRequest(harness.core.status().reset, None), DERIVATION)
     harness.run_until_idle()
     assert "has lost the safe block" in harness.failures[-1]
-    assert harness.core.heads is not None and harness.core.heads.safe == chain.genesis
+    assert harness.heads.safe == chain.genesis
 
 
 # --- the end of a network that left --------------------------------------------------------------------------------
@@ -346,19 +338,17 @@ def test_the_last_safe_head_is_known_once_engine_and_database_have_it() -> None:
     """[LFT4]"""
     harness = started(leaving(2), safedb_path="safe.db")
     harness.run_until_idle()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.core.last_safe_head is None and harness.status.safe is not None
     assert harness.status.safe.number == 1
     harness.derive()
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 2
+    assert harness.heads.safe.number == 2
     assert harness.core.last_safe_head is None, "the safe head database does not have it"
     harness.run_until_idle()
-    harness.wait(1.0)
-    harness.run_until_idle()
-    assert harness.core.last_safe_head == harness.core.heads.safe
-    assert harness.engine.safe == harness.core.heads.safe.hash
+    harness.pass_time(1.0)
+    assert harness.core.last_safe_head == harness.heads.safe
+    assert harness.engine.safe == harness.heads.safe.hash
 
 
 @pytest.mark.parametrize("finalized", [2, 3])
@@ -368,6 +358,5 @@ def test_an_engine_that_finalized_the_last_block_is_at_the_end_at_once(finalized
     engine = engine_with(chain, 5, safe=4)
     engine.finalized = chain.build(5)[finalized].hash
     harness = CoreHarness(chain, engine)
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.core.last_safe_head is not None and harness.core.last_safe_head.number >= finalized

@@ -75,7 +75,7 @@ def test_a_block_beyond_a_foreign_fork_is_not_taken() -> None:
     harness.gossip(last)
     assert [action.queued for action in harness.done(UnsafeBlockReceived)] == [False, False, True]
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
 
 
 # --- derivation ----------------------------------------------------------------------------------------------------
@@ -153,8 +153,7 @@ def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: 
     harness.request(ResetDerivationRequest(1))
     harness.request(ResetDerivationRequest(2))
     assert len(harness.done(ResetStarted)) == 1 and harness.responses == []
-    harness.wait(1)
-    harness.run_until_idle()
+    harness.pass_time(1)
     assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]
 
 

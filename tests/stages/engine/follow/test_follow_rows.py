@@ -98,7 +98,7 @@ def test_another_chain_is_moved_to() -> None:
     follower.says(14, 12, 4, others)
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
-    assert follower.harness.core.heads.unsafe == others[14]
+    assert follower.harness.heads.unsafe == others[14]
     moved = follower.harness.logged(MOVED)[-1]
     assert (moved["old"], moved["new"]) == (follower.refs[20], others[14])
 

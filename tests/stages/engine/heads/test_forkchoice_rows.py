@@ -35,8 +35,7 @@ BUSY = ErrorAnswer(-32000, "busy")
 
 def next_block(chain: ChainFixture, harness: CoreHarness) -> ExecutionPayload:
     """Return a block on the tip, as another sequencer would build it."""
-    assert harness.core.heads is not None
-    tip = harness.core.heads.unsafe
+    tip = harness.heads.unsafe
     return chain.seal(tip, chain.attributes(tip, tip.l1_origin.number, [chain.user]))
 
 
@@ -108,11 +107,8 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
     (insert,) = harness.step()
     harness.answer(insert, PayloadAnswer(status))
     assert harness.failures == []
-    assert harness.core.heads is not None
     (update,) = harness.step()
-    assert (
-        update.call == ForkchoiceUpdate(harness.core.heads.forkchoice()) and update.purpose is CallPurpose.UNSAFE_BLOCK
-    )
+    assert update.call == ForkchoiceUpdate(harness.heads.forkchoice()) and update.purpose is CallPurpose.UNSAFE_BLOCK
     harness.answer(update)
     assert harness.failures == [f"unsafe block 1: the engine answers {status} to a new payload"]
     assert harness.step() == []
@@ -120,8 +116,7 @@ def test_an_answer_in_doubt_waits_for_a_forkchoice_update(status: str, chain: Ch
 
 def test_an_engine_that_has_lost_blocks_shows_it_by_the_update(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.derive(chain.user)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
     harness.wait(5)
     harness.engine.lose(0)
     harness.gossip(next_block(chain, harness))
@@ -165,9 +160,8 @@ def test_the_sequencer_waits_for_an_engine_that_syncs() -> None:
     build = until_build(harness)
     harness.answer(build, ForkchoiceAnswer("SYNCING"))
     began = harness.now.unix
-    assert harness.core.heads is not None
     (update,) = harness.step()
-    assert update.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    assert update.call == ForkchoiceUpdate(harness.heads.forkchoice())
     harness.answer(update)
     assert "SYNCING" in str(harness.core.log.lines()) and harness.done(Lasts)
     until_build(harness)
@@ -184,11 +178,11 @@ def test_a_sequenced_block_is_published_to_peers_before_it_is_inserted() -> None
     assert insert.call == NewPayload(harness.published[-1])
     harness.answer(insert)
     assert len(harness.done(SequencedBlock)) == 1
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 0, "the engine's head has not moved"
+    assert harness.unsafe == 0, "the engine's head has not moved"
     (update,) = harness.step()
     assert isinstance(update.call, ForkchoiceUpdate) and update.purpose is CallPurpose.SEQUENCER
     harness.answer(update)
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
 
 
 def test_the_sequencer_tries_again_after_a_second_without_a_failure_of_a_task() -> None:
@@ -243,8 +237,7 @@ def test_a_displaced_tip_is_tried_again_at_once(chain_before_holocene: ChainFixt
     payload = next_block(chain, harness)
     harness.gossip(payload)
     harness.run_until_idle()
-    harness.derive(concluding=False)
-    harness.run_until_idle()
+    harness.derive_block(concluding=False)
     assert harness.status.unsafe is not None and harness.status.unsafe != chain.ref(payload)
     harness.derive(chain.user)
     build = harness.until(ForkchoiceUpdate, CallPurpose.ATTRIBUTES)
@@ -273,7 +266,7 @@ def test_a_payload_that_never_comes_is_built_again(unreadable: bool) -> None:
     for _ in range(20):
         harness.run_until_idle()
         harness.wait(0.25)
-    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0
+    assert harness.unsafe > 0
 
 
 @pytest.mark.parametrize("unreadable", [True, False])
@@ -292,7 +285,7 @@ def test_a_derived_payload_that_never_comes_is_built_again(chain: ChainFixture, 
                 harness.answer(pending)
         harness.wait(0.5)
     assert fetched == fetched[:1] * (1 if unreadable else 2)
-    assert harness.status.safe is not None and harness.status.safe.number == 1
+    assert harness.safe == 1
 
 
 def test_the_sequencer_goes_on_when_derivation_restarts_during_a_derived_build() -> None:
@@ -310,4 +303,4 @@ def test_the_sequencer_goes_on_when_derivation_restarts_during_a_derived_build()
     for _ in range(20):
         harness.run_until_idle()
         harness.wait(0.5)
-    assert harness.status.unsafe is not None and harness.status.unsafe.number > 0
+    assert harness.unsafe > 0

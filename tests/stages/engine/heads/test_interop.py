@@ -143,13 +143,10 @@ def managed_core(chain: ChainFixture) -> CoreHarness:
     """Return a node that the supervisor has let find its start, with three derived blocks."""
     harness = waiting(chain)
     decide(harness, ForceStart(None))
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     for _ in range(3):
-        harness.derive(chain.user)
-        harness.run_until_idle()
-        harness.wait(0.2)
-        harness.run_until_idle()
+        harness.derive_block(chain.user)
+        harness.pass_time(0.2)
     return harness
 
 
@@ -246,8 +243,7 @@ def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     assert result == (refs[3], refs[2], refs[1], refs[2], refs[0])
     assert (harness.engine.head, harness.engine.safe) == (refs[3].hash, refs[1].hash)
     assert harness.start is not None
-    harness.derive(harness.chain.user)
-    harness.run_until_idle()
+    harness.derive_block(harness.chain.user)
     assert harness.start.safe_head == refs[2], "derivation goes on from the local safe head"
 
 
@@ -307,7 +303,7 @@ def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
         assert call.call.attributes == attributes
         harness.answer(call)
         harness.run_until_idle()
-        assert harness.status.unsafe is not None and harness.status.unsafe.number == 2
+        assert harness.unsafe == 2
         assert harness.chain.payloads[harness.status.unsafe.hash].transactions == attributes.transactions
         (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
         assert replaced.replacement == block_ref(harness.status.unsafe) and replaced.invalidated == refs[2].hash
@@ -343,8 +339,7 @@ def elapse(harness: CoreHarness, seconds: float) -> None:
     """The process sleeps as long as the core lets it, for so many seconds in all."""
     end = harness.now.monotonic + seconds
     while (pause := harness.core.wait_until(harness.now) - harness.now.monotonic) < end - harness.now.monotonic:
-        harness.wait(pause)
-        harness.run_until_idle()
+        harness.pass_time(pause)
     harness.wait(end - harness.now.monotonic)
 
 
@@ -383,8 +378,7 @@ def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
         harness.report_idle()
         take_events(harness)
         restart(harness)
-        harness.derive()
-        harness.run_until_idle()
+        harness.derive_block()
         elapse(harness, 12.0)
         assert not any(event.exhaust_l1 for event in take_events(harness))
 

@@ -43,8 +43,7 @@ def conducted() -> CoreHarness:
 
 
 def start_request(harness: CoreHarness, number: int = 1) -> StartSequencerRequest:
-    assert harness.core.heads is not None
-    return StartSequencerRequest(number, harness.core.heads.unsafe.hash)
+    return StartSequencerRequest(number, harness.heads.unsafe.hash)
 
 
 def running() -> CoreHarness:
@@ -170,7 +169,7 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
         pending = harness.head_call()
         if pending is not None:
             harness.answer(pending)
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
+    assert harness.heads.safe.number == 1
     assert commit in harness.open
     harness.answer(commit, Committed())
     assert harness.published == []
@@ -189,7 +188,7 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     harness.answer(commit, Committed())
     assert len(harness.published) == 1
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
     assert harness.responses[-1] == ControlResponse(2, None, harness.status.unsafe.hash)
 
 
@@ -288,7 +287,7 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
     assert len(harness.published) == 1
     harness.answer(insert)
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
 
 
 def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
@@ -316,7 +315,7 @@ def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() ->
     """A forkchoice update is due for another reason, and the engine is away."""
     harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
     harness.derive()
-    while harness.core.heads is None or harness.core.heads.unsafe.number == 0:
+    while harness.core.heads is None or harness.heads.unsafe.number == 0:
         for pending in harness.step():
             harness.answer(pending)
     for pending in harness.step():

@@ -52,7 +52,7 @@ def answer_or_sleep(harness: CoreHarness) -> None:
 
 
 def height(harness: CoreHarness) -> int:
-    return 0 if harness.core.heads is None else harness.core.heads.unsafe.number
+    return 0 if harness.core.heads is None else harness.heads.unsafe.number
 
 
 def lose(harness: CoreHarness, count: int) -> int:
