@@ -43,11 +43,7 @@ INVALID_HASH = "INVALID_BLOCK_HASH"
         (build_start_result, RESET, [INCONSISTENT, ErrorAnswer(-38000, "lowest"), ErrorAnswer(-38099, "highest")]),
         (build_start_result, RETRY, [BUSY, ErrorAnswer(-38100, "beyond"), PayloadAnswer("VALID"), None]),
         (build_start_result, RETRY, [ForkchoiceAnswer("VALID"), ForkchoiceAnswer("ACCEPTED")]),
-        (
-            build_start_result,
-            INVALID,
-            [ErrorAnswer(-38003, "invalid"), *map(ForkchoiceAnswer, ("INVALID", INVALID_HASH))],
-        ),
+        (build_start_result, INVALID, [ErrorAnswer(-38003, "?"), *map(ForkchoiceAnswer, ("INVALID", INVALID_HASH))]),
         (build_start_result, DONE, [ForkchoiceAnswer("VALID", b"payload1")]),
         (build_start_result, SYNCING, [ForkchoiceAnswer("SYNCING")]),
         (forkchoice_result, RESET, [INCONSISTENT, *map(ForkchoiceAnswer, ("SYNCING", "INVALID", "ODD"))]),

@@ -30,20 +30,11 @@ WENT_BACK = "ignoring a finalized L1 block below the last one"
 
 
 def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:
+    """It begins again after L1 dropped it."""
     harness = CoreHarness(chain)
-    harness.move_l1(105, 103)
-    harness.move_l1(105, 103)
-    assert harness.logged(WENT_BACK) == []
-    harness.move_l1(105, 102)
-    assert harness.logged(WENT_BACK) == [{"number": 102}]
-
-
-def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> None:
-    harness = CoreHarness(chain)
-    harness.move_l1(105, 103)
-    harness.move_l1(105, None)
-    harness.move_l1(105, 102)
-    assert harness.logged(WENT_BACK) == []
+    for finalized, reported in ((103, []), (103, []), (102, [102]), (None, [102]), (101, [102])):
+        harness.move_l1(105, finalized)
+        assert [line["number"] for line in harness.logged(WENT_BACK)] == reported
 
 
 def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
@@ -157,11 +148,14 @@ def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: 
     assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]
 
 
-def test_recover_mode_has_no_effect_on_a_verifier(chain: ChainFixture) -> None:
-    """[RPC53]"""
+def test_a_verifier_has_no_recover_mode_and_no_sdm_opt_in(chain: ChainFixture) -> None:
+    """[RPC53, RPC59]"""
     harness = started(chain)
     harness.request(SetRecoverModeRequest(1, True))
-    assert harness.responses == [ControlResponse(1, None, None)]
+    harness.request(SetSdmOptInRequest(2, True))
+    refused = ControlResponse(2, "sequencer is not enabled", None)
+    assert harness.responses == [ControlResponse(1, None, None), refused]
+    assert not harness.core.status().sdm_opt_in
 
 
 def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) -> None:
@@ -173,14 +167,6 @@ def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) ->
         assert harness.responses[-1] == ControlResponse(number, None, None)
         assert harness.core.status().sdm_opt_in is enabled
     assert started(chain, sequencer_enabled=True, sdm_opt_in=True).core.status().sdm_opt_in
-
-
-def test_a_verifier_has_no_sdm_opt_in(chain: ChainFixture) -> None:
-    """[RPC59]"""
-    harness = started(chain)
-    harness.request(SetSdmOptInRequest(1, True))
-    assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
-    assert not harness.core.status().sdm_opt_in
 
 
 @pytest.mark.fault("F54")
@@ -197,12 +183,8 @@ def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> N
 
 def builds_without_pool(harness: CoreHarness) -> bool:
     """Whether the next block that is begun takes no transactions from the pool."""
-    for _ in range(100):
-        harness.step()
-        for pending in tuple(harness.open):
-            harness.answer(pending)
-            if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
-                return pending.call.attributes.no_tx_pool
-        if not harness.open:
-            harness.sleep()
-    raise AssertionError("no block is begun")
+    while True:
+        pending = harness.until(ForkchoiceUpdate, CallPurpose.SEQUENCER)
+        harness.answer(pending)
+        if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
+            return pending.call.attributes.no_tx_pool

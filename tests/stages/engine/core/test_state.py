@@ -54,12 +54,10 @@ def held(state: CoreState, chain: ChainFixture) -> ActivationHold:
 
 def of_upgrade(state: CoreState) -> list[object]:
     """Return the actions about it since the last call."""
-    state.attributes_row.show_hold()
-    state.attributes_row.show_hold()
+    for _ in range(2):
+        state.attributes_row.show_hold()
     actions, state.actions = state.actions, []
-    return [
-        action for action in actions if isinstance(action, UpgradeDiffers) or getattr(action, "name", "") == "upgrade"
-    ]
+    return [item for item in actions if isinstance(item, UpgradeDiffers) or getattr(item, "name", "") == "upgrade"]
 
 
 @pytest.mark.parametrize("auto", [True, False])
