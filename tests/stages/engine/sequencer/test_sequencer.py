@@ -49,8 +49,8 @@ def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
     return sequencer
 
 
-def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
-    """Up to the running build; the attributes."""
+def begin(chain: ChainFixture, sequencer: Sequencer, now: float) -> ForkchoiceUpdate:
+    """Return the call that begins a build."""
     need = sequencer.next(now)
     assert isinstance(need, NeedAttributes)
     attributes = chain.attributes(need.parent, need.parent.l1_origin.number)
@@ -58,8 +58,20 @@ def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
     call = sequencer.next(now)
     assert isinstance(call, ForkchoiceUpdate) and call.attributes == attributes
     assert call.forkchoice.head == need.parent.hash
-    assert sequencer.answer(call, BUILD, now) is None
-    return attributes
+    return call
+
+
+def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> None:
+    """Up to the running build."""
+    assert sequencer.answer(begin(chain, sequencer, now), BUILD, now) is None
+
+
+@pytest.fixture
+def sequencer(chain: ChainFixture) -> Sequencer:
+    """Return a sequencer whose build runs since START."""
+    result = running(chain)
+    build(chain, result, START)
+    return result
 
 
 def seal(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
@@ -139,11 +151,7 @@ def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
 )
 def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pause: float) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
-    call = sequencer.next(START)
-    assert sequencer.answer(call, answer, START) is None
+    assert sequencer.answer(begin(chain, sequencer, START), answer, START) is None
     assert sequencer.wait_until() == START + pause and sequencer.problem
     build(chain, sequencer, START + pause)
     payload = seal(chain, sequencer, START + 40)
@@ -155,22 +163,19 @@ def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pa
 @pytest.mark.parametrize("answer", [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID")], ids=str)
 def test_invalid_attributes_wait_for_one_block_time(chain: ChainFixture, answer: Any) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
-    event = sequencer.answer(sequencer.next(START), answer, START)
-    assert isinstance(event, BuildDropped)
+    assert isinstance(sequencer.answer(begin(chain, sequencer, START), answer, START), BuildDropped)
     assert sequencer.wait_until() == START + 2 and sequencer.phase is SequencerPhase.IDLE
 
 
 @pytest.mark.parametrize("code", [-38002, -38010])
 def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
+    call = begin(chain, sequencer, START)
     with pytest.raises(ResetError):
-        sequencer.answer(sequencer.next(START), ErrorAnswer(code, "no"), START)
+        sequencer.answer(call, ErrorAnswer(code, "no"), START)
+
+
+CONTRADICTS = "ENGINE-CONTRADICTS: the engine sealed"
 
 
 def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> None:
@@ -179,12 +184,9 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
     foreign = chain.seal(chain.ref(good), chain.attributes(chain.ref(good), 100))
     for answer, reason in (
         (ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
-        (msgspec.structs.replace(good, transactions=()), "ENGINE-CONTRADICTS: the engine sealed other transactions"),
-        (
-            msgspec.structs.replace(good, gas_limit=7),
-            "ENGINE-CONTRADICTS: the engine sealed another block 1: gas limit",
-        ),
-        (foreign, "ENGINE-CONTRADICTS: the engine sealed block 2 instead of 1"),
+        (msgspec.structs.replace(good, transactions=()), f"{CONTRADICTS} other transactions"),
+        (msgspec.structs.replace(good, gas_limit=7), f"{CONTRADICTS} another block 1: gas limit"),
+        (foreign, f"{CONTRADICTS} block 2 instead of 1"),
         (None, "the engine's answer is not one to this call"),
     ):
         sequencer = running(chain)
@@ -195,20 +197,17 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
         assert sequencer.wait_until() == now + 2 and sequencer.phase is SequencerPhase.IDLE
 
 
-def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture) -> None:
+def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture, sequencer: Sequencer) -> None:
+    now = START + 1.95
+    payload = seal(chain, sequencer, now)
     for answer in (ErrorAnswer(-32000, "busy"), PayloadAnswer("ACCEPTED"), PayloadAnswer("SYNCING")):
-        sequencer = running(chain)
-        build(chain, sequencer, START)
-        now = START + 1.95
-        payload = seal(chain, sequencer, now)
         assert sequencer.answer(NewPayload(payload), answer, now) is None
         assert sequencer.next(now) is None
-        assert sequencer.next(now + 1) == NewPayload(payload)
+        now += 1
+        assert sequencer.next(now) == NewPayload(payload)
 
 
-def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
     assert isinstance(sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 1.95), BuildDropped)
     assert sequencer.sealed is None and sequencer.wait_until() == START + 3.95
@@ -226,9 +225,7 @@ def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
 # --- pauses --------------------------------------------------------------------------------------------------------
 
 
-def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, sequencer: Sequencer) -> None:
     sequencer.on_reset()
     assert sequencer.next(START + 10) is None and sequencer.building is None
     sequencer.on_start(heads(chain), START + 10)
@@ -236,9 +233,7 @@ def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture) ->
     assert isinstance(sequencer.next(START + 12), NeedAttributes)
 
 
-def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture, sequencer: Sequencer) -> None:
     sequencer.on_derived_build()
     assert sequencer.next(START + 10) is None
     ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
@@ -247,20 +242,13 @@ def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: Chai
     assert isinstance(need, NeedAttributes) and need.parent == ref
 
 
-def test_another_tip_makes_the_job_stale(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
+    due = sequencer.wait_until()
+    sequencer.on_heads(heads(chain), START + 0.5)
+    assert sequencer.wait_until() == due and sequencer.building is not None, "the same tip changes nothing"
     ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
     sequencer.on_heads(heads(chain, ref), START + 0.5)
     assert sequencer.building is None and sequencer.wait_until() == START + 2
-
-
-def test_a_forkchoice_with_the_same_tip_changes_nothing(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
-    due = sequencer.wait_until()
-    sequencer.on_heads(heads(chain), START + 0.5)
-    assert sequencer.wait_until() == due and sequencer.building is not None
 
 
 @pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
@@ -279,11 +267,10 @@ def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int,
 
 
 def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
-    sequencer = Sequencer(chain.rollup, enabled=False)
+    sequencer = Sequencer(chain.rollup, enabled=False, conducted=True)
     sequencer.on_start(heads(chain), START)
-    assert not sequencer.active and sequencer.next(START + 100) is None
-    assert sequencer.start(chain.genesis.hash, START) == "sequencer is not enabled"
-    assert sequencer.stop() == "sequencer is not enabled"
+    assert not sequencer.active and not sequencer.conducted and sequencer.next(START + 100) is None
+    assert sequencer.start(chain.genesis.hash, START) == sequencer.stop() == "sequencer is not enabled"
 
 
 def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
@@ -307,17 +294,13 @@ def test_starts_by_option_without_knowing_the_head(chain: ChainFixture) -> None:
     assert sequencer.active and sequencer.next(START + 100) is None
 
 
-def test_a_stop_drops_the_job_at_once(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_stop_drops_the_job_at_once(chain: ChainFixture, sequencer: Sequencer) -> None:
     assert sequencer.stop() is None
     assert not sequencer.active and sequencer.building is None
     assert sequencer.start(chain.genesis.hash, START + 1) is None
 
 
-def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
     assert sequencer.stop() is None and sequencer.active
     assert sequencer.next(START + 1.95) == NewPayload(payload)
@@ -325,19 +308,17 @@ def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture) -> None:
     assert not sequencer.active
 
 
-def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture) -> None:
-    for end in ("invalid", "reset", "other tip"):
-        sequencer = running(chain)
-        build(chain, sequencer, START)
-        payload = seal(chain, sequencer, START + 1.95)
-        sequencer.stop()
-        if end == "invalid":
-            sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 2)
-        elif end == "reset":
-            sequencer.on_reset()
-        else:
-            sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
-        assert not sequencer.active
+@pytest.mark.parametrize("end", ["invalid", "reset", "other tip"])
+def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture, sequencer: Sequencer, end: str) -> None:
+    payload = seal(chain, sequencer, START + 1.95)
+    sequencer.stop()
+    if end == "invalid":
+        sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 2)
+    elif end == "reset":
+        sequencer.on_reset()
+    else:
+        sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
+    assert not sequencer.active
 
 
 class Life(RuleBasedStateMachine):

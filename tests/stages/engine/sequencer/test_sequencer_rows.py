@@ -48,11 +48,22 @@ def start_request(harness: CoreHarness, number: int = 1) -> StartSequencerReques
 
 def running() -> CoreHarness:
     harness = conducted()
-    harness.request(start_request(harness))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
+    start(harness, StartSequencerRequest(1, harness.heads.unsafe.hash), Leadership(True))
     assert harness.responses[-1] == ControlResponse(1, None, None)
     return harness
+
+
+def start(harness: CoreHarness, request: StartSequencerRequest, leads: Leadership) -> None:
+    """The sequencer is started, and the conductor says whether it leads."""
+    harness.request(request)
+    harness.step()
+    harness.answer(harness.call(CallPurpose.LEADER), leads)
+
+
+def shown_problems(harness: CoreHarness) -> list[str | None]:
+    """Return the problems of the sequencer that were shown so far."""
+    shown = (item.problem for item in harness.done(ShowProblem) if item.name == "sequencer")
+    return [problem and str(problem) for problem in shown]
 
 
 def inserts(harness: CoreHarness) -> list[PendingCall]:
@@ -94,13 +105,9 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
 def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
     """[RPC57]"""
     harness = running()
-    harness.request(StartSequencerRequest(2, bytes(32)))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(False))
+    start(harness, StartSequencerRequest(2, bytes(32)), Leadership(False))
     assert harness.responses[-1] == ControlResponse(2, "sequencer is not the leader, aborting", None)
-    harness.request(StartSequencerRequest(3, bytes(32)))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
+    start(harness, StartSequencerRequest(3, bytes(32)), Leadership(True))
     assert harness.responses[-1] == ControlResponse(3, "sequencer already running", None)
 
 
@@ -151,8 +158,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
         commit = again
     text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
     assert [item.fields["reason"] for item in harness.done(Lasts)] == [text] * 3
-    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
-    assert shown == [f"sequencer: {text}"], "the same problem is shown once"
+    assert shown_problems(harness) == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
     harness.answer(commit, Committed())
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
@@ -204,8 +210,7 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
     harness.step()
     assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
     assert harness.published == [] and not harness.status.sequencer_active
-    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
-    assert shown[-1:] in ([], [None]), "a stopped sequencer has no problem"
+    assert shown_problems(harness)[-1:] in ([], [None]), "a stopped sequencer has no problem"
 
 
 @pytest.mark.parametrize("answer", [Leadership(False), AWAY])
@@ -275,10 +280,8 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
         harness.answer(commit, AWAY)
     harness.request(start_request(harness, 2))
     harness.request(OverrideLeaderRequest(3))
-    assert [(response.id, response.error) for response in harness.responses[1:]] == [
-        (2, "sequencer already running"),
-        (3, None),
-    ]
+    errors = {response.id: response.error for response in harness.responses}
+    assert errors == {1: None, 2: "sequencer already running", 3: None}
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
     (insert,) = harness.step()
     assert insert.call == NewPayload(commit.call.payload)

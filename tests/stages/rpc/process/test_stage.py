@@ -16,13 +16,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
-
-
-async def test_the_metrics_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        assert rpc.stage.metrics is None
-        assert rpc.stage.rpc.port != 0
+from tests.support.rpc.harness import ROLLUP, RunWithRpc
 
 
 async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRpc) -> None:
@@ -91,22 +85,15 @@ def is_open(port: int) -> bool:
 
 @pytest.mark.option("status.enabled")
 async def test_the_status_page_is_served_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    """[RPC95]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    """[RPC95] As are the metrics."""
+    async with running_rpc(status_enabled=True) as rpc:
         assert rpc.stage.status is not None
         assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
         await rpc.until_ready()
         async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.status.port}/status.json") as response:
             assert (await response.json())["chain"]["network"] == "test-net"
-
-    async def without(rpc: RpcHarness) -> None:
-        assert rpc.stage.status is None
-
-    async with running_rpc(status_enabled=True) as rpc:
-        await scenario(rpc)
     async with running_rpc() as rpc:
-        await without(rpc)
+        assert rpc.stage.status is rpc.stage.metrics is None and rpc.stage.rpc.port != 0
 
 
 async def test_resets_and_reports_change_nothing(running_rpc: RunWithRpc) -> None:
