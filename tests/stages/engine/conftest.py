@@ -1,7 +1,6 @@
 """Fixtures of the engine's tests: a small chain, an execution engine that has it, and the stage on that engine."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,6 @@ from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, make_rollup
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
-
-Play = Callable[[Coroutine[Any, Any, None]], None]
-
 
 Run = Callable[..., AbstractAsyncContextManager[EngineNode]]
 """The stage on the running engine; arguments are those of EngineNode."""
@@ -46,20 +42,6 @@ def chain_before_holocene() -> ChainFixture:
 @pytest.fixture
 def engine(chain: ChainFixture) -> FakeExecutionEngine:
     return FakeExecutionEngine(chain)
-
-
-@pytest.fixture
-def play() -> Play:
-    """Run a scene, at most 30 s."""
-
-    def run(scene: Coroutine[Any, Any, None]) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(30):
-                await scene
-
-        asyncio.run(bounded())
-
-    return run
 
 
 @pytest.fixture

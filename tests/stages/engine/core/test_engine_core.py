@@ -206,16 +206,6 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
     assert harness.done(WorkFailed)[-1].task == "finalize"
 
 
-def test_a_finalized_l1_block_on_another_branch_resets(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.derive_block(chain.user)
-    harness.move_l1(105, 105)
-    (pending,) = harness.step()
-    chain.reorg("b", 105)
-    harness.answer(pending)
-    assert harness.core.heads is None and "is not canonical" in harness.failures[-1]
-
-
 # --- timers and ends -----------------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """What the sequencer builds from: origins, the system config of the tip, attributes; and what it lacks."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -111,14 +112,6 @@ def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     assert machine.next(None, now + 1) == GetBlock(head.hash)
 
 
-def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> None:
-    machine = production(chain)
-    chain.reorg("b", 100)
-    give_l1(machine, chain, 101, 100, 101)
-    with pytest.raises(InconsistentOriginError):
-        machine.next(None, NOW)
-
-
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
     epoch = chain.l1(parent.l1_origin.number)
     config = chain.rollup.genesis.system_config
@@ -129,14 +122,11 @@ def at(chain: ChainFixture, timestamp: int) -> L2BlockRef:
     return L2BlockRef(b"\x07" * 32, 5, b"\x06" * 32, timestamp - 2, chain.rollup.genesis.l1, 4)
 
 
-def test_open_to_the_pool_unless_told_otherwise(chain: ChainFixture) -> None:
-    assert not template(chain, at(chain, 1_010)).no_tx_pool
-    assert template(chain, at(chain, 1_010), recover=True).no_tx_pool
-
-
-@pytest.mark.parametrize(("late", "empty"), [(1_800, False), (1_801, True)])
-def test_empty_past_the_drift(chain: ChainFixture, late: int, empty: bool) -> None:
-    assert template(chain, at(chain, 1_000 + late)).no_tx_pool is empty
+@pytest.mark.parametrize(
+    ("late", "recover", "empty"), [(10, False, False), (10, True, True), (1_800, False, False), (1_801, False, True)]
+)
+def test_empty_past_the_drift_and_in_recover_mode(chain: ChainFixture, late: int, recover: bool, empty: bool) -> None:
+    assert template(chain, at(chain, 1_000 + late), recover).no_tx_pool is empty
 
 
 @pytest.mark.parametrize(
@@ -174,31 +164,38 @@ T = 1_000 + 12 * 5
 """The time of L1 block 105."""
 
 
-def test_takes_the_next_origin_as_soon_as_its_time_is_reached(chain: ChainFixture) -> None:
-    l1 = window(chain, 106, 104, 105)
-    assert selector(chain).select(tip(chain, 104, T - 2), l1) == chain.l1(105)
-    assert selector(chain).select(tip(chain, 104, T - 3), l1) == chain.l1(104)
+BEGIN = T - 12
+"""The time of L1 block 104, the origin of the tip."""
+PAST_DRIFT = "more than the drift of 1800 s"
 
 
 @pytest.mark.option("sequencer.l1-confs", by="confirmations")
-def test_confirmations_hide_the_newest_blocks(chain: ChainFixture) -> None:
-    for head, expected in ((108, 104), (109, 105)):
-        l1 = window(chain, head, 104, 105)
-        assert selector(chain, 4).select(tip(chain, 104, T), l1) == chain.l1(expected)
-
-
-def test_stays_on_the_origin_until_the_drift_is_used_up(chain: ChainFixture) -> None:
-    l1 = window(chain, 104, 104)
-    origin_time = T - 12
-    assert selector(chain).select(tip(chain, 104, origin_time + 1_798), l1) == chain.l1(104)
-    with pytest.raises(TemporaryError, match="more than the drift of 1800 s"):
-        selector(chain).select(tip(chain, 104, origin_time + 1_799), l1)
-
-
+@pytest.mark.option("sequencer.recover", by="recover")
 @pytest.mark.fault("F55")
-def test_past_the_drift_a_known_next_block_is_waited_for_in_empty_blocks(chain: ChainFixture) -> None:
-    result = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
-    assert result == chain.l1(105)
+@pytest.mark.parametrize(
+    ("options", "time", "head", "fetched", "expected"),
+    [
+        ({}, T - 2, 106, (104, 105), 105),
+        ({}, T - 3, 106, (104, 105), 104),
+        ({"confirmations": 4}, T, 108, (104, 105), 104),
+        ({"confirmations": 4}, T, 109, (104, 105), 105),
+        ({}, BEGIN + 1_798, 104, (104,), 104),
+        ({}, BEGIN + 1_799, 104, (104,), PAST_DRIFT),
+        ({}, T + 1_799, 200, (104, 105), 105),
+        ({"recover": True}, T, 106, (104,), "recover mode"),
+        ({"recover": True}, T, 106, (104, 105), 105),
+        ({"recover": True}, T, 104, (104,), 104),
+        ({}, T, 106, (), "is not fetched yet"),
+    ],
+)
+def test_the_origin_of_the_next_block(
+    chain: ChainFixture, options: dict[str, Any], time: int, head: int, fetched: tuple[int, ...], expected: int | str
+) -> None:
+    """The next origin as soon as its time is reached and it has its confirmations; past the drift a next block that
+    is known is waited for in empty blocks."""
+    with pytest.raises(TemporaryError, match=expected) if isinstance(expected, str) else nullcontext():
+        origin = selector(chain, **options).select(tip(chain, 104, time), window(chain, head, *fetched))
+        assert origin.header.number == expected
 
 
 def test_an_origin_that_is_not_canonical_resets(chain: ChainFixture) -> None:
@@ -215,20 +212,6 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
     l1.blocks[105] = chain.l1(105)
     with pytest.raises(InconsistentOriginError, match="does not follow"):
         selector(chain).select(head, l1)
-
-
-@pytest.mark.option("sequencer.recover", by="recover")
-def test_recover_mode_wants_the_next_block_to_be_known(chain: ChainFixture) -> None:
-    recover = selector(chain, recover=True)
-    with pytest.raises(TemporaryError, match="recover mode"):
-        recover.select(tip(chain, 104, T), window(chain, 106, 104))
-    assert recover.select(tip(chain, 104, T), window(chain, 106, 104, 105)) == chain.l1(105)
-    assert recover.select(tip(chain, 104, T), window(chain, 104, 104)) == chain.l1(104)
-
-
-def test_nothing_is_built_on_an_unknown_origin(chain: ChainFixture) -> None:
-    with pytest.raises(TemporaryError, match="is not fetched yet"):
-        selector(chain).select(tip(chain, 104, T), L1Window())
 
 
 def test_what_is_wanted_of_l1(chain: ChainFixture) -> None:
@@ -264,7 +247,7 @@ def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFix
     l1.note_head(chain.l1_ref(107))
     l1.note_block(chain.l1(104))
     l1.note_block(stale)
-    head = L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, T, chain.l1_ref(104).id, 3)
+    head = tip(chain, 104, T)
     for _ in range(3):
         first, count = selector(chain).wanted(head, l1)
         for number in range(first, first + count):
