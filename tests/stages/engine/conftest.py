@@ -1,12 +1,14 @@
 """Fixtures of the engine's tests: a small chain, an execution engine that has it, and the stage on that engine."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, make_rollup
 from tests.support.engine.engine_node import EngineNode
@@ -62,3 +64,12 @@ def run_on(tmp_path: Path) -> RunOn:
 @pytest.fixture
 def run(run_on: RunOn, engine: FakeExecutionEngine) -> Run:
     return run_on(engine)
+
+
+@pytest.fixture
+def engine_log() -> Iterator[list[Record]]:
+    """Yield what is logged, from INFO on."""
+    before, records = log.configuration(), list[Record]()
+    log.configure("engine", Level.INFO, records.append)
+    yield records
+    log.configure(*before)
