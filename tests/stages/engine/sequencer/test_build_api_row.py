@@ -25,7 +25,7 @@ from rollup_node.stages.messages.control import (
 )
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -36,21 +36,37 @@ def responses_of(harness: CoreHarness) -> list[Any]:
     return list(harness.responses)
 
 
-def build_on(harness: CoreHarness, parent: L2BlockRef, first_id: int) -> ExecutionPayload:
+def open_block(harness: CoreHarness, number: int, parent: L2BlockRef, attributes: PayloadAttributes) -> bytes:
+    """Return the payload id of a build."""
+    harness.request(OpenBlockRequest(number, parent.id, attributes))
+    harness.run_until_idle()
+    opened = responses_of(harness)[-1]
+    assert opened.error is None and opened.id == number
+    payload_id: bytes = opened.payload_id
+    return payload_id
+
+
+def build_on(
+    harness: CoreHarness, parent: L2BlockRef, first_id: int, attributes: PayloadAttributes | None = None
+) -> ExecutionPayload:
     """Return a block on a parent, as a test sequencer has it built: opened, and sealed.
 
     The ids count from `first_id`."""
-    attributes = harness.chain.attributes(parent, parent.l1_origin.number, [harness.chain.user])
-    harness.request(OpenBlockRequest(first_id, parent.id, attributes))
-    harness.run_until_idle()
-    opened = responses_of(harness)[-1]
-    assert opened.error is None and opened.id == first_id
-    harness.request(SealBlockRequest(first_id + 1, opened.payload_id, attributes.timestamp, False))
+    attributes = attributes or harness.chain.attributes(parent, parent.l1_origin.number, [harness.chain.user])
+    payload_id = open_block(harness, first_id, parent, attributes)
+    harness.request(SealBlockRequest(first_id + 1, payload_id, attributes.timestamp, False))
     harness.run_until_idle()
     sealed = responses_of(harness)[-1]
     assert sealed.error is None and sealed.payload.transactions == attributes.transactions
     payload: ExecutionPayload = sealed.payload
     return payload
+
+
+def commit(harness: CoreHarness, number: int, payload: ExecutionPayload) -> Any:
+    """Return the response to a block."""
+    harness.request(CommitBlockRequest(number, payload))
+    harness.run_until_idle()
+    return responses_of(harness)[-1]
 
 
 def test_a_block_is_opened_sealed_and_committed(chain: ChainFixture) -> None:
@@ -65,31 +81,19 @@ def test_a_block_is_opened_sealed_and_committed(chain: ChainFixture) -> None:
     harness.run_until_idle()
     assert responses_of(harness)[2:] == [BuildResponse(3, None)]
     assert harness.status.unsafe == chain.ref(payload) and harness.engine.head == payload.block_hash
-    harness.request(CommitBlockRequest(4, payload))
-    harness.run_until_idle()
-    assert responses_of(harness)[-1] == BuildResponse(4, None), "the present head may be committed again"
+    assert commit(harness, 4, payload) == BuildResponse(4, None), "the present head may be committed again"
 
 
 def test_a_block_on_an_older_parent_replaces_the_tip(chain: ChainFixture) -> None:
     """The engine's head goes back to the node's until the block is committed."""
     harness = started(chain)
     tip = build_on(harness, chain.genesis, 1)
-    harness.request(CommitBlockRequest(3, tip))
-    harness.run_until_idle()
-    other = build_on(harness, chain.genesis, 4)
-    assert other.block_hash == tip.block_hash or harness.engine.head == tip.block_hash
+    commit(harness, 3, tip)
     harness.engine.pool = [chain.user]
     attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
-    attributes = msgspec.structs.replace(attributes, no_tx_pool=True)
-    harness.request(OpenBlockRequest(6, chain.genesis.id, attributes))
-    harness.run_until_idle()
-    harness.request(SealBlockRequest(7, responses_of(harness)[-1].payload_id, attributes.timestamp, False))
-    harness.run_until_idle()
-    empty = responses_of(harness)[-1].payload
+    empty = build_on(harness, chain.genesis, 6, msgspec.structs.replace(attributes, no_tx_pool=True))
     assert empty.block_hash != tip.block_hash and harness.engine.head == tip.block_hash
-    harness.request(CommitBlockRequest(8, empty))
-    harness.run_until_idle()
-    assert responses_of(harness)[-1] == BuildResponse(8, None)
+    assert commit(harness, 8, empty) == BuildResponse(8, None)
     assert harness.status.unsafe == chain.ref(empty) and harness.engine.head == empty.block_hash
 
 
@@ -139,9 +143,8 @@ def test_an_unknown_payload_id(chain: ChainFixture) -> None:
 def test_a_cancelled_block_is_fetched_and_dropped(chain: ChainFixture) -> None:
     """[RPC62]"""
     harness = started(chain)
-    harness.request(OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
-    harness.run_until_idle()
-    harness.request(SealBlockRequest(2, responses_of(harness)[0].payload_id, 1_700_000_002, True))
+    payload_id = open_block(harness, 1, chain.genesis, chain.attributes(chain.genesis, 100))
+    harness.request(SealBlockRequest(2, payload_id, 1_700_000_002, True))
     (call,) = harness.step()
     assert isinstance(call.call, GetPayload)
     harness.answer(call)
@@ -189,9 +192,7 @@ def test_a_block_below_the_finalized_one_is_refused(chain: ChainFixture) -> None
     harness.engine.head = harness.engine.safe = harness.engine.finalized = refs[3].hash
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
-    harness.request(CommitBlockRequest(1, chain.payloads[refs[2].hash]))
-    harness.run_until_idle()
-    error = responses_of(harness)[-1].error
+    error = commit(harness, 1, chain.payloads[refs[2].hash]).error
     assert error.startswith("failed to update engine forkchoice: invalid forkchoice state, unsafe head ")
     assert f"is behind finalized head {to_hex(refs[3].hash)}:3" in error
 
@@ -227,9 +228,7 @@ def test_the_sequencer_builds_on_a_committed_block(stopped: bool) -> None:
         tip = harness.heads.unsafe
         payload = build_on(harness, tip, first_id)
         assert harness.heads.unsafe == tip, "the sequencer waits for its time"
-        harness.request(CommitBlockRequest(first_id + 5, payload))
-        harness.run_until_idle()
-        assert responses_of(harness)[-1] == BuildResponse(first_id + 5, None)
+        assert commit(harness, first_id + 5, payload) == BuildResponse(first_id + 5, None)
         assert harness.engine.head == payload.block_hash
     for _ in range(20):
         harness.sleep()

@@ -103,28 +103,24 @@ def test_a_finalized_block_that_the_synced_chain_lacks_is_an_error_until_another
     assert bench.next() == NewPayload(bench.payload(10))
 
 
-def test_an_engine_with_finality_is_not_synced_by_geth() -> None:
-    bench = Bench("geth")
-    bench.has(8, finalized=3)
+@pytest.mark.parametrize(
+    ("kind", "has", "finalized", "offered", "state"),
+    [
+        ("geth", 8, 3, 10, ELSyncState.FINISHED),
+        ("geth", 0, 0, 10, ELSyncState.STARTED),
+        ("reth", 8, None, 7, ELSyncState.WILL_START),
+    ],
+    ids=["geth has finality", "genesis is finalized", "a lower block"],
+)
+def test_what_begins_a_sync(kind: str, has: int, finalized: int | None, offered: int, state: ELSyncState) -> None:
+    bench = Bench(kind)
+    bench.has(has, finalized)
+    bench.sync.offer(bench.payload(offered))
     bench.run()
-    assert bench.state() is ELSyncState.FINISHED and bench.sync.needs_start and bench.sync.heads is None
-    assert [type(event) for event in bench.sync.take_events()] == [ELSyncSkipped]
-
-
-def test_genesis_as_finalized_block_does_not_prevent_the_sync() -> None:
-    bench = Bench("geth")
-    bench.has(0, finalized=0)
-    bench.sync.offer(bench.payload(10))
-    bench.run()
-    assert bench.state() is ELSyncState.STARTED
-
-
-def test_lower_blocks_are_ignored() -> None:
-    bench = Bench("reth")
-    bench.has(8)
-    bench.sync.offer(bench.payload(7))
-    bench.run()
-    assert bench.state() is ELSyncState.WILL_START and bench.sync.target is None
+    assert bench.state() is state and (bench.sync.target is None) is (state is not ELSyncState.STARTED)
+    assert bench.sync.needs_start is (state is ELSyncState.FINISHED) and bench.sync.heads is None
+    skipped = [event for event in bench.sync.take_events() if isinstance(event, ELSyncSkipped)]
+    assert bool(skipped) is (state is ELSyncState.FINISHED)
 
 
 def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
@@ -141,11 +137,16 @@ def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
     assert bench.heads() == (11, 7, 7)
 
 
-def test_the_target_is_sent_again_without_another_block() -> None:
+@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
+def test_the_target_is_sent_again_without_another_block(status: str) -> None:
+    """[ENG30] These answers lead to a forkchoice update, and the engine may have lost the target then."""
     bench = syncing()
     assert bench.next() is None and bench.sync.wait_until() == bench.monotonic + RESEND_SECONDS
     bench.monotonic += RESEND_SECONDS
-    assert bench.next() == NewPayload(bench.payload(10))
+    assert bench.answer(PayloadAnswer(status)) == NewPayload(bench.payload(10))
+    call = bench.answer(ForkchoiceAnswer("SYNCING"))
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
+    assert bench.state() is ELSyncState.STARTED
 
 
 def test_an_invalid_target_gives_way_to_the_next_block() -> None:
@@ -203,26 +204,6 @@ def test_errors_are_temporary_and_the_next_attempt_takes_the_newest_block() -> N
         bench.answer(ForkchoiceAnswer("VALID"))
 
 
-@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
-def test_these_answers_to_the_target_lead_to_a_forkchoice_update(status: str) -> None:
-    """[ENG30]"""
-    bench = Bench()
-    bench.sync.offer(bench.payload(10))
-    while not isinstance(bench.next(), NewPayload):
-        bench.answer()
-    bench.answer(PayloadAnswer(status))
-    call = bench.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
-
-
-def test_an_engine_that_loses_the_target_syncs_on() -> None:
-    bench = syncing()
-    bench.monotonic += RESEND_SECONDS
-    bench.answer(PayloadAnswer("VALID"))
-    bench.answer(ForkchoiceAnswer("SYNCING"))
-    assert bench.state() is ELSyncState.STARTED
-
-
 def test_the_offset_shrinks_where_the_engine_lacks_blocks() -> None:
     """An engine that prunes its history: the synced block itself is always there."""
     bench = syncing(offset=16.0)
@@ -276,13 +257,6 @@ def test_an_engine_with_blocks_of_before_the_rollup_alone_is_an_empty_one() -> N
     assert not bench.sync.take_unreadable(GetBlockRef(3))
 
 
-def test_labels_are_read_again_after_a_failure() -> None:
-    bench = Bench()
-    bench.answer()
-    bench.sync.failed()
-    assert bench.next() == GetBlockRef("finalized")
-
-
 @pytest.mark.parametrize(
     ("options", "head", "finalized", "age", "seconds"),
     [
@@ -323,12 +297,6 @@ def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() 
     assert bench.state() is ELSyncState.FINISHED and bench.sync.heads is None
 
 
-def test_wrong_answers_to_reads_are_errors() -> None:
-    bench = Bench()
-    with pytest.raises(TemporaryError):
-        bench.answer(ErrorAnswer(-32000, "busy"))
-
-
 def test_without_the_option_there_is_no_sync() -> None:
     chain = chain_with()
     sync = ELSync(chain.rollup, ELSyncOptions(False, "geth", 8.0, False))
@@ -359,6 +327,11 @@ def test_the_engine_s_own_name_decides_where_no_kind_is_given(answer: object, st
     assert bench.next() != GetIdentity(), "it is asked once"
 
 
-def test_a_kind_that_is_given_is_not_asked_for() -> None:
+def test_labels_are_read_again_after_a_failure() -> None:
+    """The engine is not asked for a kind that is given."""
     bench = Bench("reth")
+    assert bench.answer() == GetBlockRef("finalized")
+    with pytest.raises(TemporaryError):
+        bench.answer(ErrorAnswer(-32000, "busy"))
+    bench.sync.failed()
     assert bench.next() == GetBlockRef("finalized")
