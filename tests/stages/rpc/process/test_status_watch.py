@@ -233,19 +233,11 @@ class DayAtTheTip:
         head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
         l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
         engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
-        faults = (
-            (UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect")),)
-            if now in L1_AWAY
-            else ()
-        )
-        snapshot = Snapshot(
-            L1Heads(l1, l1, l1),
-            engine,
-            DerivationStatus(1, current, True, 0),
-            PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8),
-            0,
-            faults,
-        )
+        away = UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect"))
+        faults = (away,) if now in L1_AWAY else ()
+        peers = PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8)
+        derivation = DerivationStatus(1, current, True, 0)
+        snapshot = Snapshot(L1Heads(l1, l1, l1), engine, derivation, peers, 0, faults)
         return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
 
 
@@ -275,12 +267,10 @@ NOTHING = Snapshot(None, None, None, None, None, ())
 
 def shown(meter: Meter) -> dict[str, float]:
     """Return the values by name, and the value of the only label."""
-    return {
-        sample.name.removeprefix("op_node_default_")
-        + "".join(f" {label}" for label in sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(meter.text().decode())
-        for sample in family.samples
-    }
+    families = text_string_to_metric_families(meter.text().decode())
+    samples = [sample for family in families for sample in family.samples]
+    names = [" ".join((sample.name.removeprefix("op_node_default_"), *sample.labels.values())) for sample in samples]
+    return dict(zip(names, (sample.value for sample in samples), strict=True))
 
 
 def metrics_of(status: NodeStatus, source: StatusSource) -> dict[str, float]:
@@ -301,12 +291,8 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
         nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
         result = metrics_of(nothing, source)
         unknown = {name for name, value in result.items() if math.isnan(value)}
-        assert {
-            "sync_eta_seconds",
-            "sync_head_age_seconds safe",
-            "sync_l1_lag_seconds",
-            "sync_blocks_per_second",
-        } < unknown
+        times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}
+        assert {*times, "sync_blocks_per_second"} < unknown
         assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
 
         change = msgspec.structs.replace
