@@ -33,23 +33,23 @@ ATTRIBUTES = PayloadAttributes(1_000, bytes(32), bytes(20), False, None, (), Fal
 
 
 BUSY = ErrorAnswer(-32000, "busy")
-INCONSISTENT = ErrorAnswer(-38002, "invalid forkchoice state")
+WRONG_STATE = ErrorAnswer(-38002, "invalid forkchoice state")
 INVALID_HASH = "INVALID_BLOCK_HASH"
 
 
 @pytest.mark.parametrize(
     ("result_of", "status", "answers"),
     [
-        (build_start_result, RESET, [INCONSISTENT, ErrorAnswer(-38000, "lowest"), ErrorAnswer(-38099, "highest")]),
+        (build_start_result, RESET, [WRONG_STATE, ErrorAnswer(-38000, "lowest"), ErrorAnswer(-38099, "highest")]),
         (build_start_result, RETRY, [BUSY, ErrorAnswer(-38100, "beyond"), PayloadAnswer("VALID"), None]),
         (build_start_result, RETRY, [ForkchoiceAnswer("VALID"), ForkchoiceAnswer("ACCEPTED")]),
         (build_start_result, INVALID, [ErrorAnswer(-38003, "?"), *map(ForkchoiceAnswer, ("INVALID", INVALID_HASH))]),
         (build_start_result, DONE, [ForkchoiceAnswer("VALID", b"payload1")]),
         (build_start_result, SYNCING, [ForkchoiceAnswer("SYNCING")]),
-        (forkchoice_result, RESET, [INCONSISTENT, *map(ForkchoiceAnswer, ("SYNCING", "INVALID", "ODD"))]),
+        (forkchoice_result, RESET, [WRONG_STATE, *map(ForkchoiceAnswer, ("SYNCING", "INVALID", "ODD"))]),
         (forkchoice_result, RETRY, [ErrorAnswer(-38003, "?"), BUSY, None]),
         (forkchoice_result, DONE, [ForkchoiceAnswer("VALID")]),
-        (insert_result, RETRY, [INCONSISTENT, PayloadAnswer("ACCEPTED"), ForkchoiceAnswer("VALID"), None]),
+        (insert_result, RETRY, [WRONG_STATE, PayloadAnswer("ACCEPTED"), ForkchoiceAnswer("VALID"), None]),
         (insert_result, INVALID, [PayloadAnswer("INVALID"), PayloadAnswer(INVALID_HASH)]),
         (insert_result, DONE, [PayloadAnswer("VALID")]),
         (insert_result, SYNCING, [PayloadAnswer("SYNCING")]),

@@ -4,23 +4,9 @@ Calls that move heads are in the tests of head_calls, messages in those of inbox
 
 import pytest
 
-from rollup_node.stages.engine.calls.actions import (
-    ResetStarted,
-    SendToDerivation,
-    SendToP2P,
-    SendToRpc,
-    ShowProblem,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
-from rollup_node.stages.engine.calls.engine_api import (
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    PayloadAnswer,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
@@ -54,12 +40,12 @@ def test_a_start_is_published_and_sent_when_the_engine_has_accepted_it(chain: Ch
         if pending.purpose is not CallPurpose.START:
             break
         harness.answer(pending)
-    assert isinstance(pending.call, ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
+    assert isinstance(pending.call, api.ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
     assert harness.core.heads == Heads(*[chain.genesis] * 4)
     assert harness.start is None and harness.status.unsafe is None, "the engine has not accepted it yet"
     harness.answer(pending)
     assert harness.start is not None and harness.status.unsafe == chain.genesis
-    assert harness.done(ShowProblem)[-1].problem is None
+    assert harness.done(act.ShowProblem)[-1].problem is None
     assert harness.step() == []
     assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + SEARCH_PAUSE)
 
@@ -68,13 +54,13 @@ def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixtu
     harness = CoreHarness(chain)
     for number, pause in enumerate((1.0, 2.0, 4.0, 8.0, 10.0, 10.0), start=1):
         (pending,) = harness.step()
-        assert pending.call == GetBlockRef("finalized")
-        harness.answer(pending, Unavailable("connection refused"))
-        assert harness.done(WorkFailed)[-1].seconds == pause and len(harness.failures) == number
+        assert pending.call == api.GetBlockRef("finalized")
+        harness.answer(pending, api.Unavailable("connection refused"))
+        assert harness.done(act.WorkFailed)[-1].seconds == pause and len(harness.failures) == number
         assert harness.step() == [] and harness.core.wait_until(harness.now) == harness.now.monotonic + min(1.0, pause)
         harness.wait(pause)
     harness.run_until_idle()
-    assert harness.done(WorkRecovered) == [WorkRecovered("drive", 6)] and harness.status.unsafe is not None
+    assert harness.done(act.WorkRecovered) == [act.WorkRecovered("drive", 6)] and harness.status.unsafe is not None
 
 
 def test_searches_begin_a_second_apart(chain: ChainFixture) -> None:
@@ -97,13 +83,13 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     harness.wait(2)
     harness.request(ResetDerivationRequest(1))
     assert harness.core.heads is None and harness.status.unsafe is None
-    assert [reset.reason for reset in harness.done(ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
+    assert [reset.reason for reset in harness.done(act.ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
     while (calls := harness.step()) and calls[0].purpose is CallPurpose.START:
         harness.answer(calls[0])
     assert harness.core.heads is not None and harness.open == [build]
     harness.answer(build)
     (confirm,) = harness.step()
-    assert confirm.call == ForkchoiceUpdate(harness.heads.forkchoice())
+    assert confirm.call == api.ForkchoiceUpdate(harness.heads.forkchoice())
     harness.answer(confirm)
     assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
 
@@ -123,7 +109,7 @@ def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> N
     (pending,) = harness.step()
     assert pending.call == read and pending.purpose is CallPurpose.OVERLAP_BLOCKS
     harness.answer(pending)
-    assert harness.done(SendToDerivation)[-1].message == harness.good_answer(pending)
+    assert harness.done(act.SendToDerivation)[-1].message == harness.good_answer(pending)
     harness.answer(output)
     (output,) = harness.step()
     assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
@@ -146,7 +132,7 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     assert harness.safe == 1
     for pending in slow:
         harness.answer(pending)
-    assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
+    assert len(harness.done(act.SendToP2P)) == len(harness.done(act.SendToRpc)) == 1
 
 
 def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:
@@ -202,8 +188,8 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
     harness.wait(POLL_SECONDS)
     (again,) = harness.step()
     assert again.call == pending.call == GetL1BlockRef(120, fresh=True)
-    harness.answer(again, Unavailable("the l1 process does not answer"))
-    assert harness.done(WorkFailed)[-1].task == "finalize"
+    harness.answer(again, api.Unavailable("the l1 process does not answer"))
+    assert harness.done(act.WorkFailed)[-1].task == "finalize"
 
 
 # --- timers and ends -----------------------------------------------------------------------------------------------
@@ -223,7 +209,7 @@ def test_a_consolidated_block_reaches_the_engine_in_a_tenth_of_a_second(chain: C
         harness.wait(0.05)
         harness.derive()
         (pending,) = harness.step()
-        assert pending.call == GetBlock(number)
+        assert pending.call == api.GetBlock(number)
         harness.answer(pending)
         assert harness.step() == []
         assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + 0.1)
@@ -241,7 +227,7 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
         harness.answer(harness.open[0])
     (insert,) = harness.step()
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        harness.answer(insert, PayloadAnswer("INVALID", "bad deposits"))
+        harness.answer(insert, api.PayloadAnswer("INVALID", "bad deposits"))
     lines = harness.core.log.lines()
     assert "answer 10 PayloadAnswer(status=INVALID error=bad deposits" in lines[-1]
     assert "call 10 attributes NewPayload(payload=payload(1:" in lines[-2]
@@ -253,7 +239,7 @@ def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: 
     harness.restart_derivation()
     harness.derive()
     (pending,) = harness.step()
-    assert pending.purpose is CallPurpose.START and isinstance(pending.call, GetBlock)
+    assert pending.purpose is CallPurpose.START and isinstance(pending.call, api.GetBlock)
     assert harness.heads.unsafe.number == 3, "the heads stay in force"
     first = harness.core.status().reset
     harness.run_until_idle()

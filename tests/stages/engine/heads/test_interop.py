@@ -6,15 +6,9 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.interop import (
@@ -276,7 +270,7 @@ def test_an_invalid_block_is_replaced() -> None:
         assert call.purpose is CallPurpose.REPLACEMENT
         kinds.append(type(call.call))
         harness.answer(call)
-    assert kinds == [ForkchoiceUpdate, GetPayload, NewPayload]
+    assert kinds == [api.ForkchoiceUpdate, api.GetPayload, api.NewPayload]
     harness.run_until_idle()
     status = harness.status
     assert status.unsafe is not None and status.unsafe.number == 3 and status.unsafe != refs[3]
@@ -299,7 +293,7 @@ def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
         harness.core.decide(Invalidate(refs[2], refs[1], attributes), harness.now)
         harness.answer(late)
         (call,) = harness.step()
-        assert isinstance(call.call, ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
+        assert isinstance(call.call, api.ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
         assert call.call.attributes == attributes
         harness.answer(call)
         harness.run_until_idle()
@@ -311,12 +305,12 @@ def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
 def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
     harness = managed_core()
     invalidate_last(harness)
-    harness.answer(harness.step()[0], Unavailable("away"))
+    harness.answer(harness.step()[0], api.Unavailable("away"))
     assert harness.step() == [], "it backs off"
     harness.wait(10.0)
     (call,) = harness.step()
     assert call.purpose is CallPurpose.REPLACEMENT
-    harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
+    harness.answer(call, api.ErrorAnswer(-38003, "bad attributes"))
     (event,) = take_events(harness)
     assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
 
@@ -328,7 +322,7 @@ def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
     harness.answer(harness.step()[0])
     (call,) = harness.step()
     sealed = harness.good_answer(call)
-    assert isinstance(call.call, GetPayload) and isinstance(sealed, ExecutionPayload)
+    assert isinstance(call.call, api.GetPayload) and isinstance(sealed, ExecutionPayload)
     harness.answer(call, msgspec.structs.replace(sealed, transactions=sealed.transactions[:1]))
     (event,) = take_events(harness)
     assert event.reset is not None and "cannot be replaced: the engine sealed" in event.reset

@@ -8,19 +8,7 @@ import jwt
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    GetBlockRefs,
-    GetPayload,
-    GetSyncProgress,
-    NewPayload,
-    PayloadAnswer,
-    SyncingBlocks,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.process.engine_client import (
@@ -62,12 +50,14 @@ async def client(engine: FakeExecutionEngine) -> AsyncIterator[EngineClient]:
         await result.close()
 
 
-async def built(client: EngineClient, chain: ChainFixture, *users: bytes) -> tuple[ForkchoiceAnswer, ExecutionPayload]:
+async def built(
+    client: EngineClient, chain: ChainFixture, *users: bytes
+) -> tuple[api.ForkchoiceAnswer, ExecutionPayload]:
     """The engine builds a block on genesis; its answer to the start, and the block."""
     genesis, attributes = chain.genesis.hash, chain.attributes(chain.genesis, 100, users)
-    answer = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
-    assert isinstance(answer, ForkchoiceAnswer) and answer.payload_id
-    payload = await client.ask(GetPayload(answer.payload_id, attributes.timestamp))
+    answer = await client.ask(api.ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+    assert isinstance(answer, api.ForkchoiceAnswer) and answer.payload_id
+    payload = await client.ask(api.GetPayload(answer.payload_id, attributes.timestamp))
     assert isinstance(payload, ExecutionPayload) and payload == chain.seal(chain.genesis, attributes)
     return answer, payload
 
@@ -95,15 +85,15 @@ async def test_a_block_from_attributes_to_the_chain(
     genesis = chain.genesis.hash
     started, payload = await built(client, chain, chain.user)
     assert started.status == "VALID"
-    assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
-    update = ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))
-    assert await client.ask(update) == ForkchoiceAnswer("VALID")
-    assert await client.ask(GetBlock(1)) == payload
-    assert await client.ask(GetBlock(2)) is None
+    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+    update = api.ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))
+    assert await client.ask(update) == api.ForkchoiceAnswer("VALID")
+    assert await client.ask(api.GetBlock(1)) == payload
+    assert await client.ask(api.GetBlock(2)) is None
     ref = chain.ref(payload)
     for name in (1, "latest", payload.block_hash):
-        assert await client.ask(GetBlockRef(name)) == ref
-    assert await client.ask(GetBlockRefs(0, 3)) == (chain.genesis, ref)
+        assert await client.ask(api.GetBlockRef(name)) == ref
+    assert await client.ask(api.GetBlockRefs(0, 3)) == (chain.genesis, ref)
     assert await client.payloads(1, 1) == [payload]
     assert await client.payloads(1, 2) is None
     assert engine.calls[:4] == [
@@ -120,13 +110,13 @@ async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeEx
         server.forward_to(engine.url)
         client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
         _, payload = await built(client, chain, chain.user)
-        assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
-        assert await client.ask(GetBlock(1)) is None
+        assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+        assert await client.ask(api.GetBlock(1)) is None
 
         server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
         await server.drop_connections()
         with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
-            await client.ask(GetBlock(0))
+            await client.ask(api.GetBlock(0))
         await client.close()
     assert len(server.handshakes) == 2
 
@@ -147,8 +137,8 @@ async def test_method_versions_by_fork(forks: tuple[str, ...], methods: tuple[st
     async with engine.serving():
         client, genesis = client_of(engine), chain.genesis.hash
         _, payload = await built(client, chain)
-        await client.ask(NewPayload(payload))
-        await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
+        await client.ask(api.NewPayload(payload))
+        await client.ask(api.ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
         await client.close()
     assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
 
@@ -165,25 +155,25 @@ async def test_errors_and_statuses_of_the_engine(
         EngineFailure(-38003, "bad: the reason", err="the reason"),
     ]
     for expected in (
-        ErrorAnswer(-38002, "invalid forkchoice state"),
-        ErrorAnswer(-38003, "Invalid payload attributes: failed to force-include tx: nonce too high"),
-        ErrorAnswer(-32602, "Invalid params"),
-        ErrorAnswer(-38003, "bad: the reason"),
+        api.ErrorAnswer(-38002, "invalid forkchoice state"),
+        api.ErrorAnswer(-38003, "Invalid payload attributes: failed to force-include tx: nonce too high"),
+        api.ErrorAnswer(-32602, "Invalid params"),
+        api.ErrorAnswer(-38003, "bad: the reason"),
     ):
-        assert await client.ask(ForkchoiceUpdate(state)) == expected
+        assert await client.ask(api.ForkchoiceUpdate(state)) == expected
     engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
-    assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
+    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("INVALID", "bad root")
     with pytest.raises(TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"):
-        await client.ask(NewPayload(payload))
+        await client.ask(api.NewPayload(payload))
     engine.answers["eth_getBlockByNumber"] = [
         *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
         *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
     ]
     for _ in range(2):
-        assert await client.ask(GetBlockRef("finalized")) is None
+        assert await client.ask(api.GetBlockRef("finalized")) is None
     for text in ("busy", "cannot be read"):
         with pytest.raises(TemporaryError, match=text):
-            await client.ask(GetBlockRef("finalized"))
+            await client.ask(api.GetBlockRef("finalized"))
 
 
 async def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, client: EngineClient) -> None:
@@ -205,17 +195,17 @@ async def test_how_far_the_sync_of_the_engine_is(
     chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
 ) -> None:
     engine.head = chain.build(3)[3].hash
-    assert await client.ask(GetSyncProgress()) == SyncingBlocks(3, 3), "an engine that does not sync"
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(3, 3), "an engine that does not sync"
     engine.answers["eth_syncing"] = [
         {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
         *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
     ]
-    assert await client.ask(GetSyncProgress()) == SyncingBlocks(16, 255)
-    assert await client.ask(GetSyncProgress()) == SyncingBlocks(0, 0)
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(16, 255)
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(0, 0)
     for text in ("currentBlock", "currentBlock", "eth_syncing"):
         with pytest.raises(TemporaryError, match=text):
-            await client.ask(GetSyncProgress())
-    assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
+            await client.ask(api.GetSyncProgress())
+    assert await client.ask(api.GetSyncProgress()) == api.ErrorAnswer(-32601, "none")
 
 
 async def test_blocks_that_the_engine_has_pruned(
@@ -225,33 +215,33 @@ async def test_blocks_that_the_engine_has_pruned(
     engine.head, engine.pruned = chain.build(3)[3].hash, 2
     gone = EngineFailure(4444, "pruned history unavailable")
     engine.answers["eth_getBlockByNumber"] = [gone, gone]
-    assert await client.ask(GetBlockRef(1)) is None
+    assert await client.ask(api.GetBlockRef(1)) is None
     with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
-        await client.ask(GetBlockRef("safe"))
+        await client.ask(api.GetBlockRef("safe"))
     with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
-        await client.ask(GetBlockRef(2))
+        await client.ask(api.GetBlockRef(2))
     with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
-        await client.ask(GetBlock(2))
-    assert await client.ask(GetBlockRefs(1, 3)) == (chain.build(3)[3],)
+        await client.ask(api.GetBlock(2))
+    assert await client.ask(api.GetBlockRefs(1, 3)) == (chain.build(3)[3],)
 
 
 async def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine) -> None:
     async with engine.serving():
         stranger = client_of(engine, b"\x01" * 32)
         with pytest.raises(TemporaryError, match="HTTP status 40") as refused:
-            await stranger.ask(GetBlockRef("latest"))
+            await stranger.ask(api.GetBlockRef("latest"))
         assert refused.value.code is Code.ENGINE_AUTH
         await stranger.close()
         assert stranger.record.counts(True).error.startswith("HTTP status 401")
         answering = client_of(engine)
-        await answering.ask(GetBlockRef("latest"))
+        await answering.ask(api.GetBlockRef("latest"))
         assert not answering.record.counts(True).failing
         await answering.payloads(0, 1)
         assert (answering.record.counts(True).requests, answering.record.counts(True).errors) == (3, 0)
         await answering.close()
     client = client_of(engine)
     with pytest.raises(TemporaryError, match="cannot connect"):
-        await client.ask(GetBlockRef("latest"))
+        await client.ask(api.GetBlockRef("latest"))
     with pytest.raises(TemporaryError, match="cannot connect"):
         await client.payloads(1, 2)
     assert (client.record.counts(True).requests, client.record.counts(True).errors) == (3, 2)
@@ -266,7 +256,7 @@ async def test_a_slow_engine(engine: FakeExecutionEngine) -> None:
     async with engine.serving():
         client = client_of(engine, timeout=0.1)
         with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s") as raised:
-            await client.ask(GetBlockRef("latest"))
+            await client.ask(api.GetBlockRef("latest"))
         assert raised.value.code is Code.ENGINE_SLOW, "it is up"
         await client.close()
 
@@ -289,7 +279,7 @@ async def test_a_block_that_cannot_be_read_does_not_hide_others(
     block = block_json(payload)
     unreadable = [block | {"hash": "0x"}, block | {"hash": 5}, None, "odd", EngineFailure(-32000, "busy")]
     engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
-    assert await client.ask(GetBlockRefs(1, 6)) == (chain.ref(payload),)
+    assert await client.ask(api.GetBlockRefs(1, 6)) == (chain.ref(payload),)
     engine.answers["eth_getBlockByNumber"] = [block, None]
     assert await client.payloads(1, 2) is None
     for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):

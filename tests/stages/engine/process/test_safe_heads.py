@@ -54,9 +54,10 @@ async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path
     written, result = await asyncio.gather(*calls)
     assert written == SafeHeadsWritten() and result == SafeHeadResponse(2, None, block(5), block(9))
     await safe_heads.close(5.0)
-    store = SafeHeadStore(str(tmp_path / "safe"), chain.rollup)
-    assert store.at_l1(5) == entry(5, 9)
-    store.close()
+    with pytest.raises(RuntimeError, match="after shutdown"):  # it would open the file again
+        await safe_heads.at_l1(SafeHeadRequest(3, 7))
+    with contextlib.closing(SafeHeadStore(str(tmp_path / "safe"), chain.rollup)) as store:
+        assert store.at_l1(5) == entry(5, 9)
 
 
 async def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, tmp_path: Path) -> None:

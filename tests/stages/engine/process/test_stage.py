@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.control import (
-    OutputRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     EngineStatus,
@@ -124,12 +120,12 @@ async def test_reads_of_other_processes(chain: ChainFixture, engine: FakeExecuti
     refs = follow(chain, engine, 3)
     async with run(p2p=True) as node:
         start = await node.start()
-        result = await node.output(OutputRequest(1, 2))
+        result = await node.output(control.OutputRequest(1, 2))
         payload = chain.payloads[refs[2].hash]
         assert (result.error, result.block) == (None, refs[2])
         assert result.withdrawal_storage_root == payload.withdrawals_root and result.state_root == payload.state_root
         assert result.status is not None and result.status.unsafe == refs[3]
-        assert str((await node.output(OutputRequest(2, 99))).error).endswith("not found")
+        assert str((await node.output(control.OutputRequest(2, 99))).error).endswith("not found")
         overlap = L2BlocksRequest(start.reset, 1, 3)
         await node.until(lambda: bool(node.overlap_blocks), lambda: node.blocks.send(overlap))
         assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
@@ -146,18 +142,18 @@ async def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
         await node.until(lambda: node.status is not None and node.status.sequencer_active)
         await node.until(lambda: len(engine.canonical()) >= 3)
         assert user in engine.canonical()[2].transactions
-        stopped = await node.admin(StopSequencerRequest(1))
+        stopped = await node.admin(control.StopSequencerRequest(1))
         assert stopped.error is None
         assert stopped.head == engine.head
-        assert await node.admin(StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
-        assert (await node.admin(StopSequencerRequest(2))).error == "sequencer not running"
+        assert await node.admin(control.StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
+        assert (await node.admin(control.StopSequencerRequest(2))).error == "sequencer not running"
         height, stopped_at = len(engine.canonical()), clock().unix
         await node.until(lambda: clock().unix > stopped_at + 3)
         assert len(engine.canonical()) == height, "three block times later there is no other block"
-        wrong = await node.admin(StartSequencerRequest(3, bytes(32)))
+        wrong = await node.admin(control.StartSequencerRequest(3, bytes(32)))
         assert wrong.error is not None and wrong.error.startswith("block hash does not match: head 0x")
-        assert (await node.admin(StartSequencerRequest(4, engine.head))).error is None
-        assert (await node.admin(StartSequencerRequest(5, engine.head))).error == "sequencer already running"
+        assert (await node.admin(control.StartSequencerRequest(4, engine.head))).error is None
+        assert (await node.admin(control.StartSequencerRequest(5, engine.head))).error == "sequencer already running"
         await node.until(lambda: len(engine.canonical()) >= height + 2)
         times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
         assert times == list(range(1_001, 1_001 + len(times)))

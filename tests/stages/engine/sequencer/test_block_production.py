@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.block_production import (
@@ -58,14 +53,14 @@ def test_the_head_s_origin_is_waited_for(chain: ChainFixture) -> None:
     assert machine.wait_until() is None, "the arrival of the block leads on, not time"
     give_l1(machine, chain, 101, 100, 101)
     assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) is None
-    assert machine.next(None, NOW) == GetBlock(chain.genesis.hash)
+    assert machine.next(None, NOW) == api.GetBlock(chain.genesis.hash)
     assert machine.wait_until() == NOW
 
 
 def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
-    due = ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
+    due = api.ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
     assert machine.next(due, NOW) == due
 
 
@@ -73,25 +68,25 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
     call = machine.next(None, NOW)
-    assert isinstance(call, GetBlock) and call.name == chain.genesis.hash
+    assert isinstance(call, api.GetBlock) and call.name == chain.genesis.hash
     assert machine.answer(call, ModelEngine(chain).answer(call), NOW) is None
     call = machine.next(None, NOW)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert isinstance(call, api.ForkchoiceUpdate) and call.attributes is not None
     assert call.attributes.timestamp == GENESIS_TIME + 2
     assert machine.next(None, NOW) == call
-    assert machine.answer(call, ForkchoiceAnswer("VALID", b"job"), NOW) is None
+    assert machine.answer(call, api.ForkchoiceAnswer("VALID", b"job"), NOW) is None
     assert machine.wait_until() == NOW + 2 - 0.05
 
 
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
     machine = production(chain)
-    call = GetBlock(chain.genesis.hash)
+    call = api.GetBlock(chain.genesis.hash)
     with pytest.raises(ResetError, match=f"has lost its head 0x{chain.genesis.hash.hex()}"):
         machine.answer(call, None, NOW)
     with pytest.raises(TemporaryError, match="not its head"):
         machine.answer(call, chain.payloads[chain.build(1)[1].hash], NOW)
     with pytest.raises(TemporaryError, match="not its head"):
-        machine.answer(call, ErrorAnswer(-32000, "busy"), NOW)
+        machine.answer(call, api.ErrorAnswer(-32000, "busy"), NOW)
 
 
 def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
@@ -109,7 +104,7 @@ def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     assert machine.sequencer.problem is not None and "more than the drift" in machine.sequencer.problem.text
     assert machine.next(None, now + 0.9) is None and machine.sequencer.problem is not None
     give_l1(machine, chain, 101, 101)
-    assert machine.next(None, now + 1) == GetBlock(head.hash)
+    assert machine.next(None, now + 1) == api.GetBlock(head.hash)
 
 
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:

@@ -8,15 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.sequencer.sequencer import (
     BuildDropped,
@@ -31,8 +23,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
-BUILD = ForkchoiceAnswer("VALID", b"payload1")
-VALID = PayloadAnswer("VALID")
+BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
+VALID = api.PayloadAnswer("VALID")
 START = 1_000.0
 """The time of the L2 genesis block; blocks come every 2 s."""
 WITH_BLOCK = (SequencerPhase.FETCHED, SequencerPhase.COMMITTING, SequencerPhase.SEALED)
@@ -49,14 +41,14 @@ def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
     return sequencer
 
 
-def begin(chain: ChainFixture, sequencer: Sequencer, now: float) -> ForkchoiceUpdate:
+def begin(chain: ChainFixture, sequencer: Sequencer, now: float) -> api.ForkchoiceUpdate:
     """Return the call that begins a build."""
     need = sequencer.next(now)
     assert isinstance(need, NeedAttributes)
     attributes = chain.attributes(need.parent, need.parent.l1_origin.number)
     sequencer.set_attributes(need, attributes)
     call = sequencer.next(now)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == attributes
+    assert isinstance(call, api.ForkchoiceUpdate) and call.attributes == attributes
     assert call.forkchoice.head == need.parent.hash
     return call
 
@@ -78,15 +70,15 @@ def seal(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
     """From a running build to the call that inserts its payload; the payload."""
     parent = sequencer.heads.unsafe  # type: ignore[union-attr]
     call = sequencer.next(now)
-    assert isinstance(call, GetPayload)
+    assert isinstance(call, api.GetPayload)
     payload = chain.seal(parent, chain.attributes(parent, parent.l1_origin.number))
     assert sequencer.answer(call, payload, now) is None
-    assert sequencer.next(now) == NewPayload(payload)
+    assert sequencer.next(now) == api.NewPayload(payload)
     return payload
 
 
 def insert(chain: ChainFixture, sequencer: Sequencer, payload: Any, now: float) -> L2BlockRef:
-    event = sequencer.answer(NewPayload(payload), VALID, now)
+    event = sequencer.answer(api.NewPayload(payload), VALID, now)
     assert isinstance(event, SequencedBlock)
     ref: L2BlockRef = event.block.ref
     assert sequencer.next(now) is None, "nothing happens until the engine has the new head"
@@ -142,10 +134,10 @@ def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
 @pytest.mark.parametrize(
     ("answer", "pause"),
     [
-        (ErrorAnswer(-32000, "busy"), 1),
-        (ForkchoiceAnswer("ODD"), 1),
-        (ForkchoiceAnswer("VALID"), 1),
-        (ForkchoiceAnswer("SYNCING"), 30),
+        (api.ErrorAnswer(-32000, "busy"), 1),
+        (api.ForkchoiceAnswer("ODD"), 1),
+        (api.ForkchoiceAnswer("VALID"), 1),
+        (api.ForkchoiceAnswer("SYNCING"), 30),
     ],
     ids=str,
 )
@@ -160,7 +152,7 @@ def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pa
     assert sequencer.problem is None
 
 
-@pytest.mark.parametrize("answer", [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID")], ids=str)
+@pytest.mark.parametrize("answer", [api.ErrorAnswer(-38003, "bad"), api.ForkchoiceAnswer("INVALID")], ids=str)
 def test_invalid_attributes_wait_for_one_block_time(chain: ChainFixture, answer: Any) -> None:
     sequencer = running(chain)
     assert isinstance(sequencer.answer(begin(chain, sequencer, START), answer, START), BuildDropped)
@@ -172,7 +164,7 @@ def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> No
     sequencer = running(chain)
     call = begin(chain, sequencer, START)
     with pytest.raises(ResetError):
-        sequencer.answer(call, ErrorAnswer(code, "no"), START)
+        sequencer.answer(call, api.ErrorAnswer(code, "no"), START)
 
 
 CONTRADICTS = "ENGINE-CONTRADICTS: the engine sealed"
@@ -183,7 +175,7 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
     good = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     foreign = chain.seal(chain.ref(good), chain.attributes(chain.ref(good), 100))
     for answer, reason in (
-        (ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
+        (api.ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
         (msgspec.structs.replace(good, transactions=()), f"{CONTRADICTS} other transactions"),
         (msgspec.structs.replace(good, gas_limit=7), f"{CONTRADICTS} another block 1: gas limit"),
         (foreign, f"{CONTRADICTS} block 2 instead of 1"),
@@ -200,16 +192,18 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
 def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture, sequencer: Sequencer) -> None:
     now = START + 1.95
     payload = seal(chain, sequencer, now)
-    for answer in (ErrorAnswer(-32000, "busy"), PayloadAnswer("ACCEPTED"), PayloadAnswer("SYNCING")):
-        assert sequencer.answer(NewPayload(payload), answer, now) is None
+    for answer in (api.ErrorAnswer(-32000, "busy"), api.PayloadAnswer("ACCEPTED"), api.PayloadAnswer("SYNCING")):
+        assert sequencer.answer(api.NewPayload(payload), answer, now) is None
         assert sequencer.next(now) is None
         now += 1
-        assert sequencer.next(now) == NewPayload(payload)
+        assert sequencer.next(now) == api.NewPayload(payload)
 
 
 def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
-    assert isinstance(sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 1.95), BuildDropped)
+    assert isinstance(
+        sequencer.answer(api.NewPayload(payload), api.PayloadAnswer("INVALID"), START + 1.95), BuildDropped
+    )
     assert sequencer.sealed is None and sequencer.wait_until() == START + 3.95
 
 
@@ -219,7 +213,7 @@ def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
     build(chain, sequencer, START + 1)
     sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
-    assert isinstance(sequencer.next(START + 2.95), GetPayload)
+    assert isinstance(sequencer.next(START + 2.95), api.GetPayload)
 
 
 # --- pauses --------------------------------------------------------------------------------------------------------
@@ -303,8 +297,8 @@ def test_a_stop_drops_the_job_at_once(chain: ChainFixture, sequencer: Sequencer)
 def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
     assert sequencer.stop() is None and sequencer.active
-    assert sequencer.next(START + 1.95) == NewPayload(payload)
-    assert isinstance(sequencer.answer(NewPayload(payload), VALID, START + 2), SequencedBlock)
+    assert sequencer.next(START + 1.95) == api.NewPayload(payload)
+    assert isinstance(sequencer.answer(api.NewPayload(payload), VALID, START + 2), SequencedBlock)
     assert not sequencer.active
 
 
@@ -313,7 +307,7 @@ def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture, sequence
     payload = seal(chain, sequencer, START + 1.95)
     sequencer.stop()
     if end == "invalid":
-        sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 2)
+        sequencer.answer(api.NewPayload(payload), api.PayloadAnswer("INVALID"), START + 2)
     elif end == "reset":
         sequencer.on_reset()
     else:
@@ -396,7 +390,7 @@ class Life(RuleBasedStateMachine):
             self.committed.append(payload)
             self.sequencer.committed(payload, self.now)
         else:
-            self.sequencer.commit_failed(payload, Unavailable("refused"), self.now)
+            self.sequencer.commit_failed(payload, api.Unavailable("refused"), self.now)
 
     @precondition(lambda self: self.sequencer.stopping)
     @rule()
@@ -417,16 +411,16 @@ class Life(RuleBasedStateMachine):
                 self.sequencer.retry_later(TemporaryError("no origin"), self.now)
             return
         assert need is not None
-        answer: Any = ErrorAnswer(-32000, "busy")
-        if isinstance(need, ForkchoiceUpdate):
+        answer: Any = api.ErrorAnswer(-32000, "busy")
+        if isinstance(need, api.ForkchoiceUpdate):
             assert need.forkchoice.head == parent.hash
-            answer = BUILD if good else answer if temporary else ForkchoiceAnswer("INVALID")
-        elif isinstance(need, GetPayload):
+            answer = BUILD if good else answer if temporary else api.ForkchoiceAnswer("INVALID")
+        elif isinstance(need, api.GetPayload):
             answer = self.chain.seal(parent, attributes) if good else answer
         else:
-            assert isinstance(need, NewPayload) and need.payload.parent_hash == parent.hash
+            assert isinstance(need, api.NewPayload) and need.payload.parent_hash == parent.hash
             assert not self.sequencer.conducted or need.payload in self.committed
-            answer = VALID if good else answer if temporary else PayloadAnswer("INVALID")
+            answer = VALID if good else answer if temporary else api.PayloadAnswer("INVALID")
         event = self.sequencer.answer(need, answer, self.now)
         if isinstance(event, SequencedBlock):
             assert self.sequencer.next(self.now + 100) is None

@@ -85,8 +85,8 @@ def test_an_invalid_block_leaves_the_queue(status: str, chain: ChainFixture) -> 
     assert (dropped.number, dropped.hash, len(machine.queue)) == (1, ref.hash, 0)
     fetch = GapFetch(CHAIN.rollup)
     fetch.begin(ABOVE)
-    dropped = fetch.answer(NewPayload(ABOVE), PayloadAnswer(status, "bad state root"), HEADS)
-    assert isinstance(dropped, DroppedUnsafeBlock) and "bad state root" in dropped.reason
+    given_up = fetch.answer(NewPayload(ABOVE), PayloadAnswer(status, "bad state root"), HEADS)
+    assert isinstance(given_up, DroppedUnsafeBlock) and "bad state root" in given_up.reason
 
 
 def test_a_block_of_no_rollup_leaves_the_queue_without_a_call(chain: ChainFixture) -> None:

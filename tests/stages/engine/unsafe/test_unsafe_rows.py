@@ -7,16 +7,8 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.unsafe.unsafe_rows import PEERS_SECONDS, SHOW_SECONDS, STALE_SECONDS
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -74,9 +66,9 @@ class Gap:
             if self.syncs and self.engine.syncing_to:
                 self.engine.fetch()
 
-    def our_update(self) -> ForkchoiceUpdate:
+    def our_update(self) -> api.ForkchoiceUpdate:
         """Return the update with the heads of a node at block 6 that has derived nothing."""
-        return ForkchoiceUpdate(Forkchoice(self.refs[6].hash, self.refs[0].hash, self.refs[0].hash))
+        return api.ForkchoiceUpdate(Forkchoice(self.refs[6].hash, self.refs[0].hash, self.refs[0].hash))
 
     @property
     def heads(self) -> tuple[int, int]:
@@ -93,7 +85,7 @@ class Gap:
     @property
     def inserted(self) -> list[int]:
         """The blocks that the engine was given to fetch the chain up to."""
-        return [call.call.payload.block_number for call in self.calls if isinstance(call.call, NewPayload)]
+        return [call.call.payload.block_number for call in self.calls if isinstance(call.call, api.NewPayload)]
 
     @property
     def problem(self) -> str | None:
@@ -110,9 +102,9 @@ def test_the_engine_gets_the_lowest_block_above_a_gap_and_fetches_the_rest() -> 
     gap.run(TICK + 2)
     assert gap.heads == (12, 0)
     first, second, *_ = gap.calls
-    assert gap.calls[-1].call == GetBlockRef(0), "that its chain has our safe head"
-    assert first.call == NewPayload(gap.chain.payloads[gap.refs[10].hash])
-    assert second.call == ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
+    assert gap.calls[-1].call == api.GetBlockRef(0), "that its chain has our safe head"
+    assert first.call == api.NewPayload(gap.chain.payloads[gap.refs[10].hash])
+    assert second.call == api.ForkchoiceUpdate(Forkchoice(gap.refs[10].hash, gap.refs[0].hash, gap.refs[0].hash))
     assert gap.inserted == [10, 10] and gap.requested == [] and gap.problem is None
     assert gap.engine.head == gap.refs[12].hash
 
@@ -165,12 +157,12 @@ def test_a_busy_engine_keeps_what_it_has_and_derivation_continues_when_it_is_don
     As long as it has our tip, that is no reason to search for another start, which would point it elsewhere."""
     gap = Gap(6, p2p=True)
     gap.gossip(40)
-    gap.harness.until(ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
+    gap.harness.until(api.ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
     gap.run(1)
     for _ in range(3):
         gap.harness.derive()
-        busy = gap.harness.until(ForkchoiceUpdate, CallPurpose.FORKCHOICE)
-        gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
+        busy = gap.harness.until(api.ForkchoiceUpdate, CallPurpose.FORKCHOICE)
+        gap.harness.answer(busy, api.ForkchoiceAnswer("SYNCING"))
         gap.run(1)
     assert not gap.harness.done(act.ResetStarted)
     assert "it fetches the chain up to block 40" in gap.harness.failures[-1]
@@ -183,7 +175,7 @@ def test_an_engine_that_lost_its_tip_while_it_fetched_leads_to_a_new_start() -> 
     """[UNS7]"""
     gap = Gap(6, p2p=True)
     gap.gossip(40)
-    gap.harness.until(ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
+    gap.harness.until(api.ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
     gap.run(1)
     gap.engine.lose(4)
     gap.harness.derive()
@@ -200,15 +192,15 @@ def test_one_syncing_answer_to_a_consolidation_before_finality_passes_it() -> No
     that passed it ended the node."""
     gap = Gap(12, p2p=True)
     gap.gossip(40)
-    gap.harness.until(ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
+    gap.harness.until(api.ForkchoiceUpdate, CallPurpose.UNSAFE_GAP)
     gap.run(1)
     for _ in range(4):
         gap.harness.derive()
         gap.run(1)
     safe = gap.heads[1]
     gap.harness.derive()
-    busy = gap.harness.until(ForkchoiceUpdate, CallPurpose.FORKCHOICE)
-    gap.harness.answer(busy, ForkchoiceAnswer("SYNCING"))
+    busy = gap.harness.until(api.ForkchoiceUpdate, CallPurpose.FORKCHOICE)
+    gap.harness.answer(busy, api.ForkchoiceAnswer("SYNCING"))
     assert gap.heads[1] == safe, "what the engine has not accepted is not announced"
     gap.harness.move_l1(gap.harness.l1_head, finalized=gap.harness.l1_head)
     gap.harness.report_idle()
@@ -230,8 +222,8 @@ def test_an_unsafe_head_with_missing_ancestors_that_the_engine_refuses_for_ever(
     gap.gossip_ref(*side[5:])
     refusals = 0
     for _ in side[5:]:
-        pending = gap.harness.until(NewPayload, CallPurpose.UNSAFE_GAP)
-        gap.harness.answer(pending, PayloadAnswer("INVALID", "links to previously rejected block"))
+        pending = gap.harness.until(api.NewPayload, CallPurpose.UNSAFE_GAP)
+        gap.harness.answer(pending, api.PayloadAnswer("INVALID", "links to previously rejected block"))
         refusals += 1
     dropped = gap.harness.logged("dropping invalid unsafe block")
     assert refusals == 3 and [line["number"] for line in dropped] == [8, 9, 10]
@@ -249,13 +241,13 @@ def test_a_chain_without_our_pending_safe_head_is_left_again() -> None:
     gap = Gap(6, p2p=True)
     gap.engine.fetch()
     gap.gossip(12)
-    gap.harness.answer(gap.harness.until(GetBlockRef, CallPurpose.UNSAFE_GAP), Unavailable("away"))
+    gap.harness.answer(gap.harness.until(api.GetBlockRef, CallPurpose.UNSAFE_GAP), api.Unavailable("away"))
     assert gap.harness.failing == {"unsafe gap"} and gap.heads == (6, 0)
-    assert gap.harness.until(ForkchoiceUpdate, CallPurpose.FORKCHOICE).call == gap.our_update()
-    gap.harness.answer(gap.harness.until(GetBlockRef, CallPurpose.UNSAFE_GAP), gap.refs[5])
+    assert gap.harness.until(api.ForkchoiceUpdate, CallPurpose.FORKCHOICE).call == gap.our_update()
+    gap.harness.answer(gap.harness.until(api.GetBlockRef, CallPurpose.UNSAFE_GAP), gap.refs[5])
     (dropped,) = gap.harness.logged("dropping invalid unsafe block")
     assert "instead of our safe head" in dropped["reason"] and gap.heads == (6, 0)
-    assert gap.harness.until(ForkchoiceUpdate, CallPurpose.FORKCHOICE).call == gap.our_update()
+    assert gap.harness.until(api.ForkchoiceUpdate, CallPurpose.FORKCHOICE).call == gap.our_update()
     assert not gap.harness.done(act.ResetStarted)
 
 
@@ -276,7 +268,7 @@ def test_a_block_that_nobody_has_the_ancestors_of_does_not_hide_the_live_chain()
 def test_a_failed_call_is_made_again() -> None:
     gap = Gap(6, syncs=True, p2p=True)
     gap.gossip(12)
-    gap.harness.answer(gap.harness.until(NewPayload, CallPurpose.UNSAFE_GAP), ErrorAnswer(-32000, "busy"))
+    gap.harness.answer(gap.harness.until(api.NewPayload, CallPurpose.UNSAFE_GAP), api.ErrorAnswer(-32000, "busy"))
     assert gap.harness.failing == {"unsafe gap"} and "unsafe block 12" in gap.harness.failures[-1]
     gap.run(3 * TICK)
     assert gap.heads[0] == 12 and not gap.harness.failing

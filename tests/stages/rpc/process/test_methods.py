@@ -12,21 +12,7 @@ from aiohttp import ClientSession
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.control import (
-    BuildResponse,
-    ControlResponse,
-    OutputRequest,
-    OutputResponse,
-    OverrideLeaderRequest,
-    PostUnsafePayloadRequest,
-    ResetDerivationRequest,
-    SafeHeadRequest,
-    SafeHeadResponse,
-    SealBlockRequest,
-    SetRecoverModeRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
@@ -73,8 +59,8 @@ async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> No
 async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
     """[RPC26, RPC35]: the engine process answers, with op-node's texts."""
 
-    def answer(request: SafeHeadRequest) -> SafeHeadResponse:
-        return SafeHeadResponse(request.id, "not found" if request.number < 10 else None, L2.l1_origin, L2.id)
+    def answer(request: control.SafeHeadRequest) -> control.SafeHeadResponse:
+        return control.SafeHeadResponse(request.id, "not found" if request.number < 10 else None, L2.l1_origin, L2.id)
 
     async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
@@ -109,11 +95,16 @@ async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: R
             ("overrideLeader", (), (disabled, None), (-32000, disabled)),
             ("overrideLeader", (), (None, None), None),
         ):
-            rpc.on_control = lambda request, response=response: ControlResponse(request.id, *response)  # type: ignore[misc]
+            rpc.on_control = lambda request, response=response: control.ControlResponse(request.id, *response)  # type: ignore[misc]
             assert await rpc.call(f"admin_{method}", *params) == result
-        kinds = (StopSequencerRequest, ResetDerivationRequest, OverrideLeaderRequest, OverrideLeaderRequest)
+        kinds = (
+            control.StopSequencerRequest,
+            control.ResetDerivationRequest,
+            control.OverrideLeaderRequest,
+            control.OverrideLeaderRequest,
+        )
         first, stop, reset, recover, *override = rpc.control_requests
-        assert (first, recover) == (StartSequencerRequest(1, L2.hash), SetRecoverModeRequest(4, True))
+        assert (first, recover) == (control.StartSequencerRequest(1, L2.hash), control.SetRecoverModeRequest(4, True))
         assert tuple(map(type, (stop, reset, *override))) == kinds
         assert [request.id for request in rpc.control_requests] == [1, 2, 3, 4, 5, 6]
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
@@ -127,9 +118,9 @@ async def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(running
             engine = EngineStatus(1, L2, L2, L2, L2, L2, sequencer, True, sdm_opt_in=enabled)
             rpc.status["engine"].set(engine)
 
-        def answer(request: Any) -> ControlResponse:
+        def answer(request: Any) -> control.ControlResponse:
             show(request.enabled)
-            return ControlResponse(request.id, None, None)
+            return control.ControlResponse(request.id, None, None)
 
         show(False, sequencer=False)
         refused = (-32000, "sequencer is not enabled")
@@ -141,7 +132,7 @@ async def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(running
             assert rpc.control_requests[-1].enabled is enabled
             status = {"postExecOptIn": enabled, "protocolActive": False, "effective": False}
             assert await rpc.call("admin_sdmStatus") == status
-        rpc.on_control = lambda request: ControlResponse(request.id, "sequencer is not enabled", None)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, "sequencer is not enabled", None)
         assert await rpc.call("admin_setSdmPostExecOptIn", True) == refused
         assert (await rpc.call("admin_setSdmPostExecOptIn", 1))[0] == -32602
 
@@ -160,7 +151,7 @@ async def test_the_log_level_is_set_for_all_processes(running_rpc: RunWithRpc) -
 async def test_output_at_block(running_rpc: RunWithRpc) -> None:
     """[RPC25, RPC31, RPC33, RPC34]"""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
-    output_response = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
+    output_response = control.OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
     async with running_rpc() as rpc:
         rpc.on_control = lambda request: msgspec.structs.replace(
             output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
@@ -168,7 +159,7 @@ async def test_output_at_block(running_rpc: RunWithRpc) -> None:
         output = await rpc.call("optimism_outputAtBlock", "0x14")
         assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
         assert output["syncStatus"]["safe_l2"]["number"] == 20
-        assert rpc.control_requests == [OutputRequest(1, 20)]
+        assert rpc.control_requests == [control.OutputRequest(1, 20)]
         assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
 
 
@@ -178,9 +169,9 @@ async def test_a_posted_payload_must_have_its_hash(running_rpc: RunWithRpc) -> N
     good = envelope_to_json(payload)
     bad = envelope_to_json(msgspec.structs.replace(payload, block_hash=b"\x01" * 32))
     async with running_rpc() as rpc:
-        rpc.on_control = lambda request: ControlResponse(request.id, None, None)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
         assert await rpc.call("admin_postUnsafePayload", good) is None
-        assert rpc.control_requests == [PostUnsafePayloadRequest(1, payload)]
+        assert rpc.control_requests == [control.PostUnsafePayloadRequest(1, payload)]
         text = f"payload has bad block hash: 0x{'01' * 32}, actual block hash is: {to_hex(payload.block_hash)}"
         assert await rpc.call("admin_postUnsafePayload", bad) == (-32000, text)
         assert (await rpc.call("admin_postUnsafePayload", {}))[0] == -32602
@@ -204,12 +195,12 @@ INFO = {"id": "0x0102030405060708", "timestamp": 7}
 
 async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
     async with running_rpc(sequencer_api=True) as rpc:
-        rpc.on_control = lambda request: BuildResponse(request.id, "unknown payload", -40120)
+        rpc.on_control = lambda request: control.BuildResponse(request.id, "unknown payload", -40120)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-40120, "unknown payload")
         assert await rpc.call("opstack_cancelBlockV1", {}) == (-40120, "unknown payload")
-        assert rpc.control_requests[0] == SealBlockRequest(1, bytes(range(1, 9)), 7, False)
-        assert rpc.control_requests[1] == SealBlockRequest(2, bytes(8), 0, True)
-        rpc.on_control = lambda request: ControlResponse(request.id, None, None)
+        assert rpc.control_requests[0] == control.SealBlockRequest(1, bytes(range(1, 9)), 7, False)
+        assert rpc.control_requests[1] == control.SealBlockRequest(2, bytes(8), 0, True)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the engine process gave no answer to this")
         assert "opstack" in await rpc.call("rpc_modules")
 
