@@ -20,28 +20,12 @@ class ConductedNode(EngineNode):
     """A sequencing node with its conductor; the conductor checks that no block passes it."""
 
     def __init__(
-        self,
-        engine: FakeExecutionEngine,
-        conductor: FakeConductor,
-        directory: Path,
-        incarnation: int = 1,
-        state: str = "",
+        self, engine: FakeExecutionEngine, conductor: FakeConductor, directory: Path, life: int = 1, state: str = ""
     ) -> None:
         self.conductor = conductor
-        super().__init__(
-            engine.chain,
-            engine,
-            directory,
-            incarnation,
-            chain_clock(speed=5),
-            sequencer_enabled=True,
-            sequencer_l1_confs=0,
-            sequencer_state_file=state,
-            conductor_enabled=True,
-            conductor_url=conductor.url,
-            conductor_timeout=TIMEOUT,
-            p2p=True,
-        )
+        conducted = {"conductor_enabled": True, "conductor_url": conductor.url, "conductor_timeout": TIMEOUT}
+        config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": state, "p2p": True}
+        super().__init__(engine.chain, engine, directory, life, chain_clock(speed=5), **conducted, **config)
         conductor.on_commit = lambda payload: self.check()
 
     @property
@@ -119,14 +103,11 @@ async def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_a
         node.conductor.hold.clear()
         requests = len(node.conductor.requests)
         await node.until(lambda: len(node.conductor.requests) > requests)
-        result = await node.output(control.OutputRequest(9, 1))
-        assert result.error is None
-        parent = node.chain.genesis
-        first = node.engine.canonical()[1]
-        origin = node.chain.ref(first).l1_origin.number
-        attributes = node.chain.attributes(parent, origin)
+        assert (await node.output(control.OutputRequest(9, 1))).error is None
+        parent, first = node.chain.genesis, node.chain.ref(node.engine.canonical()[1])
+        attributes = node.chain.attributes(parent, first.l1_origin.number)
         applied = await node.derive(start, 1, parent, attributes, 101)
-        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
+        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == first
         await node.until(lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit"))
         assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
         stopped = await node.admin(control.StopSequencerRequest(2))

@@ -127,7 +127,7 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
     """A node without the fork that adds a member leaves it out."""
     answer = case.answers[engine]
     assert isinstance(answer, api.ErrorAnswer) and isinstance(case.node, dict)
-    rollup, fork = chain.rollup, MEMBERS.get(str(case.given.get("without")))
+    rollup, fork = chain.rollup, MEMBERS.get(str(case.item.get("without")))
     attributes = chain.attributes(chain.genesis, 100)
     if fork is not None:
         times = list(rollup.fork_times.items())
@@ -143,7 +143,7 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.given["call"]], ids=lambda x: x.name)
+@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.item["call"]], ids=lambda x: x.name)
 def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
     answer = case.answers[engine]
     result = api.forkchoice_result(api.ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
@@ -152,6 +152,6 @@ def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
 
 
 def test_every_case_is_played() -> None:
-    kinds = {next(iter(case.given["call"])) for case in CALLS}
+    kinds = {next(iter(case.item["call"])) for case in CALLS}
     assert kinds == {"forkchoice", "payload", "versions"}, "the others are those of a lost build and of test_client"
     assert {case.node for case in TRANSACTIONS} == {"builds", "before", "answer", "after"}

@@ -20,7 +20,7 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import is_deposits_only
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, asked, at_step, step_through
 from tests.support.engine.core_harness import started as started_core
 from tests.support.engine.model_engine import ModelEngine
@@ -75,6 +75,19 @@ def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, an
     assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
     handler.begin_ahead()
     assert asked(handler) == following.attributes
+
+
+@pytest.mark.parametrize(("activation", "users"), [(GENESIS_TIME + 4, ()), (0, (b"\x02\xc0",))])
+def test_a_block_that_is_looked_at_first_is_not_started_with_the_update(
+    activation: int, users: Sequence[bytes]
+) -> None:
+    """One with upgrade transactions [UPG24], and one that no engine can execute [ATT48]."""
+    chain = chain_with({**dict.fromkeys(ALL_FORKS, 0), "jovian": activation})
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    ahead_of(chain, handler, users)
+    handler.join()
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
 
 
 def test_a_replaced_block_cancels_what_was_derived_ahead_of_it(chain: ChainFixture) -> None:

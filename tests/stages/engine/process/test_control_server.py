@@ -35,7 +35,6 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import RPC, CoreHarness, started
-from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import sequencing_engine
 from tests.support.p2p.blocks import block
 from tests.support.timing.conditions import until
@@ -153,9 +152,7 @@ async def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_p
         await node.until(lambda: file.load() == AdminState(False))
         assert (await node.admin(control.StartSequencerRequest(3, engine.head))).error is None
         assert file.load() == AdminState(True)
-        assert all(response == refused for response in node.responses if response.id == 1), (
-            "repetitions get the first response"
-        )
+        assert {response for response in node.responses if response.id == 1} == {refused}, "the first response"
 
 
 async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
@@ -164,7 +161,8 @@ async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run
     path = tmp_path / "node" / "sequencer.state"
     path.parent.mkdir()
 
-    async def scene(node: EngineNode) -> None:
+    config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
+    async with run_on(engine)(**config) as node:
         await node.until(lambda: node.status is not None and node.status.sequencer_active and node.unsafe >= 0)
         path.parent.rmdir()
         failed = await node.admin(control.StopSequencerRequest(1))
@@ -183,18 +181,10 @@ async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run
         assert await node.admin(control.SetRecoverModeRequest(3, True)) == control.ControlResponse(3, None, None)
         assert (await node.admin(control.StopSequencerRequest(4))).error is None
         assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True, sdm_opt_in=True)
-
-    config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
     async with run_on(engine)(**config) as node:
-        await scene(node)
-
-    async def next_life(node: EngineNode) -> None:
         await node.until(lambda: node.status is not None and node.unsafe >= 0)
         assert node.status is not None and not node.status.sequencer_active
         assert node.stage.config.sequencer_recover and node.status.sdm_opt_in
-
-    async with run_on(engine)(**config) as node:
-        await next_life(node)
 
 
 class FailingStore(SequencerStore):
