@@ -47,10 +47,8 @@ def _replaced(value: Any, path: Sequence[Any], part: Any) -> Any:
 def _cases(chain: ChainFixture) -> list[tuple[api.EngineCall | str, Any]]:
     """Each call with an answer as it should be."""
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
-    block, status = (
-        block_json(payload),
-        {"status": "VALID", "latestValidHash": "0x" + "ab" * 32, "validationError": None},
-    )
+    block = block_json(payload)
+    status = {"status": "VALID", "latestValidHash": "0x" + "ab" * 32, "validationError": None}
     heads = Forkchoice(payload.block_hash, payload.block_hash, payload.block_hash)
     envelope = {"executionPayload": payload_to_json(payload), "parentBeaconBlockRoot": "0x" + "cd" * 32}
     return [

@@ -236,21 +236,13 @@ def test_an_l1_that_does_not_answer_is_waited_for() -> None:
     while harness.now.monotonic < before + 2 * PATIENCE_SECONDS:
         if is_open(harness, CallPurpose.LOST_BLOCKS):
             harness.answer(harness.call(CallPurpose.LOST_BLOCKS), Unavailable("no answer"))
-        answer_but(harness, CallPurpose.LOST_BLOCKS)
+        harness.run_others(CallPurpose.LOST_BLOCKS)
+        if not harness.open:
+            harness.sleep()
     assert "lost blocks" in harness.failing
     build(harness, 1)
     assert harness.keeps.refused == [] and harness.keeps.signed[: len(signed)] == signed
     assert "lost blocks" not in harness.failing
-
-
-def answer_but(harness: CoreHarness, work: CallPurpose) -> None:
-    """Answers all calls but those of this work, or lets time pass."""
-    harness.step()
-    others = [item for item in harness.open if item.purpose is not work]
-    if others:
-        harness.answer(others[0])
-    elif not harness.open:
-        harness.sleep()
 
 
 # --- stopped, started, and no sequencer ----------------------------------------------------------------------------

@@ -36,22 +36,14 @@ async def test_an_output_at_a_timestamp(running_rpc: RunWithRpc) -> None:
         await rpc.until_ready()
         rpc.on_control = answer
         l1 = {"hash": "0x" + "0d" * 32, "number": 9}
+        roots = {"stateRoot": to_hex(STATE), "messagePasserStorageRoot": to_hex(STORAGE)}
+        shown = {**roots, "blockHash": to_hex(L2.hash)}
         assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == {
             "current_l1": {"hash": to_hex(L1.hash), "number": 10},
             "safe_timestamp": 200,
             "local_safe_timestamp": 190,
             "finalized_timestamp": 180,
-            "optimistic_at_timestamp": {
-                "901": {
-                    "output": {
-                        "stateRoot": to_hex(STATE),
-                        "messagePasserStorageRoot": to_hex(STORAGE),
-                        "blockHash": to_hex(L2.hash),
-                    },
-                    "output_root": to_hex(ROOT),
-                    "required_l1": l1,
-                }
-            },
+            "optimistic_at_timestamp": {"901": {"output": shown, "output_root": to_hex(ROOT), "required_l1": l1}},
             "chain_ids": ["901"],
             "data": {
                 "verified_required_l1": l1,
@@ -168,11 +160,7 @@ async def test_what_a_challenger_reads(
 
 @pytest.mark.parametrize(
     "reason",
-    [
-        pytest.param("l1 at safe head not found", id="nothing recorded yet"),
-        pytest.param("l1 at safe head history unavailable", id="safe before the record"),
-        pytest.param("safe head database not enabled", id="without a database"),
-    ],
+    ["l1 at safe head not found", "l1 at safe head history unavailable", "safe head database not enabled"],
 )
 async def test_errors(running_rpc: RunWithRpc, reason: str) -> None:
     """[RPC44, RPC45, SDB1, SDB6]: never a zero block for one that is not recorded."""
