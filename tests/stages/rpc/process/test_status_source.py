@@ -27,6 +27,8 @@ process_up{process="l1"} 1.0
 process_up{process="compute-0"} 0.0
 process_heartbeat_age_seconds{process="l1"} 0.2123
 process_resident_memory_bytes{process="l1"} 1.2e+08
+process_proportional_memory_bytes{process="l1"} 7e+07
+process_resident_memory_bytes{process="compute-0"} 5e+07
 process_cpu_seconds_total{process="l1"} 3.14159
 process_restarts_total{process="l1"} 2.0
 op_node_default_up 1.0
@@ -42,8 +44,9 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     result, uptime = files.processes({"l1": 0.55, "p2p": None}, 5.0, 1100.0)
     assert uptime == 100.0 and result is not None
     assert [item.name for item in result] == ["supervisor", "l1", "compute-0", "compute-1"]
-    assert result[1] == ProcessStatus("l1", 11, 3, 2, 50.0, True, 0.2, 0.6, 3.1, 120000000)
-    assert result[2].up is False and result[3].up is None and result[3].resident_bytes is None
+    assert result[1] == ProcessStatus("l1", 11, 3, 2, 50.0, True, 0.2, 0.6, 3.1, 70000000)
+    assert result[2].up is False and result[2].memory_bytes == 50_000_000
+    assert result[3].up is None and result[3].memory_bytes is None
     path.unlink()
     assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
