@@ -148,4 +148,4 @@ def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(c
             harness.answer(pending)
         harness.wait(0.2)
     assert harness.safe == 2
-    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.status.safe.id)) in written
+    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)) in written

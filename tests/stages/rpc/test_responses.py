@@ -57,9 +57,9 @@ def test_current_l1_is_that_of_a_follow_source() -> None:
 
 def test_current_l1_is_zero_during_a_reset() -> None:
     """[RPC40]"""
-    for heads, reset in (((None,) * 5, 7), ((L2,) * 5, 8)):
-        status = sync_status(None, EngineStatus(reset, *heads, False, False), DerivationStatus(7, L1, False, 3))
-        assert status["current_l1"]["number"] == 0
+    for head, reset in ((None, 7), (L2, 8)):
+        engine = EngineStatus(reset, head, head, head, head, head, False, False)
+        assert sync_status(None, engine, DerivationStatus(7, L1, False, 3))["current_l1"]["number"] == 0
 
 
 def test_outputs() -> None:

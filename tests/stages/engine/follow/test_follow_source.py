@@ -381,17 +381,17 @@ def test_every_origin_of_its_heads_is_checked_once() -> None:
         assert target.answer(call, CHAIN.l1_ref(number), 0.0) == (number == ORIGINS[-1])
 
 
-def test_an_origin_that_is_not_canonical_any_more() -> None:
+def test_answers_that_are_errors() -> None:
+    """An L1 that lacks an origin is asked for all of them again."""
     other = L1BlockRef(bytes(31) + b"\x01", ORIGINS[1], ZERO_HASH, 0)
+    origin, target = GetL1BlockRef(ORIGINS[1], fresh=False), reached()
     with pytest.raises(StaleTargetError, match=f"the L1 origin {ORIGINS[1]}:.* of 20:.* is not canonical any more"):
-        reached().answer(GetL1BlockRef(ORIGINS[1], fresh=False), other, 0.0)
-
-
-def test_an_l1_that_lacks_an_origin_is_asked_for_all_of_them_again() -> None:
-    target = reached()
+        reached().answer(origin, other, 0.0)
     with pytest.raises(TemporaryError, match=f"our L1 does not have L1 block {ORIGINS[1]}"):
-        target.answer(GetL1BlockRef(ORIGINS[1], fresh=False), None, 0.0)
+        target.answer(origin, None, 0.0)
     assert target.next(0.0) == GetL1BlockRef(ORIGINS[0], fresh=True)
+    with pytest.raises(TemporaryError, match="does not say how far it is"):
+        started().answer(BLOCK, ErrorAnswer(-1, "no"), 0.0)
 
 
 def test_answers_about_another_target_are_ignored() -> None:
@@ -403,11 +403,6 @@ def test_answers_about_another_target_are_ignored() -> None:
     assert target.next(0.0) == GetBlockRef(REFS[21].hash)
     target.clear()
     assert target.next(0.0) is None and not target.answer(BLOCK, REFS[20], 0.0)
-
-
-def test_an_engine_that_answers_anything_else() -> None:
-    with pytest.raises(TemporaryError, match="does not say how far it is"):
-        started().answer(BLOCK, ErrorAnswer(-1, "no"), 0.0)
 
 
 def test_a_move_that_fails_is_tried_again_from_the_start() -> None:

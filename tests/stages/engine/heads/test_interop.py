@@ -298,8 +298,9 @@ def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
         harness.answer(call)
         harness.run_until_idle()
         assert harness.unsafe == 2
-        assert harness.chain.payloads[harness.status.unsafe.hash].transactions == attributes.transactions
-        assert replacements(harness) == [Replacement(block_ref(harness.status.unsafe), refs[2].hash)]
+        unsafe = harness.heads.unsafe
+        assert harness.chain.payloads[unsafe.hash].transactions == attributes.transactions
+        assert replacements(harness) == [Replacement(block_ref(unsafe), refs[2].hash)]
 
 
 def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:

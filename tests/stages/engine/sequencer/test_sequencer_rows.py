@@ -57,7 +57,7 @@ def start(harness: CoreHarness, request: control.StartSequencerRequest, leads: L
 def shown_problems(harness: CoreHarness) -> list[str | None]:
     """Return the problems of the sequencer that were shown so far."""
     shown = (item.problem for item in harness.done(ShowProblem) if item.name == "sequencer")
-    return [problem and str(problem) for problem in shown]
+    return [None if problem is None else str(problem) for problem in shown]
 
 
 def inserts(harness: CoreHarness) -> list[PendingCall]:
@@ -189,7 +189,7 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     assert len(harness.published) == 1
     harness.run_until_idle()
     assert harness.unsafe == 1
-    assert harness.responses[-1] == control.ControlResponse(2, None, harness.status.unsafe.hash)
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.heads.unsafe.hash)
 
 
 @pytest.mark.parametrize("between_tries", [False, True])

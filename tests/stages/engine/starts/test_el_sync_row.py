@@ -13,10 +13,9 @@ from rollup_node.stages.engine.calls.engine_api import (
     NewPayload,
     Unavailable,
 )
-from rollup_node.stages.engine.starts.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSyncState
 from rollup_node.stages.engine.starts.el_sync_row import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import StartSequencerRequest
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.model_engine import ModelEngine
@@ -241,21 +240,6 @@ def test_the_only_sequencer_does_not_wait_for_a_sync_that_cannot_come() -> None:
         node.harness.sleep()
         node.harness.run_until_idle()
     assert node.heads()[0] > 1, "it builds"
-
-
-def test_a_sequencer_with_an_old_head_listens_for_a_minute() -> None:
-    node = Node(sequencer_enabled=True, sequencer_stopped=True)
-    other = CoreHarness(node.chain, node.engine, **node.config)
-    other.wait(3600.0)
-    other.run_until_idle()
-    assert other.el_sync.in_progress
-    other.request(StartSequencerRequest(1, node.refs[0].hash))
-    assert other.responses[-1].error is not None and "no prestate" in other.responses[-1].error
-    other.wait(LISTEN_SECONDS)
-    other.run_until_idle()
-    assert not other.el_sync.in_progress
-    other.request(StartSequencerRequest(2, node.refs[0].hash))
-    assert other.responses[-1].error is None
 
 
 def test_unreadable_labels_are_no_labels() -> None:

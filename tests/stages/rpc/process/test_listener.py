@@ -17,6 +17,7 @@ from rollup_node.stages.rpc.process.listener import Exchange, Listener, free_des
 
 LIMITS = Limits(connections=16, per_address=8, held_bytes=1 << 20)
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST_GET = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 Respond = Callable[[web.BaseRequest, Exchange], Awaitable[web.StreamResponse]]
 
 
@@ -100,7 +101,7 @@ async def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -
 async def test_the_newest_connection_is_served_at_the_limit() -> None:
     async with serving() as server:
         held = [await server.connect() for _ in range(3 * LIMITS.per_address)]
-        reader, writer = await server.connect(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        reader, writer = await server.connect(LAST_GET)
         assert (await ended(reader)).startswith(b"HTTP/1.1 200 OK")
         assert server.closed("connections")
         assert await ended(held[0][0]) == b""
@@ -119,6 +120,21 @@ async def test_bodies_are_bounded_in_all() -> None:
         assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"
         for writer in (one, two, three):
             writer.close()
+
+
+async def test_what_keeps_the_event_loop_busy_takes_turns() -> None:
+    async def busy(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        tasks = [asyncio.create_task(exchange.turn()) for _ in range(3)]
+        iterations = 0
+        while not all(task.done() for task in tasks):
+            await asyncio.sleep(0)
+            iterations += 1
+        return web.Response(text=str(iterations))
+
+    async with serving(busy) as server:
+        reader, writer = await server.connect(LAST_GET)
+        assert int((await ended(reader)).rpartition(b"\r\n")[2]) >= 3
+        writer.close()
 
 
 async def test_a_handler_ends_with_its_connection() -> None:
