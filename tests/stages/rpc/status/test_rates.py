@@ -56,8 +56,9 @@ def test_drops_of_the_last_hour() -> None:
     drops.add(104, 20)
     drops.add(2, 200)
     assert drops.recent(200) == 6
-    assert drops.recent(3700) == 2
-    assert drops.recent(4000) == 0
+    drops.add(5000, 300)
+    drops.add(5001, 400)
+    assert [drops.recent(now) for now in (3700, 3850, 3950, 4100)] == [5001, 4999, 1, 0]
 
 
 def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:
