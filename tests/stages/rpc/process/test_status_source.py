@@ -79,6 +79,8 @@ def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "supervisor.prom").write_text(METRICS)
     result, _ = SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0)
     assert result is not None and result[1].cpu_s is None and result[0].uptime_s == 0.0
+    result, _ = SupervisorFiles(str(path), str(tmp_path / "missing")).processes({}, 0.0, 1.0)
+    assert result is not None and (result[1].cpu_s, result[1].cpu_share) == (None, None)
     assert SupervisorFiles("", str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
 
 
