@@ -4,7 +4,6 @@ import contextlib
 import random
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -36,17 +35,33 @@ async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRp
 )
 async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
-    paths = {"metrics": "", "pprof": "debug/pprof/", "interop": "healthz", "status": "status"}
-    places = {name: (f"127.0.0.{host}", free_port()) for host, name in enumerate(paths, 2)}
-    settings: dict[str, Any] = {f"{name}_addr": address for name, (address, _) in places.items()}
-    settings |= {f"{name}_port": port for name, (_, port) in places.items()}
-    settings |= {"pprof_enabled": True, "status_enabled": True, "interop_jwt": b"\x33" * 32}
-    config = RpcConfig(*("127.0.0.1", 0, False, "v", True), metrics_dir=str(tmp_path), rollup=ROLLUP, **settings)
+    metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
+    config = RpcConfig(
+        *("127.0.0.1", 0, False, "v", True),
+        metrics_addr="127.0.0.2",
+        metrics_port=metrics_port,
+        metrics_dir=str(tmp_path),
+        rollup=ROLLUP,
+        pprof_enabled=True,
+        pprof_addr="127.0.0.3",
+        pprof_port=pprof_port,
+        interop_addr="127.0.0.4",
+        interop_port=interop_port,
+        status_enabled=True,
+        status_addr="127.0.0.5",
+        status_port=status_port,
+        interop_jwt=b"\x33" * 32,
+    )
     async with running_buses(buses), ClientSession() as http:
         stage = RpcStage(config, buses["rpc"], Meter("rpc"))
         await stage.start()
-        for name, (address, port) in places.items():
-            async with http.get(f"http://{address}:{port}/{paths[name]}") as response:
+        for host, port, path in (
+            (2, metrics_port, ""),
+            (3, pprof_port, "debug/pprof/"),
+            (4, interop_port, "healthz"),
+            (5, status_port, "status"),
+        ):
+            async with http.get(f"http://127.0.0.{host}:{port}/{path}") as response:
                 assert response.status == 200 and not is_open(port), "on that address alone"
         await stage.close()
 
