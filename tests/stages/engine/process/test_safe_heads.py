@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,17 @@ async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path
         await safe_heads.at_l1(SafeHeadRequest(3, 7))
     with contextlib.closing(SafeHeadStore(str(tmp_path / "safe"), chain.rollup)) as store:
         assert store.at_l1(5) == entry(5, 9)
+
+
+async def test_its_end_waits_until_the_file_is_closed(
+    chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    safe_heads, may_close, close = database(chain, tmp_path / "safe"), threading.Event(), SafeHeadStore.close
+    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    monkeypatch.setattr(SafeHeadStore, "close", lambda store: close(store) if may_close.wait(10) else None)
+    asyncio.get_running_loop().call_soon(may_close.set)
+    await safe_heads.close(5.0)
+    close(SafeHeadStore(str(tmp_path / "safe"), chain.rollup))
 
 
 async def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, tmp_path: Path) -> None:
