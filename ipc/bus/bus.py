@@ -181,6 +181,7 @@ class Bus:
         if now >= self._liveness_due:
             self._liveness_due = aligned_deadline(now, LIVENESS_SECONDS)
             self.transport.release_dead_readers()
+            self._bind_again()
         due = self._liveness_due
         for end in self._ends:
             if end in readable and end.receive():
@@ -188,6 +189,14 @@ class Bus:
             due = min(due, end.tick(now))
         self._due = due
         return due
+
+    def _bind_again(self) -> None:
+        """Bind the sockets whose files something else has removed, such as a cleaner of temporary folders."""
+        for socket in (socket for end in self._ends for socket in end.sockets):
+            try:
+                self.counters["sockets_bound_again"] += socket.bind_again()
+            except (OSError, zmq.ZMQError):
+                self.counters["binds_failed"] += 1
 
     def _on_readable(self, end: ChannelEnd) -> None:
         self._readable.add(end)

@@ -32,6 +32,8 @@ COUNTERS = (
     "tasks_reissued",
     "task_duplicates",
     "tasks_poisoned",
+    "sockets_bound_again",
+    "binds_failed",
 )
 
 

@@ -67,8 +67,9 @@ class ChannelSocket:
             self._socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         if kind == zmq.SUB:
             self._socket.setsockopt(zmq.SUBSCRIBE, b"")
+        self._file = 0
         if bind:
-            self._socket.bind(f"ipc://{path}")
+            self._bind(path)
         else:
             self._socket.connect(f"ipc://{path}")
         self.fileno = int(self._socket.getsockopt(zmq.FD))
@@ -99,8 +100,30 @@ class ChannelSocket:
             handle(frames)
         return True
 
+    def bind_again(self) -> bool:
+        """Bind again if the file of the socket was removed or replaced; whether it was.
+
+        Connections stay: only those that are made from now on need the file."""
+        if self._path is None or _inode(self._path) == self._file:
+            return False
+        self._path.parent.mkdir(mode=0o700, exist_ok=True)
+        self._bind(self._path)
+        return True
+
+    def _bind(self, path: Path) -> None:
+        self._socket.bind(f"ipc://{path}")
+        self._file = _inode(path)
+
     def close(self) -> None:
         """Close at once and remove the path it bound."""
         self._socket.close(linger=0)
         if self._path is not None:
             self._path.unlink(missing_ok=True)
+
+
+def _inode(path: Path) -> int:
+    """Return the number of a file, 0 where there is none."""
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return 0

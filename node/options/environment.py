@@ -1,5 +1,6 @@
-"""Options from environment variables: old names, op-node's, shared, unknown [OPT3, OPT5, OPT9, OPT80]."""
+"""Options from environment variables: old names, op-node's, shared, unknown [OPT3, OPT5, OPT9, OPT80, OPT84]."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -23,6 +24,11 @@ MAX_LISTED = 50
 OP_NODE_PREFIX = "OP_NODE_"
 """op-node's prefix: its variables are read where ours are not set."""
 
+_LINK_NAME = re.compile(
+    r"(?:OP_)?NODE(?:_\w+)?_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_\w+)?)", re.ASCII
+)
+_LINK_URL = re.compile(r"(?:tcp|udp|sctp)://\S+:\d+", re.ASCII)
+
 
 class EnvironmentOptions(NamedTuple):
     """`values` by the option's own variable.
@@ -38,6 +44,8 @@ class EnvironmentOptions(NamedTuple):
 
 def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
     """Return the variables of options; an empty one counts as not set."""
+    links = sorted(name for name, text in environ.items() if _is_service_link(name, text))
+    environ = {name: text for name, text in environ.items() if name not in links}
     values: dict[str, str] = {}
     set_by: dict[str, str] = {}
     errors: list[str] = []
@@ -53,8 +61,19 @@ def read_environment(environ: Mapping[str, str]) -> EnvironmentOptions:
                 values[own], set_by[own] = environ[variable], variable
     _split_shared_variable(values, set_by)
     used = {variable for variables in known.values() for variable in variables}
-    warnings = (*_op_node_notices(environ, set_by, used), *_unknown_variables(environ, used))
-    return EnvironmentOptions(values, set_by, warnings, tuple(errors))
+    warnings = [*_op_node_notices(environ, set_by, used), *_unknown_variables(environ, used)]
+    if links:
+        text = (
+            "variables of a Kubernetes service are no options and are ignored (enableServiceLinks: false removes them)"
+        )
+        warnings.append(f"{text}: {_listed(links)}")
+    return EnvironmentOptions(values, set_by, tuple(warnings), tuple(errors))
+
+
+def _is_service_link(name: str, text: str) -> bool:
+    """Whether Kubernetes or Docker has set a variable for a service whose name begins as our prefixes do [OPT84]."""
+    is_port = name.startswith((VARIABLE_PREFIX, OP_NODE_PREFIX)) and name.endswith("_PORT")
+    return bool(_LINK_NAME.fullmatch(name) or (is_port and _LINK_URL.fullmatch(text)))
 
 
 def op_node_variable(variable: str) -> str:

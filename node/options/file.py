@@ -1,12 +1,13 @@
-"""The options file: TOML whose keys are option names, or tables within tables [OPT1]."""
+"""The options file: TOML or YAML whose keys are option names, or tables within tables [OPT1]."""
 
+import re
 import tomllib
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, ClassVar, TextIO
 
 import configargparse
 
-from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, reject_end_of_options, shown
+from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.protocol.texts import one_line
 
@@ -17,39 +18,88 @@ MAX_BITS = 512
 OWN_VALUE = "value"
 """The key that sets the option named like its table: `[l1] value = ...` sets `l1`."""
 
+MAX_PARTS = 20
+"""Of a dotted key."""
+_MANY_PARTS = re.compile(r"(?:[\w-]+\s*\.\s*){20}")
+_PLACE = re.compile(r"\s*\(at line (\d+)(?:, column \d+)?\)")
+
 _BY_NAME = {name: option for option in OPTIONS.values() for name in option.names}
 
 
 class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
-    """The parser that ConfigArgParse calls: texts by option name, as on a command line."""
+    """The parser that ConfigArgParse calls: texts by option name, as on a command line.
+
+    `errors` has a line for each setting that is wrong, until its reader clears it; the others count. It is one of the
+    class because ConfigArgParse makes the instance."""
+
+    errors: ClassVar[list[str]] = []
 
     def get_syntax_description(self) -> str:
         """One sentence for the help text."""
-        return "The file is TOML; its keys are option names."
+        return "The file is TOML or YAML; its keys are option names."
 
     def parse(self, stream: TextIO) -> dict[str, str | list[str]]:
-        """Return the options in an open file. Raises OptionError, which names the file, for anything invalid."""
+        """Return the options in an open file. Raises OptionError, which names the file, if it cannot be read."""
         name = str(getattr(stream, "name", "the options file"))
-        try:
-            text = stream.read(MAX_FILE + 1)
-            if len(text) > MAX_FILE:
-                raise OptionError(f"options file {name} is longer than {MAX_FILE} characters")
-            settings = list(_flat(tomllib.loads(text), ""))
-        except OSError as error:
-            raise OptionError(f"options file {name} cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            hint = _HINT if "overwrite" in str(error) or "mutate" in str(error) else ""
-            raise OptionError(f"options file {name} is not TOML: {one_line(str(error))}{hint}") from None
         values: dict[str, str | list[str]] = {}
-        errors = []
-        for key, value in settings:
+        for key, value in _settings(_text(stream, name), name):
             try:
                 values[key] = _checked(key, value, name)
             except OptionError as error:
-                errors.append(str(error))
-        if errors:
-            raise WrongOptions(errors)
+                self.errors.append(str(error))
         return values
+
+
+def _text(stream: TextIO, name: str) -> str:
+    try:
+        text = stream.read(MAX_FILE + 1)
+    except OSError as error:
+        raise OptionError(f"options file {name} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise OptionError(f"options file {name} is not text in UTF-8") from None
+    if len(text) > MAX_FILE:
+        raise OptionError(f"options file {name} is longer than {MAX_FILE} characters")
+    if _MANY_PARTS.search(text):
+        raise OptionError(f"options file {name} has a key of more than {MAX_PARTS} parts")
+    return text
+
+
+def _settings(text: str, name: str) -> list[tuple[str, Any]]:
+    """Return the settings of a TOML file, or of a YAML file, of which JSON is a part."""
+    is_yaml = name.endswith((".yaml", ".yml", ".json")) or text.lstrip()[:1] == "{"
+    try:
+        return list(_flat(_read_yaml(text) if is_yaml else tomllib.loads(text), ""))
+    except RecursionError:
+        raise OptionError(f"options file {name} is nested too deeply") from None
+    except ValueError as error:
+        hint = _HINT if "overwrite" in str(error) or "mutate" in str(error) else ""
+        place = _PLACE.search(str(error))
+        where = f"{name}, line {place[1]}" if place else name
+        reason = one_line(_PLACE.sub("", str(error))).removesuffix("()").strip()
+        if reason == r"Illegal character '\n'":
+            reason = "a text has no closing quote"
+        kind = "YAML" if is_yaml else "TOML"
+        if not is_yaml and re.search(r"^[\w.-]+:(\s|$)", text, re.MULTILINE):
+            hint = "; it looks like YAML, for which its name has to end with .yaml"
+        raise OptionError(f"options file {where} is not {kind}: {reason}{hint}") from None
+
+
+def _read_yaml(text: str) -> dict[str, Any]:
+    """Return a mapping whose values are texts as they are written. Raises ValueError."""
+    import yaml
+
+    try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+            raise ValueError("aliases are not read")
+        settings = yaml.load(text, yaml.BaseLoader)
+    except yaml.MarkedYAMLError as error:
+        line = f" (at line {error.problem_mark.line + 1})" if error.problem_mark else ""
+        raise ValueError(f"{error.problem}{line}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+    if not isinstance(settings, dict):
+        raise ValueError("it has no options")
+    return settings
 
 
 def _checked(key: str, value: Any, name: str) -> str | list[str]:

@@ -20,14 +20,13 @@ MAIN_OPTIONS = {
     "rpc.port": "port of JSON-RPC, /readyz and /status.json (9545)",
     "metrics.enabled": "serve Prometheus metrics (port 7300)",
     "log.level": "error, warn, info (default), debug or detail",
-    "config": "TOML file with options",
+    "config": "TOML or YAML file with options",
 }
 """The options that --help shows, with their lines."""
 
 
-_EXAMPLES = f"""Examples:
+_EXAMPLE = f"""Example:
   {PROGRAM} --network=op-sepolia --l1=URL --l1.beacon=URL --l2=URL
-  {PROGRAM} explain --rpc=http://127.0.0.1:9545
 """
 
 
@@ -41,7 +40,7 @@ def help_text(commands: Mapping[str, str]) -> str:
         f"Commands ({PROGRAM} COMMAND --help):",
         *(f"  {name:10} {line}" for name, line in commands.items()),
     ]
-    return "\n".join(lines) + "\n" + _EXAMPLES
+    return "\n".join(lines) + "\n" + _EXAMPLE
 
 
 def full_help_text(commands: Mapping[str, str]) -> str:

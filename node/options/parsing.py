@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 import configargparse
 
@@ -34,12 +34,12 @@ commas between items or by repeating the flag."""
 class ParsedOptions(NamedTuple):
     """The values, warnings to log, and a line for each option that is wrong.
 
-    Without `has_file` there are no values of the options file, which is wrong itself."""
+    Without `is_whole` values may be missing: the options file cannot be read, or a name is unknown."""
 
     values: Values
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
-    has_file: bool = True
+    is_whole: bool = True
 
 
 class NormalizedFlags(NamedTuple):
@@ -53,7 +53,8 @@ class _OptionParser(configargparse.ArgumentParser):  # type: ignore[misc]
     """ConfigArgParse that raises its errors instead of printing them."""
 
     def error(self, message: str) -> NoReturn:
-        raise OptionError(" ".join(message.split()))
+        # Of a file that cannot be opened, what `_open` says.
+        raise OptionError(" ".join(message.split()).rpartition(". Error: ")[2])
 
 
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
@@ -73,6 +74,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
     flags = normalized(arguments, others)
     errors = [*flags.errors, *environment.errors]
     parser, has_file = _parser(), True
+    OptionsFile.errors.clear()
     try:
         namespace, _ = parser.parse_known_args(flags.words, env_vars=environment.values)
     except OptionError as error:
@@ -83,8 +85,11 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
         words = [word for word in flags.words if not word.startswith(f"--{config.name}=")]
         variables = {key: value for key, value in environment.values.items() if key != config.variable}
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
+    errors += OptionsFile.errors
     values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
-    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), has_file)
+    # What is missing may be what a misspelt name means.
+    is_whole = has_file and not any(line.startswith("unknown") for line in errors)
+    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), is_whole)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:
@@ -166,7 +171,7 @@ def option_parser(sections: Iterable[Section], information: bool = True) -> conf
         epilog=_EPILOG,
         formatter_class=configargparse.RawDescriptionHelpFormatter,
         config_file_parser_class=OptionsFile,
-        config_file_open_func=lambda path: open_given_file(path, MAX_BYTES),
+        config_file_open_func=_open,
         allow_abbrev=False,
         add_help=False,
         add_env_var_help=False,
@@ -194,6 +199,14 @@ def option_parser(sections: Iterable[Section], information: bool = True) -> conf
         group.add_argument("--help-all", action="store_true", help="Print this text.")
         group.add_argument("-v", "--version", action="store_true", help="Print the version.")
     return parser
+
+
+def _open(path: str) -> TextIO:
+    try:
+        return open_given_file(path, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise OptionError(f"--config {path}: {reason}") from None
 
 
 def _given(

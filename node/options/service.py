@@ -219,15 +219,15 @@ PROCESS = Section(
             name="config",
             value_type=value_types.PATH,
             help=(
-                'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables. Flags and variables '
-                "override it."
+                'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables; or YAML, in a file whose'
+                " name ends with .yaml, .yml or .json. Flags and variables override it."
             ),
             used_by=("options.parsing:option_parser",),
         ),
         Option(
             name="workers",
             value_type=value_types.integer(1, 1024),
-            help="Number of compute processes; not set: the number of cores minus one, at least 1.",
+            help="Number of compute processes; not set: one less than the cores that the CPU quota allows, at least 1.",
             used_by=("setup.plan:worker_count",),
         ),
         Option(

@@ -255,7 +255,9 @@ class StageProcess:
             self._meter.count("bus_events_total", 0, event=name)
 
         def collect() -> None:
-            rejected = bus.counters.get("messages_refused", 0) > seen.get("messages_refused", 0)
+            rejected, healed = (
+                bus.counters.get(name, 0) > seen.get(name, 0) for name in ("messages_refused", "sockets_bound_again")
+            )
             for name, value in (*bus.counters.items(), ("", self._writer.dropped_total)):
                 if rise := value - seen.get(name, 0):
                     seen[name] = value
@@ -265,5 +267,8 @@ class StageProcess:
                         self._meter.count("log_lines_dropped_total", rise)
             if rejected:
                 self._log.warn("messages rejected", code=Code.MESSAGES_REFUSED.text, last=bus.last_rejection)
+            if healed:
+                text = "something has removed files of sockets in the runtime directory: they are bound again"
+                self._log.warn(text, code=Code.FILE.text, folder=self._shared.sockets)
 
         return collect

@@ -25,10 +25,11 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, SEQUENCER_STATE
+from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RPC_URL, SEQUENCER_STATE
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -148,6 +149,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             network=chain.name if values["network"] else "",
             l1_confs=values["verifier.l1-confs"],
             processes_file=str(plan.runtime_dir / PROCESSES),
+            url_file=str(plan.runtime_dir / RPC_URL),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             conductor_enabled=values["conductor.enabled"],
@@ -237,10 +239,10 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 
 def worker_count(values: Values) -> int:
-    """Return the number of compute processes: `workers`, or one less than the cores of this process, at least 1."""
+    """Return the number of compute processes: `workers`, or one less than the usable cores, at least 1 [OPT85]."""
     if values["l2.follow.source"]:
         return 1
-    return values["workers"] or max(1, len(os.sched_getaffinity(0)) - 1)
+    return values["workers"] or max(1, usable_cores() - 1)
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:

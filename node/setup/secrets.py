@@ -2,7 +2,9 @@
 
 import os
 import secrets
+import select
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +13,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
-from rollup_node.stages.io.files.private_files import open_private_file
+from rollup_node.stages.io.files.private_files import open_private_file, others_may_write
 from rollup_node.stages.io.log.logger import Level
 
 
@@ -45,6 +47,9 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecret
 DEFAULT_FILE = Path("node_jwt.txt")
 SECRET_BYTES = 32
 MAX_FILE = 4096
+PIPE_SECONDS = 10.0
+_pipes: dict[Path, str] = {}
+"""What came from pipes, which can be read once: a node may start again."""
 
 
 class JwtSecret(NamedTuple):
@@ -91,15 +96,32 @@ def _read(path: Path, option: str) -> str | None:
     except FileNotFoundError:
         return None
     try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
+        value = os.fstat(descriptor)
+        if not stat.S_ISREG(value.st_mode) and not stat.S_ISFIFO(value.st_mode):
             raise OptionError(f"JWT secret file {path} is not a file ({option})")
         # The engine's user may own it, and a group may share it.
-        if mode & stat.S_IWOTH:
+        if others_may_write(descriptor, value, path, stat.S_IWOTH):
             raise OptionError(f"JWT secret file {path} may be written by every user: chmod o-w ({option})")
+        if stat.S_ISFIFO(value.st_mode):
+            return _pipes.get(path) or _pipes.setdefault(path, _read_pipe(descriptor, path, option))
         return os.read(descriptor, MAX_FILE).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
+
+
+def _read_pipe(descriptor: int, path: Path, option: str) -> str:
+    """Return what comes from a pipe such as `<(decrypt jwt)` of a shell, until its end."""
+    data, end, ready = b"", time.monotonic() + PIPE_SECONDS, select.poll()
+    ready.register(descriptor, select.POLLIN)
+    while len(data) < MAX_FILE:
+        if not ready.poll(max(0.0, end - time.monotonic()) * 1000):
+            raise OptionError(f"JWT secret file {path} is a pipe that did not end within {PIPE_SECONDS:g} s ({option})")
+        if not (part := os.read(descriptor, MAX_FILE)):
+            break
+        data += part
+    if not data.strip():
+        raise OptionError(f"JWT secret file {path} is a pipe without a secret ({option})")
+    return data.decode("utf-8", "replace")
 
 
 def _write_new(path: Path) -> bytes:
@@ -114,7 +136,9 @@ def _write_new(path: Path) -> bytes:
 
 
 def _parse(text: str, path: Path, option: str) -> bytes:
-    digits = text.strip().removeprefix("0x")
+    digits = text.strip()
+    digits = digits[2:] if digits[:2] in ("0x", "0X") else digits
+    digits = "0" * (len(digits) % 2) + digits
     try:
         secret = bytes.fromhex(digits)
     except ValueError:

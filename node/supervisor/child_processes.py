@@ -1,7 +1,8 @@
 """Forked processes: their log lines while they run, their exit codes when they end.
 
 Only a single-threaded process may fork: locks held by other threads would stay locked for ever in the child, and the
-kernel ties PR_SET_PDEATHSIG to the forking thread."""
+kernel ties PR_SET_PDEATHSIG to the forking thread. The end of a child is seen by SIGCHLD and waitpid: not every
+container allows a pidfd."""
 
 import gc
 import importlib
@@ -13,14 +14,34 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 import multiprocess
+from multiprocess.popen_fork import Popen
 
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.log_pipes import LineReader, Output
 from rollup_node.node.system.process_control import STOP_SIGNALS, close_all_but, signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, thread_count
+from rollup_node.stages.io.log.logger import Logger
+from rollup_node.stages.messages.codes import Code
 
-_context = multiprocess.get_context("fork")
+
+class _Fork(Popen):  # type: ignore[misc]
+    """A fork without the pipes of multiprocess, which stay open where the fork fails, and are not used here."""
+
+    sentinel = -1
+
+    def _launch(self, process_obj: "_Process") -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            code = int(ExitCode.SETUP)
+            try:
+                code = process_obj._bootstrap()
+            finally:
+                os._exit(code)
+
+
+class _Process(multiprocess.context.ForkProcess):  # type: ignore[misc]
+    _Popen = staticmethod(_Fork)
 
 
 class ChildProcess:
@@ -33,25 +54,29 @@ class ChildProcess:
             raise RuntimeError(f"{threads} threads run in the supervisor: it cannot fork")
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
-            self._process = _context.Process(target=body, name=name)
+            self._process = _Process(target=body, name=name)
             self._process.start()
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.pid: int = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
         stat = read_stat(self.pid)
         self.start_ticks = stat.start_ticks if stat else 0
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has exited; from then on its pid may be that of another process."""
+        return self._process.exitcode is not None
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to this process, never to a later one with its pid."""
-        signal.pidfd_send_signal(self.pidfd, number)
+        if not self.has_ended:
+            os.kill(self.pid, number)
 
     def reap(self) -> int:
-        """Collect the exit code of a child that has ended; negative for a signal."""
+        """Wait for the end of the child and return its exit code; negative for a signal."""
         self._process.join()
         code: int = self._process.exitcode
         self._process.close()
-        os.close(self.pidfd)
         return code
 
 
@@ -59,7 +84,7 @@ class ChildProcesses:
     """All children of the supervisor.
 
     `wait` handles events in batches; a batch must start no child, because a new descriptor could take the number of
-    one whose event is still to be handled."""
+    one whose event is still to be handled. SIGCHLD must end its waiting, by a descriptor that is watched."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -96,15 +121,21 @@ class ChildProcesses:
             if write is not None:
                 os.close(write)
         self._children.add(child)
-        self._selector.register(child.pidfd, selectors.EVENT_READ, partial(self._on_exit, child))
         if read is not None:
             self._selector.register(read, selectors.EVENT_READ, partial(self._on_lines, child))
         return child
 
     def wait(self, seconds: float) -> None:
-        """Handle the events within that time, at least one batch."""
+        """Handle the events within that time, at least one batch, and then the children that have ended.
+
+        The first process of a container adopts those whose parents have died; they are collected as well."""
         for key, _ in self._selector.select(seconds):
             key.data()
+        for child in [child for child in self._children if child.has_ended]:
+            self._on_exit(child)
+        own = {child.pid for child in self._children}
+        while (pid := _ended_child()) and pid not in own:
+            os.waitpid(pid, 0)
 
     def kill_all(self) -> None:
         """Kills all children, when the supervisor itself fails."""
@@ -136,12 +167,20 @@ class ChildProcesses:
             self._output.write(child.reader.finish())
             self._close_log(child.reader)
         self._children.discard(child)
-        self._selector.unregister(child.pidfd)
         child.on_exit(child.reap())
 
     def _close_log(self, reader: LineReader) -> None:
         self._selector.unregister(reader.fd)
         reader.close()
+
+
+def _ended_child() -> int:
+    """Return the pid of a child that has ended and was not waited for, 0 without one."""
+    try:
+        result = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return 0
+    return result.si_pid if result else 0
 
 
 def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
@@ -154,7 +193,8 @@ def become_child(parent: int, keep_fds: Collection[int], log: int | None, dies_w
         if os.getppid() != parent:
             os._exit(ExitCode.SETUP)
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDWR)
@@ -172,6 +212,12 @@ def exit_text(code: int) -> str:
         return f"signal {signal.Signals(-code).name}"
     except ValueError:
         return f"signal {-code}"
+
+
+def log_fork_failure(log: Logger, name: str, error: OSError, pause: float) -> None:
+    """Log that a process could not be forked, and is after a pause in seconds."""
+    fields = {"name": name, "error": error, "again_in": f"{pause:g}s", "do": Code.HOST_LIMIT.remedy}
+    log.error("cannot fork", code=Code.HOST_LIMIT.text, **fields)
 
 
 def preload(spec: ProcessSpec) -> None:

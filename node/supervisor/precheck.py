@@ -16,6 +16,7 @@ from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.messages.codes import Code
 
 PRECHECK = "check"
 MAX_ERROR_BYTES = 1 << 16
@@ -39,9 +40,14 @@ class Precheck:
         function = self._settings.precheck
         if function is None:
             return
-        self._pipe, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        body = partial(run_precheck, write, function, self._settings.log)
-        self._child = self._children.start(PRECHECK, body, {write}, self._on_exit)
+        try:
+            self._pipe, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            body = partial(run_precheck, write, function, self._settings.log)
+            self._child = self._children.start(PRECHECK, body, {write}, self._on_exit)
+        except OSError as error:
+            text = f"the check before the start could not be forked: {error.strerror}: {Code.HOST_LIMIT.remedy}"
+            self._fail(ExitCode.SETUP, text)
+            return
         os.close(write)
 
     def kill(self) -> None:

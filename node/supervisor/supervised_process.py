@@ -15,7 +15,8 @@ class SupervisedProcess:
     """One copy of a process, in its slot of the process table. Times are monotonic.
 
     `kill_at` is when it is killed unless it has exited by then, `kill_reason` why; `killed` whether it was;
-    `restart_at` is when its next incarnation starts; `stop_requested` whether it has been asked to stop."""
+    `restart_at` is when its next incarnation starts; `stop_requested` whether it has been asked to stop;
+    `fork_failures` are the forks that have failed since the last that did not."""
 
     spec: ProcessSpec
     copy: int
@@ -32,6 +33,7 @@ class SupervisedProcess:
     stop_requested: bool = False
     watchdog: Watchdog = field(init=False)
     deaths: deque[float] = field(default_factory=deque)
+    fork_failures: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.watchdog = self._new_watchdog()

@@ -18,13 +18,20 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
-from rollup_node.node.supervisor.child_processes import ChildProcesses, exit_text, freeze_heap, preload
+from rollup_node.node.supervisor.child_processes import (
+    ChildProcesses,
+    exit_text,
+    freeze_heap,
+    log_fork_failure,
+    preload,
+)
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
+from rollup_node.node.system.limits import check_task_limit, free_tasks
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
@@ -55,7 +62,11 @@ DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
 STABLE_SECONDS = 5.0
 RESTART_PAUSE, MAX_RESTART_PAUSE = 0.1, 6.4
-FORK_RETRY_PAUSE = 1.0
+FORK_PAUSE, MAX_FORK_PAUSE = 1.0, 30.0
+FORK_PATIENCE = 300.0
+"""Seconds for which a process may lack what a fork needs before the node ends."""
+REPEAT_SECONDS = 1.0
+"""A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
 FATAL_ENDS = {
     ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
     ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
@@ -81,6 +92,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
     try:
         count = sum(spec.copies for spec in specs)
         check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
+        check_task_limit(count, free_tasks())
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
         return _refused(str(error))
@@ -144,7 +156,7 @@ class Supervisor:
         self._slow_start_logged = False
         self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
-        self._stop_signalled = False
+        self._stop_signals: dict[int, float] = {}
         self._stop_groups: deque[list[SupervisedProcess]] | None = None
         self._stop_deadline = self._held_until = 0.0
         self._code: int = ExitCode.OK
@@ -171,7 +183,7 @@ class Supervisor:
     def _install_signal_handlers(self) -> None:
         read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
         # A SIGHUP that is ignored from the start is that of nohup.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
@@ -198,7 +210,7 @@ class Supervisor:
         return [process for process in self._processes if process.child is not None]
 
     def _tick(self, now: float) -> None:
-        self._handle_signals()
+        self._handle_signals(now)
         adopt_level(self._shared.log_level)
         self._sweeper.tick(now)
         if self._stop_groups is None:
@@ -241,7 +253,8 @@ class Supervisor:
         elif not self._up:
             self._starting, self._up = [], True
             self._metrics.node_is_up()
-            self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._processes))
+            count = len(self._processes)
+            self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
 
     def _preload_next(self) -> None:
         """Use the time of the precheck."""
@@ -272,15 +285,26 @@ class Supervisor:
         try:
             process.child = self._children.start(process.name, body, keep_fds, partial(self._on_exit, process))
         except OSError as error:
-            self._log.error("cannot fork", code=Code.PROCESS_DIED.text, name=process.name, error=error)
-            self._after_death(process, f"it could not be forked: {error.strerror}", FORK_RETRY_PAUSE)
+            self._on_fork_failure(process, error, now)
             return
+        process.fork_failures.clear()
         if process.incarnation > 1:
             self._metrics.restarted(process)
         self._write_processes()
         self._log.info(
             "process started", name=process.name, process_id=process.child.pid, incarnation=process.incarnation
         )
+
+    def _on_fork_failure(self, process: SupervisedProcess, error: OSError, now: float) -> None:
+        """Try again later: a lack of the host is no death of the process."""
+        process.fork_failures.append(now)
+        pause = backoff(len(process.fork_failures), FORK_PAUSE, MAX_FORK_PAUSE)
+        log_fork_failure(self._log, process.name, error, pause)
+        if now - process.fork_failures[0] < FORK_PATIENCE:
+            process.restart_at = now + pause
+        else:
+            reason = f"could not be forked for {FORK_PATIENCE:g} s: {error.strerror}: {Code.HOST_LIMIT.remedy}"
+            self._fail(ExitCode.CRASH_LOOP, f"process {process.name} {reason}")
 
     def _on_exit(self, process: SupervisedProcess, code: int) -> None:
         reason = process.kill_reason or exit_text(code)
@@ -344,17 +368,21 @@ class Supervisor:
 
     # Stopping.
 
-    def _handle_signals(self) -> None:
+    def _handle_signals(self, now: float) -> None:
         while self._signals:
             number = self._signals.popleft()
-            if number not in STOP_SIGNALS:
+            if number not in STOP_SIGNALS or now - self._stop_signals.get(number, -REPEAT_SECONDS) < REPEAT_SECONDS:
                 continue
-            self._log.info("received signal", name=signal.Signals(number).name)
-            if self._stop_signalled:
+            name, is_command = signal.Signals(number).name, any(process.spec.one_shot for process in self._processes)
+            if number == signal.SIGHUP and not is_command:
+                self._log.info("signal is ignored: nothing is read again while the node runs", name=name)
+                continue
+            self._log.info("received signal", name=name)
+            if self._stop_signals:
                 self._kill_all("a second signal")
-            if self._stop_groups is None and any(process.spec.one_shot for process in self._processes):
+            if self._stop_groups is None and is_command:
                 self._code = ExitCode.INTERRUPTED
-            self._stop_signalled = True
+            self._stop_signals[number] = now
             self._begin_stop()
 
     def _fail(self, code: int, error: str) -> None:
@@ -379,7 +407,7 @@ class Supervisor:
             self._stop_deadline = now + self._policy.stop_total
             self._kill_all(f"the stop took more than {self._policy.stop_total:g} s")
         while groups:
-            if groups[0][0].spec.outlives_halt and now < self._held_until and not self._stop_signalled:
+            if groups[0][0].spec.outlives_halt and now < self._held_until and not self._stop_signals:
                 return
             running = [process for process in groups[0] if process.child is not None]
             for process in running:
@@ -400,8 +428,8 @@ class Supervisor:
             # A signal from here on is for the next start, which unblocks it; one before it is for this node.
             signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
             self._children.wait(0.0)
-            self._handle_signals()
-            if self._stop_signalled:
+            self._handle_signals(time.monotonic())
+            if self._stop_signals:
                 self._code = ExitCode.OK
         self._sweeper.dismiss()
         names = [process.name for process in self._processes]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from setproctitle import setproctitle
 
-from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text
+from rollup_node.node.supervisor.child_processes import ChildProcess, ChildProcesses, exit_text, log_fork_failure
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.supervised_process import record_death
 from rollup_node.node.supervisor.watchdog import RestartPolicy
@@ -27,7 +27,7 @@ from rollup_node.stages.messages.codes import Code
 
 SWEEPER = "sweeper"
 DISMISSED = b"."
-RESTART_PAUSE = 0.1
+RESTART_PAUSE, FORK_PAUSE = 0.1, 5.0
 DISMISS_SECONDS = 1.0
 LOCK_TIMEOUT = 2.0
 
@@ -56,12 +56,20 @@ class Sweeper:
         self._deaths: deque[float] = deque()
 
     def start(self) -> None:
-        """Start a sweeper that waits at a new pipe."""
+        """Start a sweeper that waits at a new pipe, later where the system lacks what a fork needs."""
         self._incarnation += 1
         self._started, self._restart_at = time.time(), None
-        read, self._pipe = os.pipe2(os.O_CLOEXEC)
-        body = partial(run_sweeper, read, self._directory.path, self._directory.created)
-        self._child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
+        pipe: tuple[int, ...] = ()
+        try:
+            read, self._pipe = pipe = os.pipe2(os.O_CLOEXEC)
+            body = partial(run_sweeper, read, self._directory.path, self._directory.created)
+            self._child = self._children.start(SWEEPER, body, {read}, self._on_exit, logs=False, dies_with_parent=False)
+        except OSError as error:
+            for fd in pipe:
+                os.close(fd)
+            log_fork_failure(self._log, SWEEPER, error, FORK_PAUSE)
+            self._restart_at = time.monotonic() + FORK_PAUSE
+            return
         os.close(read)
         self._changed()
 
@@ -78,7 +86,9 @@ class Sweeper:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, DISMISSED)
         self._child.send_signal(signal.SIGCONT)
-        if not select.select([self._child.pidfd], [], [], DISMISS_SECONDS)[0]:
+        ended = select.poll()
+        ended.register(self._pipe, 0)  # an error of the pipe: its reader is gone
+        if not ended.poll(DISMISS_SECONDS * 1000):
             self._child.send_signal(signal.SIGKILL)
         self._child.reap()
         self._child = None

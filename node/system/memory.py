@@ -1,18 +1,15 @@
 """The memory that is left, and its watch: the system kills a process without a word when there is none."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from rollup_node.node.system.limits import CGROUPS, OWN_CGROUP, group_folders, read_text
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 
 MEMINFO = Path("/proc/meminfo")
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUP = Path("/proc/self/cgroup")
-MAX_FILE = 1 << 16
 
 
 class Memory(NamedTuple):
@@ -27,14 +24,9 @@ def read_memory(meminfo: Path = MEMINFO, cgroups: Path = CGROUPS, own: Path = OW
 
     None where the system does not say it. A group's limit counts with those of the groups that it is in; what it
     keeps of files can be freed."""
-    result = [item for item in (_machine(meminfo), *_groups(cgroups, own)) if item is not None]
+    folders = group_folders("memory", cgroups, own)
+    result = [item for item in (_machine(meminfo), *map(_group, folders)) if item is not None]
     return min(result, key=lambda memory: memory.available, default=None)
-
-
-def _read(path: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError), path.open(encoding="ascii") as file:
-        return file.read(MAX_FILE)
-    return ""
 
 
 def _numbers(text: str) -> dict[str, int]:
@@ -44,26 +36,20 @@ def _numbers(text: str) -> dict[str, int]:
 
 
 def _machine(path: Path) -> Memory | None:
-    result = _numbers(_read(path))
+    result = _numbers(read_text(path))
     if "MemTotal" not in result or "MemAvailable" not in result:
         return None
     return Memory(result["MemTotal"] << 10, result["MemAvailable"] << 10)
 
 
-def _groups(root: Path, own: Path) -> list[Memory | None]:
-    """Control groups of version 2, from the one of this process up to the root."""
-    name = next((line[3:] for line in _read(own).splitlines() if line.startswith("0::/")), "")
-    if ".." in name:
-        return []
-    path = root / name.lstrip("/")
-    return [_group(parent) for parent in (path, *path.parents) if parent == root or root in parent.parents]
-
-
 def _group(path: Path) -> Memory | None:
-    limit, used = _read(path / "memory.max").strip(), _read(path / "memory.current").strip()
-    if not limit.isdigit() or not used.isdigit():
+    """Return what a control group of version 2 or 1 has."""
+    limit = read_text(path / "memory.max") or read_text(path / "memory.limit_in_bytes")
+    used = read_text(path / "memory.current") or read_text(path / "memory.usage_in_bytes")
+    if not limit.strip().isdigit() or not used.strip().isdigit():
         return None
-    freeable = _numbers(_read(path / "memory.stat")).get("inactive_file", 0)
+    numbers = _numbers(read_text(path / "memory.stat"))
+    freeable = numbers.get("total_inactive_file", numbers.get("inactive_file", 0))
     return Memory(int(limit), max(0, int(limit) - int(used) + freeable))
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+from contextlib import suppress
 from typing import NamedTuple
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -92,3 +93,12 @@ def user_of(pid: int) -> int:
 def thread_count() -> int:
     """Return the number of threads of this process."""
     return len(os.listdir("/proc/self/task"))
+
+
+def task_count(user: int) -> int:
+    """Return the number of threads of all processes of a user that this process sees."""
+    count = 0
+    for pid in filter(str.isdigit, _names("/proc")):
+        with suppress(OSError):
+            count += len(_names(f"/proc/{pid}/task")) if user_of(int(pid)) == user else 0
+    return count

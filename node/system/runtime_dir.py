@@ -6,6 +6,7 @@
     metrics/         the metrics of each process as text
     profiles/        requests for profiles, and the profiles of each process
     sequencer.state  what the admin API has set about the sequencer
+    rpc.url          where the RPC server listens
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -41,11 +43,12 @@ SOCKETS = "ipc"
 METRICS = "metrics"
 PROFILES = "profiles"
 SEQUENCER_STATE = "sequencer.state"
+RPC_URL = "rpc.url"
 
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
 """The folders, and which files in them are the node's."""
 
-FILES = (PROCESSES, SEQUENCER_STATE, f"{PROCESSES}.new", f"{SEQUENCER_STATE}.new")
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
@@ -260,13 +263,16 @@ def read_processes(path: Path) -> list[ProcessEntry]:
 
 
 def _kill(entry: ProcessEntry) -> None:
-    """Kills a process of this user, unless another one has got its pid."""
-    with contextlib.suppress(OSError):
-        pidfd = os.pidfd_open(entry.pid)
-        try:
-            stat = read_stat(entry.pid)
-            same = stat is not None and stat.start_ticks == entry.start_ticks
-            if same and user_of(entry.pid) == os.geteuid():
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        finally:
-            os.close(pidfd)
+    """Kill a process of this user, unless another one has got its pid."""
+    with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+        kill = partial(os.kill, entry.pid)
+        # Where the system has no pidfd or does not allow it, the pid could change hands after the look at it.
+        with contextlib.suppress(AttributeError, OSError):
+            pidfd = os.pidfd_open(entry.pid)
+            stack.callback(os.close, pidfd)
+            signal.pidfd_send_signal(pidfd, 0)
+            kill = partial(signal.pidfd_send_signal, pidfd)
+        stat = read_stat(entry.pid)
+        same = stat is not None and stat.start_ticks == entry.start_ticks
+        if same and user_of(entry.pid) == os.geteuid():
+            kill(signal.SIGKILL)

@@ -99,6 +99,7 @@ class Code(CodeEntry):
     ENGINE_ANSWER = codes_of_engine.ENGINE_ANSWER
     ENGINE_CONTRADICTS = codes_of_engine.ENGINE_CONTRADICTS
     BUILD_LOST = codes_of_engine.BUILD_LOST
+    ENGINE_LOST_BLOCKS = codes_of_engine.ENGINE_LOST_BLOCKS
     EL_SYNC_STALLED = codes_of_engine.EL_SYNC_STALLED
     FORK_MISMATCH = codes_of_engine.FORK_MISMATCH
     BUNDLE_UNCONFIRMED = (
@@ -401,6 +402,13 @@ class Code(CodeEntry):
     PROCESS_DIED = (
         "A process of the node died, hung, or could not start. The supervisor restarts it.",
         "nothing if it happens once; otherwise see its last log lines, and check the memory and CPU of the machine",
+        EVENT,
+    )
+    HOST_LIMIT = (
+        "The system refuses processes, threads, open files or memory to the node: a limit of its user, of its container"
+        " or of the machine. A running node tries again, with pauses up to 30 s.",
+        "raise the limit: TasksMax= and LimitNOFILE= of systemd, --pids-limit, --ulimit and --memory of docker,"
+        " podPidsLimit of Kubernetes, or ulimit -u and -n; or lower --workers",
         EVENT,
     )
     CRASH_LOOP = (

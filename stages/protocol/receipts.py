@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
@@ -73,7 +74,7 @@ def parse_receipt(text: msgspec.Raw | bytes) -> ReceiptJson:
     """Return the receipt in a JSON text. Raises ReceiptError."""
     try:
         return _decoder.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except DECODE_ERRORS as error:
         raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
 
 

@@ -163,7 +163,7 @@ class _Node(Program):
         write_rollup(folder, rollup)
         write_l1_blocks(folder, self._chain.extend([[], []]))
         super().__init__(leftovers, "tests.support.processes.deriving_node", str(folder), PYTHONPATH=str(ROOT))
-        self.wait_for_line("node is ready")
+        self.wait_for_line(" processes are ready")
 
     @property
     def port(self) -> int:

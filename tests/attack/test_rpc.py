@@ -46,7 +46,7 @@ class RpcNode(Program):
         self._runtime = leftovers.folder / "runtime"
         words = (str(self._runtime), json.dumps(settings))
         super().__init__(leftovers, "tests.support.rpc.node", *words, PYTHONPATH=str(ROOT))
-        self.wait_for_line("node is ready")
+        self.wait_for_line(" processes are ready")
 
     def port(self, server: str) -> int:
         """Return the port that a server listens on."""

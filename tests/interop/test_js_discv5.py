@@ -51,9 +51,9 @@ def test_their_record_parses_and_our_ping_is_answered() -> None:
             assert record.node_id.hex() == theirs.ready["node"]
             assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
             async with running_discv5("ours", bootnodes=(record.text,)) as ours:
-                await until(lambda: ours.found)
-                assert ours.found[0].enr == record.text
-                assert ours.found[0].chain_id == CHAIN
+                await until(lambda: ours.discovered)
+                assert ours.discovered[0].enr == record.text
+                assert ours.discovered[0].chain_id == CHAIN
                 assert not ours.node.drops
                 assert ours.enr.text in await theirs.call("table")
 
@@ -71,8 +71,8 @@ def test_they_initiate_the_handshake() -> None:
             }
             await theirs.call("ping", record=ours.enr.text)
             assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
-            await until(lambda: ours.found)
-            assert ours.found[0].enr == theirs.ready["record"]
+            await until(lambda: ours.discovered)
+            assert ours.discovered[0].enr == theirs.ready["record"]
             assert len(ours.node.codec.sessions) == 1
 
     asyncio.run(check())
@@ -98,7 +98,7 @@ def test_handshakes_that_cross() -> None:
     async def check() -> None:
         async with running_js_node() as theirs, running_discv5("ours") as ours:
             await theirs.call("ping", record=ours.enr.text)
-            await until(lambda: ours.found)
+            await until(lambda: ours.discovered)
             contact, calls, failures = their_record(theirs).contact(), ours.node.calls, 0
             assert contact is not None
             for number in range(20):
@@ -125,7 +125,7 @@ def test_their_lookups_go_through_our_nodes() -> None:
             running_discv5("boot") as boot,
             running_discv5_servers(8, bootnodes=(boot.enr.text,)) as nodes,
         ):
-            await until(lambda: all(len(node.found) >= 7 for node in nodes), 25)
+            await until(lambda: all(len(node.discovered) >= 7 for node in nodes), 25)
             await theirs.call("add", record=boot.enr.text)
             result: set[str] = set()
             for _ in range(6):
@@ -145,7 +145,7 @@ def test_our_lookups_go_through_their_node() -> None:
             async with running_discv5("late", bootnodes=(record.text,)) as late:
                 wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
                 assert len(wanted) >= 10
-                await until(lambda: wanted <= {peer.enr for peer in late.found}, 25)
+                await until(lambda: wanted <= {peer.enr for peer in late.discovered}, 25)
 
     asyncio.run(check())
 
@@ -153,7 +153,7 @@ def test_our_lookups_go_through_their_node() -> None:
 def test_many_requests_in_a_session() -> None:
     async def check() -> None:
         async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-            await until(lambda: ours.found)
+            await until(lambda: ours.discovered)
             calls = ours.node.calls
             contact = their_record(theirs).contact()
             assert contact is not None
@@ -182,7 +182,7 @@ def their_endpoint(theirs: JsPeer) -> Endpoint:
 def test_garbage_from_our_address_does_not_end_the_session() -> None:
     async def check() -> None:
         async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-            await until(lambda: ours.found)
+            await until(lambda: ours.discovered)
             for size in (10, 63, 200, 1280):
                 ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
             ours.flush()

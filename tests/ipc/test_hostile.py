@@ -67,73 +67,67 @@ def buses(tmp_path: Path) -> dict[str, Bus]:
 
 
 @pytest.mark.parametrize("slot", [CLIENT, STRANGER])
-def test_servers_reject_hostile_messages_and_go_on(buses: dict[str, Bus], tmp_path: Path, slot: int) -> None:
-    async def scene() -> None:
-        requests: list[EchoRequest] = []
-        received: list[object] = []
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        async with running_buses(buses):
+async def test_servers_reject_hostile_messages_and_go_on(buses: dict[str, Bus], tmp_path: Path, slot: int) -> None:
+    requests: list[EchoRequest] = []
+    received: list[object] = []
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    async with running_buses(buses):
 
-            def respond(sender: ProcessId, message: EchoRequest) -> None:
-                requests.append(message)
-                server.send(sender, EchoResponse(2))
+        def respond(sender: ProcessId, message: EchoRequest) -> None:
+            requests.append(message)
+            server.send(sender, EchoResponse(2))
 
-            server = buses["server"].serve(ECHO, respond)
-            publisher = buses["server"].publish(STATE)
-            dispatcher = buses["server"].dispatch(WORK)
-            sockets = {channel: context.socket(zmq.DEALER) for channel in (ECHO, WORK)}
-            for channel, socket in sockets.items():
-                socket.identity = ProcessId(slot, 1).routing_id()
-                socket.connect(f"ipc://{tmp_path}/{channel}.sock")
-                for message in hostile_messages(slot):
-                    socket.send_multipart(message or [b""])
-            subscriber = context.socket(zmq.SUB)
-            subscriber.connect(f"ipc://{tmp_path}/{STATE}.sock")
-            for _ in range(50):
-                subscriber.subscribe(os.urandom(50))
-            count = 2 * len(hostile_messages(slot))
-            counters = buses["server"].counters
-            await until(lambda: counters["messages_refused"] + counters["messages_void"] >= count)
-            assert requests == []
-            context.destroy(linger=0)
-            client = buses["client"].connect(ECHO, received.append)
-            buses["client"].subscribe(STATE, received.append)
-            buses["worker"].work({WORK: square})
-            publisher.set(HeadState(3))
-            async with asyncio.timeout(30):
-                assert await dispatcher.run(SquareTask(6)) == SquareResult(36)
-                while not (EchoResponse(2) in received and HeadState(3) in received):
-                    client.send(EchoRequest(1))
-                    await asyncio.sleep(0.05)
-            assert all(message in (EchoResponse(2), HeadState(3)) for message in received)
-            assert buses["server"].last_rejection.startswith("server.")
-
-    asyncio.run(scene())
+        server = buses["server"].serve(ECHO, respond)
+        publisher = buses["server"].publish(STATE)
+        dispatcher = buses["server"].dispatch(WORK)
+        sockets = {channel: context.socket(zmq.DEALER) for channel in (ECHO, WORK)}
+        for channel, socket in sockets.items():
+            socket.identity = ProcessId(slot, 1).routing_id()
+            socket.connect(f"ipc://{tmp_path}/{channel}.sock")
+            for message in hostile_messages(slot):
+                socket.send_multipart(message or [b""])
+        subscriber = context.socket(zmq.SUB)
+        subscriber.connect(f"ipc://{tmp_path}/{STATE}.sock")
+        for _ in range(50):
+            subscriber.subscribe(os.urandom(50))
+        count = 2 * len(hostile_messages(slot))
+        counters = buses["server"].counters
+        await until(lambda: counters["messages_refused"] + counters["messages_void"] >= count)
+        assert requests == []
+        context.destroy(linger=0)
+        client = buses["client"].connect(ECHO, received.append)
+        buses["client"].subscribe(STATE, received.append)
+        buses["worker"].work({WORK: square})
+        publisher.set(HeadState(3))
+        async with asyncio.timeout(30):
+            assert await dispatcher.run(SquareTask(6)) == SquareResult(36)
+            while not (EchoResponse(2) in received and HeadState(3) in received):
+                client.send(EchoRequest(1))
+                await asyncio.sleep(0.05)
+        assert all(message in (EchoResponse(2), HeadState(3)) for message in received)
+        assert buses["server"].last_rejection.startswith("server.")
 
 
-def test_clients_reject_a_hostile_server(buses: dict[str, Bus], tmp_path: Path) -> None:
+async def test_clients_reject_a_hostile_server(buses: dict[str, Bus], tmp_path: Path) -> None:
     def rejected(name: str) -> int:
         return buses[name].counters["messages_refused"]
 
-    async def scene() -> None:
-        received: list[object] = []
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        router, publisher, work = (context.socket(kind) for kind in (zmq.ROUTER, zmq.XPUB, zmq.ROUTER))
-        for socket, channel in ((router, ECHO), (publisher, STATE), (work, WORK)):
-            socket.bind(f"ipc://{tmp_path}/{channel}.sock")
-        async with running_buses(buses):
-            client = buses["client"].connect(ECHO, received.append)
-            buses["client"].subscribe(STATE, received.append)
-            buses["worker"].work({WORK: received.append})
-            client.send(EchoRequest(1))
-            await until(lambda: all(socket.poll(0) for socket in (router, publisher, work)))
-            for message in hostile_messages(SERVER):
-                router.send_multipart([ProcessId(CLIENT, 1).routing_id(), *message])
-                publisher.send_multipart(message or [b""])
-                work.send_multipart([ProcessId(WORKER, 1).routing_id(), *message])
-            count = len(hostile_messages(SERVER))
-            await until(lambda: rejected("client") >= 2 * count - 60 and rejected("worker") > count / 2)
-            assert received == []
-        context.destroy(linger=0)
-
-    asyncio.run(scene())
+    received: list[object] = []
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    router, publisher, work = (context.socket(kind) for kind in (zmq.ROUTER, zmq.XPUB, zmq.ROUTER))
+    for socket, channel in ((router, ECHO), (publisher, STATE), (work, WORK)):
+        socket.bind(f"ipc://{tmp_path}/{channel}.sock")
+    async with running_buses(buses):
+        client = buses["client"].connect(ECHO, received.append)
+        buses["client"].subscribe(STATE, received.append)
+        buses["worker"].work({WORK: received.append})
+        client.send(EchoRequest(1))
+        await until(lambda: all(socket.poll(0) for socket in (router, publisher, work)))
+        for message in hostile_messages(SERVER):
+            router.send_multipart([ProcessId(CLIENT, 1).routing_id(), *message])
+            publisher.send_multipart(message or [b""])
+            work.send_multipart([ProcessId(WORKER, 1).routing_id(), *message])
+        count = len(hostile_messages(SERVER))
+        await until(lambda: rejected("client") >= 2 * count - 60 and rejected("worker") > count / 2)
+        assert received == []
+    context.destroy(linger=0)

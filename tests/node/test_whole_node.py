@@ -185,7 +185,7 @@ def running(chain: LocalChain) -> Iterator[RunningNode]:
 
 
 def test_a_node_waits_for_endpoints_that_start_late(running: RunningNode) -> None:
-    running.program.wait_for_line('"node is ready"')
+    running.program.wait_for_line(' processes are ready"')
     assert running.directory.exists()
 
 
@@ -223,7 +223,7 @@ def test_unreachable_endpoints_are_retried_and_reported(running: RunningNode) ->
 
 
 def test_a_node_that_is_stopped_leaves_no_file(running: RunningNode, module_leftovers: Leftovers) -> None:
-    running.program.wait_for_line('"node is ready"')
+    running.program.wait_for_line(' processes are ready"')
     ended = running.program.stop()
     assert (ended.code, ended.err) == (0, "")
     assert not running.directory.exists() and list(module_leftovers.temporary.iterdir()) == []

@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.status import read_processes
 READY_SECONDS, FIRST_SAFE_SECONDS = 3.0, 25.0
 MEMORY_MIB, CPU_PERCENT = 350.0, 5.0
 WAIT_SECONDS = 120.0
-READY_LINE = re.compile(r'msg="node is ready" seconds=([0-9.]+)')
+READY_LINE = re.compile(r'processes are ready" seconds=([0-9.]+)')
 SAMPLE_SECONDS = 60.0
 
 

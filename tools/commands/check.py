@@ -26,6 +26,7 @@ from rollup_node.node.setup.plan import (
     listeners,
     node_configs,
     plan_node,
+    processes,
 )
 from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
@@ -101,6 +102,7 @@ def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
         listeners(configs),
         _files(plan),
         not uses_el_sync(plan.values),
+        sum(spec.copies for spec in processes(plan, configs)),
     )
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ import msgspec
 import setproctitle
 
 from rollup_node.node.system.process_control import close_all_but, signal_when_parent_ends
-from rollup_node.node.system.procfs import thread_count
+from rollup_node.node.system.procfs import read_stat, thread_count
 
 PROGRAMS: Mapping[str, str] = MappingProxyType(
     {
@@ -153,7 +154,10 @@ class ForkedProgram:
         self._server = server
         self.pid = pid
         self.returncode: int | None = None
-        self._descriptor = os.pidfd_open(pid)
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except OSError:  # a container may not allow it
+            self._descriptor = -1
 
     def poll(self) -> int | None:
         """See RunningProgram."""
@@ -169,7 +173,7 @@ class ForkedProgram:
     def send_signal(self, sig: int) -> None:
         """See RunningProgram."""
         if self.poll() is None:
-            signal.pidfd_send_signal(self._descriptor, sig)
+            os.kill(self.pid, sig)
 
     def terminate(self) -> None:
         """See RunningProgram."""
@@ -180,13 +184,23 @@ class ForkedProgram:
         self.send_signal(signal.SIGKILL)
 
     def _ended_within(self, milliseconds: float | None) -> int | None:
-        if self.returncode is None:
-            ended = select.poll()
-            ended.register(self._descriptor, select.POLLIN)
-            if ended.poll(milliseconds):
-                self.returncode = self._server.reap(self.pid)
+        if self.returncode is None and self._has_ended(milliseconds):
+            self.returncode = self._server.reap(self.pid)
+            if self._descriptor >= 0:
                 os.close(self._descriptor)
         return self.returncode
+
+    def _has_ended(self, milliseconds: float | None) -> bool:
+        if self._descriptor >= 0:
+            ended = select.poll()
+            ended.register(self._descriptor, select.POLLIN)
+            return bool(ended.poll(milliseconds))
+        end = time.monotonic() + (float("inf") if milliseconds is None else milliseconds / 1000)
+        while (stat := read_stat(self.pid)) is not None and stat.state not in "ZX":
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        return True
 
 
 def die_with_parent(parent: int) -> None:

@@ -31,6 +31,7 @@ from rollup_node.node.setup.endpoint_checks import (
     find_follow_source,
     find_signer,
 )
+from rollup_node.node.system.limits import free_tasks, task_limit_text
 from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
@@ -76,7 +77,7 @@ class Subject(NamedTuple):
     """What is checked.
 
     `blobs` is None where the node fetches none, `p2p` without a peer-to-peer network, and `files` are paths by
-    option; without `needs_safe_blobs` the engine syncs by itself."""
+    option; without `needs_safe_blobs` the engine syncs by itself. `processes` are those of the process table."""
 
     endpoints: NodeEndpoints
     blobs: BlobsConfig | None
@@ -84,6 +85,7 @@ class Subject(NamedTuple):
     listeners: list[ListenAddress]
     files: Mapping[str, str]
     needs_safe_blobs: bool = True
+    processes: int = 0
 
 
 async def preflight(subject: Subject) -> list[Finding]:
@@ -118,6 +120,7 @@ class _Preflight:
             _bounded("ports", self._check_ports),
             _bounded("files", self._check_files),
             _bounded("memory", self._check_memory),
+            _bounded("processes", self._check_processes),
             _bounded("peers", self._check_peers),
         ]
         results = await asyncio.gather(*groups)
@@ -221,6 +224,9 @@ class _Preflight:
 
     async def _check_memory(self, findings: list[Finding]) -> None:
         findings.append(check_memory())
+
+    async def _check_processes(self, findings: list[Finding]) -> None:
+        findings.append(check_processes(self._subject.processes, free_tasks()))
 
     async def _check_peers(self, findings: list[Finding]) -> None:
         findings += await check_peers(self._subject.p2p, CALL_SECONDS)
@@ -334,3 +340,9 @@ def check_memory(read: Callable[[], Memory | None] = read_memory) -> Finding:
         return not_checked(CHECK, "the system does not say how much there is")
     text = f"{in_mb(memory.available)} of {in_mb(memory.total)} are left"
     return warning(CHECK, Code.MEMORY, text) if is_little(memory) else ok(CHECK, text)
+
+
+def check_processes(processes: int, free: int | None) -> Finding:
+    """Whether the limits allow the processes of a node and their threads."""
+    text, is_too_much = task_limit_text(processes, free)
+    return error("processes", Code.HOST_LIMIT, text) if is_too_much else ok("processes", text)

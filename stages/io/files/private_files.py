@@ -1,7 +1,8 @@
 """Files and folders of this node alone.
 
 One that belongs to another user, that others may write to, or that is a link is refused: whoever made it would
-choose what the node overwrites, trusts or signals. Access control lists and the folders above are not looked at."""
+choose what the node overwrites, trusts or signals. Access control lists and the folders above are not looked at. On a
+file system that keeps no modes, one that everybody may write to is taken with a warning [OPT86]."""
 
 import contextlib
 import errno
@@ -9,8 +10,20 @@ import os
 import stat
 from pathlib import Path
 
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.messages.codes import Code
+
+log = get_logger("files")
+
 _ROOT = 0
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MOUNTS = Path("/proc/self/mountinfo")
+_WITHOUT_MODES = frozenset(
+    {"cifs", "smb3", "9p", "drvfs", "vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "fakeowner"}
+)
+"""File systems with one mode for all files: shares of Windows and Azure, FAT, and folders of Docker Desktop."""
+
+_warned: set[str] = set()
 
 
 class UnsafeFileError(OSError):
@@ -105,21 +118,62 @@ def check_private_file(path: str | Path) -> None:
         return
     if stat.S_ISLNK(result.st_mode):
         raise UnsafeFileError("is a symbolic link, give the file itself", path)
-    _check(result, path, is_file=True)
+    _check(path, result, path, is_file=True)
 
 
 def _checked(descriptor: int, path: str | Path, is_file: bool = False) -> int:
     try:
-        _check(os.fstat(descriptor), path, is_file)
+        _check(descriptor, os.fstat(descriptor), path, is_file)
     except OSError:
         os.close(descriptor)
         raise
     return descriptor
 
 
-def _check(value: os.stat_result, path: str | Path, is_file: bool) -> None:
+def others_may_write(
+    file: int | str | Path, value: os.stat_result, path: str | Path, others: int = _WRITABLE_BY_OTHERS
+) -> bool:
+    """Return whether `others` may write to a file, given its descriptor or path.
+
+    Where its file system keeps no modes, that is a warning instead."""
+    if not value.st_mode & others or _keeps_modes(file, value):
+        return bool(value.st_mode & others)
+    if str(path) not in _warned:
+        _warned.add(str(path))
+        text = "others may write to a file whose file system keeps no modes: mount it for this user alone"
+        log.warn(text, code=Code.FILE.text, path=path, mode=f"{stat.S_IMODE(value.st_mode):o}")
+    return False
+
+
+def _keeps_modes(file: int | str | Path, value: os.stat_result) -> bool:
+    """Whether chmod has an effect on a file; its mode stays as it is."""
+    mode, user = stat.S_IMODE(value.st_mode), os.geteuid()
+    try:
+        os.chmod(file, mode & ~_WRITABLE_BY_OTHERS)
+    except OSError as error:
+        if error.errno != errno.EROFS and user in (value.st_uid, _ROOT):
+            return False
+        return _file_system(value.st_dev) not in _WITHOUT_MODES
+    changed = stat.S_IMODE(os.stat(file).st_mode) != mode
+    if changed:
+        os.chmod(file, mode)
+    return changed
+
+
+def _file_system(device: int) -> str:
+    """Return the type of the file system with the number of a device, empty where it is not known."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with contextlib.suppress(OSError):
+        for line in _MOUNTS.read_text(errors="replace").splitlines():
+            mount, _, source = line.partition(" - ")
+            if mount.split()[2:3] == [number]:
+                return source.partition(" ")[0]
+    return ""
+
+
+def _check(file: int | str | Path, value: os.stat_result, path: str | Path, is_file: bool) -> None:
     _check_owner(value, path)
-    if value.st_mode & _WRITABLE_BY_OTHERS:
+    if others_may_write(file, value, path):
         shown = stat.S_IMODE(value.st_mode)
         raise UnsafeFileError(f"others may write to it (mode {shown:o}): chmod go-w, or give another path", path)
     if is_file and not stat.S_ISREG(value.st_mode):

@@ -6,6 +6,7 @@ import os
 import resource
 import time
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from typing import Any
 
 from aiohttp import web
@@ -174,6 +175,15 @@ class Listener:
     def held(self) -> int:
         """The bytes held for all connections."""
         return sum(connection.held for connection in self._transports)
+
+    @property
+    def local_url(self) -> str:
+        """The URL at which this machine reaches the server, once it listens."""
+        assert self._server is not None
+        host = ip_address(self._server.sockets[0].getsockname()[0].partition("%")[0])
+        if host.is_unspecified:
+            host = ip_address("127.0.0.1" if host.version == 4 else "::1")
+        return f"http://{host if host.version == 4 else f'[{host}]'}:{self.port}"
 
     async def start(self) -> None:
         """Bind the port. Raises CriticalError where that fails or descriptors are too few."""

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask, Stage
@@ -88,6 +90,10 @@ class RpcStage(Stage):
     async def start(self) -> None:
         """Start to listen. Raises CriticalError where a port cannot be bound."""
         await self.rpc.start()
+        if self.node.config.url_file:
+            # Without the runtime directory the node goes on; `rollup-node health` then needs --rpc.
+            with suppress(OSError):
+                replace_private_file(Path(self.node.config.url_file), self.rpc.local_url.encode())
         for server in self._others:
             await server.start()
 

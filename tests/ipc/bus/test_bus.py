@@ -88,26 +88,22 @@ def test_a_long_directory_is_rejected_with_its_reason(tmp_path: Path) -> None:
         in_process_buses(CHANNELS, tmp_path / ("long" * 30), {"server": 1})
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+async def test_nothing_is_left_behind(tmp_path: Path) -> None:
     gc.collect()
     descriptors = set(os.listdir("/proc/self/fd"))
     buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 2, "worker": 2})
-
-    async def scene() -> None:
-        received: list[object] = []
-        async with running_buses(buses):
-            server = buses["server"].serve(ECHO, lambda sender, m: server.send(sender, EchoResponse(1, m.data)))
-            buses["server"].publish(STATE).set(HeadState(1))
-            dispatcher = buses["server"].dispatch(WORK)
-            buses["worker"].work({WORK: square})
-            buses["client"].subscribe(STATE, received.append)
-            buses["client"].connect(ECHO, received.append).send(EchoRequest(1, bytes(200_000)))
-            task = SquareTask(2, bytes(200_000))
-            assert await dispatcher.run(task) == square(task)
-            await until(lambda: len(received) == 2)
-            assert "/dev/shm/" not in Path("/proc/self/maps").read_text(), "shared memory has no name"
-
-    asyncio.run(scene())
+    received: list[object] = []
+    async with running_buses(buses):
+        server = buses["server"].serve(ECHO, lambda sender, m: server.send(sender, EchoResponse(1, m.data)))
+        buses["server"].publish(STATE).set(HeadState(1))
+        dispatcher = buses["server"].dispatch(WORK)
+        buses["worker"].work({WORK: square})
+        buses["client"].subscribe(STATE, received.append)
+        buses["client"].connect(ECHO, received.append).send(EchoRequest(1, bytes(200_000)))
+        task = SquareTask(2, bytes(200_000))
+        assert await dispatcher.run(task) == square(task)
+        await until(lambda: len(received) == 2)
+        assert "/dev/shm/" not in Path("/proc/self/maps").read_text(), "shared memory has no name"
     assert list(tmp_path.iterdir()) == []
     assert set(os.listdir("/proc/self/fd")) == descriptors
 

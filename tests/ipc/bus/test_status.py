@@ -3,9 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -24,34 +23,35 @@ from tests.support.timing.conditions import until
 
 
 @pytest.fixture
-def buses(tmp_path: Path) -> dict[str, Bus]:
+def stopped(tmp_path: Path) -> dict[str, Bus]:
     return in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 2})
 
 
-def test_the_last_state_of_each_type_reaches_all_subscribers(
+@pytest.fixture
+async def buses(stopped: dict[str, Bus]) -> AsyncIterator[dict[str, Bus]]:
+    async with running_buses(stopped):
+        yield stopped
+
+
+async def test_the_last_state_of_each_type_reaches_all_subscribers(
     buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A late subscriber gets the states at once, not with their next repetition, which never comes here."""
-
-    async def scene() -> None:
-        early: list[object] = []
-        late: list[object] = []
-        async with running_buses(buses):
-            buses["client"].subscribe(STATE, early.append)
-            publisher = buses["server"].publish(STATE)
-            publisher.set(HealthState(("slow",)))
-            for number in range(500):
-                publisher.set(HeadState(number))
-            await until(lambda: HeadState(499) in early and HealthState(("slow",)) in early)
-            monkeypatch.setattr(status, "REPEAT_SECONDS", 1e9)
-            assert publisher.tick(time.monotonic() + 10) == 1e9
-            buses["client:1"].subscribe(STATE, late.append)
-            await until(lambda: len(late) == 2)
-            assert late == [HealthState(("slow",)), HeadState(499)]
-            numbers = [state.number for state in early if isinstance(state, HeadState)]
-            assert numbers == sorted(set(numbers))
-
-    asyncio.run(scene())
+    early: list[object] = []
+    late: list[object] = []
+    buses["client"].subscribe(STATE, early.append)
+    publisher = buses["server"].publish(STATE)
+    publisher.set(HealthState(("slow",)))
+    for number in range(500):
+        publisher.set(HeadState(number))
+    await until(lambda: HeadState(499) in early and HealthState(("slow",)) in early)
+    monkeypatch.setattr(status, "REPEAT_SECONDS", 1e9)
+    assert publisher.tick(time.monotonic() + 10) == 1e9
+    buses["client:1"].subscribe(STATE, late.append)
+    await until(lambda: len(late) == 2)
+    assert late == [HealthState(("slow",)), HeadState(499)]
+    numbers = [state.number for state in early if isinstance(state, HeadState)]
+    assert numbers == sorted(set(numbers))
 
 
 def test_an_equal_state_is_not_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,192 +89,137 @@ def test_states_that_change_without_a_pause_are_sent_at_intervals(monkeypatch: p
     liveness.close()
 
 
-def test_a_repeated_state_is_handled_once(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_repeated_state_is_handled_once(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status, "REPEAT_SECONDS", 0.01)
-
-    async def scene() -> None:
-        seen: list[object] = []
-        times: set[float | None] = set()
-        async with running_buses(buses):
-            subscriber = buses["client"].subscribe(STATE, seen.append)
-            assert subscriber.last_seen is None
-            publisher = buses["server"].publish(STATE)
-            publisher.set(HeadState(1))
-            while len(times) < 10:
-                times.add(subscriber.last_seen)
-                await until(lambda: subscriber.last_seen not in times)
-            assert seen == [HeadState(1)]
-            publisher.set(HeadState(2))
-            publisher.set(HeadState(1))
-            await until(lambda: seen[-1] == HeadState(1) and len(seen) > 1)
-
-    asyncio.run(scene())
+    seen: list[object] = []
+    times: set[float | None] = set()
+    subscriber = buses["client"].subscribe(STATE, seen.append)
+    assert subscriber.last_seen is None
+    publisher = buses["server"].publish(STATE)
+    publisher.set(HeadState(1))
+    while len(times) < 10:
+        times.add(subscriber.last_seen)
+        await until(lambda: subscriber.last_seen not in times)
+    assert seen == [HeadState(1)]
+    publisher.set(HeadState(2))
+    publisher.set(HeadState(1))
+    await until(lambda: seen[-1] == HeadState(1) and len(seen) > 1)
 
 
-def test_a_lost_state_is_repaired_by_its_repetition(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        seen: list[object] = []
-        async with running_buses(buses):
-            buses["client"].subscribe(STATE, seen.append)
-            publisher = buses["server"].publish(STATE)
-            publisher.set(HeadState(1))
-            await until(lambda: seen)
-            with monkeypatch.context() as patched:
-                patched.setattr(publisher.sockets[0], "send", lambda frames: False)
-                publisher.set(HeadState(2))
-            await until(lambda: seen == [HeadState(1), HeadState(2)])
-
-    asyncio.run(scene())
+async def test_a_lost_state_is_repaired_by_its_repetition(
+    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[object] = []
+    buses["client"].subscribe(STATE, seen.append)
+    publisher = buses["server"].publish(STATE)
+    publisher.set(HeadState(1))
+    await until(lambda: seen)
+    with monkeypatch.context() as patched:
+        patched.setattr(publisher.sockets[0], "send", lambda frames: False)
+        publisher.set(HeadState(2))
+    await until(lambda: seen == [HeadState(1), HeadState(2)])
 
 
-def test_an_older_state_is_never_handled(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        seen: list[object] = []
-        async with running_buses(buses):
-            client = buses["client"]
-            client.subscribe(STATE, seen.append)
-            publisher = buses["server"].publish(STATE)
-            publisher.set(HeadState(1))
-            publisher.set(HeadState(2))
-            await until(lambda: seen[-1:] == [HeadState(2)])
+async def test_an_older_state_is_never_handled(buses: dict[str, Bus]) -> None:
+    seen: list[object] = []
+    client = buses["client"]
+    client.subscribe(STATE, seen.append)
+    publisher = buses["server"].publish(STATE)
+    publisher.set(HeadState(1))
+    publisher.set(HeadState(2))
+    await until(lambda: seen[-1:] == [HeadState(2)])
 
-            def send(incarnation: int, sequence: int, state: HeadState) -> None:
-                header = encode_header(Envelope(0, incarnation, sequence, 0, None))
-                assert publisher.sockets[0].send([header, msgspec.msgpack.encode(state)])
+    def send(incarnation: int, sequence: int, state: HeadState) -> None:
+        header = encode_header(Envelope(0, incarnation, sequence, 0, None))
+        assert publisher.sockets[0].send([header, msgspec.msgpack.encode(state)])
 
-            send(1, 1, HeadState(1))
-            publisher.set(HeadState(3))
-            await until(lambda: seen[-1] == HeadState(3))
-            assert seen[-2] == HeadState(2)
-            client.transport.liveness.start(0, 2)
-            send(2, 1, HeadState(1))
-            await until(lambda: seen[-1] == HeadState(1))
-            send(1, 900, HeadState(9))
-            send(2, 2, HeadState(4))
-            await until(lambda: seen[-1] == HeadState(4))
-            assert seen[-2] == HeadState(1) and client.counters["messages_stale"] > 0
-
-    asyncio.run(scene())
+    send(1, 1, HeadState(1))
+    publisher.set(HeadState(3))
+    await until(lambda: seen[-1] == HeadState(3))
+    assert seen[-2] == HeadState(2)
+    client.transport.liveness.start(0, 2)
+    send(2, 1, HeadState(1))
+    await until(lambda: seen[-1] == HeadState(1))
+    send(1, 900, HeadState(9))
+    send(2, 2, HeadState(4))
+    await until(lambda: seen[-1] == HeadState(4))
+    assert seen[-2] == HeadState(1) and client.counters["messages_stale"] > 0
 
 
 CLIENT = ProcessId(1, 1)
 
 
-def run(buses: dict[str, Bus], scene: Coroutine[Any, Any, None]) -> None:
-    """Run a test's scene while all buses run."""
-
-    async def both() -> None:
-        async with running_buses(buses):
-            await scene
-
-    asyncio.run(both())
-
-
 @pytest.mark.parametrize("size", [0, INLINE_LIMIT - 50, INLINE_LIMIT + 1, 300_000, 9_000_000])
-def test_a_request_is_answered(buses: dict[str, Bus], size: int) -> None:
-    async def scene() -> None:
-        responses: list[EchoResponse] = []
-        server = buses["server"].serve(
-            ECHO, lambda sender, m: server.send(sender, EchoResponse(m.number, m.data[::-1]))
-        )
-        client = buses["client"].connect(ECHO, responses.append)
-        data = os.urandom(size)
-        for number in range(3):
-            assert client.send(EchoRequest(number, data))
-            await until(lambda wanted=number: len(responses) == wanted + 1)  # type: ignore[misc]
-        assert responses == [EchoResponse(number, data[::-1]) for number in range(3)]
-
-    run(buses, scene())
+async def test_a_request_is_answered(buses: dict[str, Bus], size: int) -> None:
+    responses: list[EchoResponse] = []
+    server = buses["server"].serve(ECHO, lambda sender, m: server.send(sender, EchoResponse(m.number, m.data[::-1])))
+    client = buses["client"].connect(ECHO, responses.append)
+    data = os.urandom(size)
+    for number in range(3):
+        assert client.send(EchoRequest(number, data))
+        await until(lambda wanted=number: len(responses) == wanted + 1)  # type: ignore[misc]
+    assert responses == [EchoResponse(number, data[::-1]) for number in range(3)]
     inline = 3 if size > 64 * 132 * 1024 else 0
     for name in ("server", "client"):
         counted = {key: count for key, count in buses[name].counters.items() if count}
         assert counted == ({"arena_full_inline": inline} if inline else {})
 
 
-def test_each_client_gets_its_own_responses(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        senders: list[ProcessId] = []
-        responses: dict[str, list[EchoResponse]] = {"client": [], "client:1": []}
+async def test_each_client_gets_its_own_responses(buses: dict[str, Bus]) -> None:
+    senders: list[ProcessId] = []
+    responses: dict[str, list[EchoResponse]] = {"client": [], "client:1": []}
 
-        def respond(sender: ProcessId, message: EchoRequest) -> None:
-            senders.append(sender)
-            server.send(sender, EchoResponse(message.number))
+    def respond(sender: ProcessId, message: EchoRequest) -> None:
+        senders.append(sender)
+        server.send(sender, EchoResponse(message.number))
 
-        server = buses["server"].serve(ECHO, respond)
-        for number, (name, received) in enumerate(responses.items()):
-            buses[name].connect(ECHO, received.append).send(EchoRequest(number))
-        await until(lambda: all(responses.values()))
-        assert responses == {"client": [EchoResponse(0)], "client:1": [EchoResponse(1)]}
-        assert sorted(senders) == [ProcessId(1, 1), ProcessId(2, 1)]
-
-    run(buses, scene())
+    server = buses["server"].serve(ECHO, respond)
+    for number, (name, received) in enumerate(responses.items()):
+        buses[name].connect(ECHO, received.append).send(EchoRequest(number))
+    await until(lambda: all(responses.values()))
+    assert responses == {"client": [EchoResponse(0)], "client:1": [EchoResponse(1)]}
+    assert sorted(senders) == [ProcessId(1, 1), ProcessId(2, 1)]
 
 
-def test_a_request_sent_before_the_server_runs_arrives(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        requests: list[EchoRequest] = []
-        client = buses["client"].connect(ECHO, lambda message: None)
-        assert client.send(EchoRequest(1))
-        await asyncio.sleep(0.05)
-        buses["server"].serve(ECHO, lambda sender, message: requests.append(message))
-        await until(lambda: requests == [EchoRequest(1)])
-
-    run(buses, scene())
+async def test_a_request_sent_before_the_server_runs_arrives(buses: dict[str, Bus]) -> None:
+    requests: list[EchoRequest] = []
+    client = buses["client"].connect(ECHO, lambda message: None)
+    assert client.send(EchoRequest(1))
+    await asyncio.sleep(0.05)
+    buses["server"].serve(ECHO, lambda sender, message: requests.append(message))
+    await until(lambda: requests == [EchoRequest(1)])
 
 
-def test_a_response_to_an_unknown_client_is_not_sent_and_keeps_no_chunk(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        server = buses["server"].serve(ECHO, lambda sender, message: None)
-        arena = buses["server"].transport.arenas[0]
-        assert not server.send(CLIENT, EchoResponse(1, bytes(200_000)))
-        assert not server.send(ProcessId(1, 9), EchoResponse(1, bytes(200_000)))
-        assert arena.free == arena.chunks
-        assert buses["server"].counters["sends_failed"] == 2
-
-    run(buses, scene())
+async def test_a_response_to_an_unknown_client_is_not_sent_and_keeps_no_chunk(buses: dict[str, Bus]) -> None:
+    server = buses["server"].serve(ECHO, lambda sender, message: None)
+    arena = buses["server"].transport.arenas[0]
+    assert not server.send(CLIENT, EchoResponse(1, bytes(200_000)))
+    assert not server.send(ProcessId(1, 9), EchoResponse(1, bytes(200_000)))
+    assert arena.free == arena.chunks
+    assert buses["server"].counters["sends_failed"] == 2
 
 
-def test_responses_may_be_sent_from_any_task(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        responses: list[EchoResponse] = []
-        senders: list[ProcessId] = []
-        server = buses["server"].serve(ECHO, lambda sender, message: senders.append(sender))
-        client = buses["client"].connect(ECHO, responses.append)
-        for number in range(300):
-            client.send(EchoRequest(number))
-            await until(lambda wanted=number: len(senders) > wanted)  # type: ignore[misc]
-            server.send(senders[-1], EchoResponse(number))
-            async with asyncio.timeout(30):
-                while len(responses) <= number:
-                    await asyncio.sleep(0)
-
-    run(buses, scene())
+async def test_responses_may_be_sent_from_any_task(buses: dict[str, Bus]) -> None:
+    responses: list[EchoResponse] = []
+    senders: list[ProcessId] = []
+    server = buses["server"].serve(ECHO, lambda sender, message: senders.append(sender))
+    client = buses["client"].connect(ECHO, responses.append)
+    for number in range(300):
+        client.send(EchoRequest(number))
+        await until(lambda wanted=number: len(senders) > wanted)  # type: ignore[misc]
+        server.send(senders[-1], EchoResponse(number))
+        async with asyncio.timeout(30):
+            while len(responses) <= number:
+                await asyncio.sleep(0)
 
 
-def test_a_full_arena_sends_inline_and_counts_it(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        responses: list[EchoResponse] = []
-        senders: list[ProcessId] = []
-        server = buses["server"].serve(ECHO, lambda sender, message: senders.append(sender))
-        buses["client"].connect(ECHO, responses.append).send(EchoRequest(1))
-        await until(lambda: senders)
-        for number in range(70):
-            assert server.send(senders[0], EchoResponse(number, bytes(100_000)))
-        assert buses["server"].counters["arena_full_inline"] == 6
-        await until(lambda: len(responses) == 70)
-        assert [message.number for message in responses] == list(range(70))
-
-    run(buses, scene())
-
-
-def test_the_chunks_of_a_dead_client_are_freed(buses: dict[str, Bus]) -> None:
+async def test_the_chunks_of_a_dead_client_are_freed(stopped: dict[str, Bus]) -> None:
     """The client's own bus does not run, so the response stays in the arena."""
-
-    async def scene() -> None:
-        senders: list[ProcessId] = []
-        bus = buses["server"]
+    senders: list[ProcessId] = []
+    bus = stopped["server"]
+    async with running_buses({"server": bus}):
         server = bus.serve(ECHO, lambda sender, message: senders.append(sender))
-        buses["client"].connect(ECHO, lambda message: None).send(EchoRequest(1))
+        stopped["client"].connect(ECHO, lambda message: None).send(EchoRequest(1))
         await until(lambda: senders)
         arena = bus.transport.arenas[0]
         assert server.send(senders[0], EchoResponse(1, bytes(300_000)))
@@ -282,38 +227,18 @@ def test_the_chunks_of_a_dead_client_are_freed(buses: dict[str, Bus]) -> None:
         bus.transport.liveness.start(CLIENT.slot, 2)
         await until(lambda: arena.free == arena.chunks)
         assert not server.send(senders[0], EchoResponse(1)), "the client has been replaced"
-
-    run({"server": buses["server"]}, scene())
     for name in ("client", "client:1"):
-        buses[name].close()
+        stopped[name].close()
 
 
-def test_a_message_of_a_replaced_process_is_stale(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        requests: list[EchoRequest] = []
-        bus = buses["server"]
-        bus.serve(ECHO, lambda sender, message: requests.append(message))
-        client = buses["client"].connect(ECHO, lambda message: None)
-        client.send(EchoRequest(1))
-        await until(lambda: len(requests) == 1)
-        bus.transport.liveness.start(CLIENT.slot, 2)
-        client.send(EchoRequest(2))
-        await until(lambda: bus.counters["messages_stale"] == 1)
-        assert requests == [EchoRequest(1)]
-
-    run(buses, scene())
-
-
-def test_a_void_descriptor_is_a_lost_message(buses: dict[str, Bus]) -> None:
-    async def scene() -> None:
-        requests: list[EchoRequest] = []
-        bus = buses["server"]
-        client = buses["client"].connect(ECHO, lambda message: None)
-        client.send(EchoRequest(1, bytes(200_000)))
-        bus.transport.arenas[CLIENT.slot].take_over(2)
-        client.send(EchoRequest(2))
-        bus.serve(ECHO, lambda sender, message: requests.append(message))
-        await until(lambda: requests)
-        assert requests == [EchoRequest(2)] and bus.counters["messages_void"] == 1
-
-    run(buses, scene())
+async def test_a_message_of_a_replaced_process_is_stale(buses: dict[str, Bus]) -> None:
+    requests: list[EchoRequest] = []
+    bus = buses["server"]
+    bus.serve(ECHO, lambda sender, message: requests.append(message))
+    client = buses["client"].connect(ECHO, lambda message: None)
+    client.send(EchoRequest(1))
+    await until(lambda: len(requests) == 1)
+    bus.transport.liveness.start(CLIENT.slot, 2)
+    client.send(EchoRequest(2))
+    await until(lambda: bus.counters["messages_stale"] == 1)
+    assert requests == [EchoRequest(1)]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rollup_node.ipc.shared_memory.arena import GENERATION_SHIFT, Arena, Descriptor
+from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
 
 CHUNK = 4096
 
@@ -33,32 +33,6 @@ def test_a_value_survives_the_round_trip(arena: Arena, length: int) -> None:
     assert arena.get(stored(arena, data, 1)) == data
 
 
-def test_there_is_no_descriptor_without_room(arena: Arena) -> None:
-    assert arena.put(bytes(4 * CHUNK + 1), (1,)) is None
-    stored(arena, bytes(3 * CHUNK), 1)
-    assert arena.put(bytes(2 * CHUNK), (1,)) is None
-    assert arena.put(bytes(CHUNK), (1,)) is not None
-
-
-def test_a_chunk_is_free_when_all_readers_have_acknowledged(arena: Arena) -> None:
-    descriptor = stored(arena, bytes(4 * CHUNK), 1, 2)
-    arena.ack(1, descriptor)
-    arena.reap()
-    assert arena.free == 0
-    arena.ack(2, descriptor)
-    arena.ack(2, descriptor)
-    assert arena.put(b"next", (1,)) is not None
-
-
-def test_chunks_of_a_dead_reader_are_freed(arena: Arena) -> None:
-    stored(arena, bytes(2 * CHUNK), 1, 2)
-    stored(arena, bytes(2 * CHUNK), 1)
-    arena.reader_died(1)
-    assert arena.free == 2
-    arena.reader_died(2)
-    assert arena.free == 4
-
-
 def test_a_withdrawn_value_is_freed_at_once(arena: Arena) -> None:
     first, second = stored(arena, bytes(CHUNK), 1, 2), stored(arena, bytes(CHUNK), 1)
     arena.withdraw(second, 1)
@@ -68,34 +42,6 @@ def test_a_withdrawn_value_is_freed_at_once(arena: Arena) -> None:
     third = stored(arena, bytes(CHUNK), 2)
     arena.withdraw(second, 2)
     assert arena.free == 2 and arena.get(third) is not None, "an old descriptor withdraws nothing"
-
-
-def test_a_new_incarnation_voids_all_and_frees_all(arena: Arena) -> None:
-    descriptor = stored(arena, b"old", 1)
-    arena.take_over(2)
-    assert arena.get(descriptor) is None
-    assert arena.free == 4
-    fresh = stored(arena, b"new", 1)
-    assert fresh.chunks[0][1] >> GENERATION_SHIFT == 2
-    assert arena.get(descriptor) is None and arena.get(fresh) == b"new"
-
-
-def test_a_reused_chunk_voids_the_old_descriptor(arena: Arena) -> None:
-    descriptor = stored(arena, bytes(4 * CHUNK), 1)
-    arena.ack(1, descriptor)
-    stored(arena, b"x", 1)
-    assert arena.get(descriptor) is None
-
-
-def test_a_late_acknowledgement_never_lowers_a_cell(arena: Arena) -> None:
-    old = stored(arena, bytes(4 * CHUNK), 1)
-    arena.ack(1, old)
-    arena.reap()
-    new = stored(arena, bytes(4 * CHUNK), 1)
-    arena.ack(1, new)
-    arena.ack(1, old)
-    arena.reap()
-    assert arena.free == 4
 
 
 def test_a_producer_that_dies_in_mid_write_leaves_a_void_chunk(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,3 +141,19 @@ def test_an_oversized_message_is_never_received(factory: SocketFactory, monkeypa
     assert receive(server, 1) == [[b"me", bytes(999)]]
     honest.send([b"last"])
     assert receive(server, 1) == [[b"me", b"last"]]
+
+
+def test_a_removed_file_is_bound_again_and_connections_stay(factory: SocketFactory) -> None:
+    server, before = factory.open(zmq.ROUTER), factory.open(zmq.DEALER, routing_id=b"before")
+    assert not server.bind_again() and not before.bind_again()
+    before.send([b"1"])
+    assert receive(server, 1) == [[b"before", b"1"]]
+    factory.path.unlink()
+    assert server.bind_again() and not server.bind_again()
+    after = factory.open(zmq.DEALER, routing_id=b"after")
+    for client in (before, after):
+        client.send([b"2"])
+    assert sorted(receive(server, 2)) == [[b"after", b"2"], [b"before", b"2"]]
+    factory.path.unlink()
+    factory.path.touch()
+    assert server.bind_again(), "another file has taken its place"

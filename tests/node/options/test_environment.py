@@ -53,6 +53,27 @@ def test_the_variables_of_node_js_cause_no_warning() -> None:
     assert read_environment({"NODE_EXTRA_CA_CERTS": "certs.pem", "NODE_ENV": "production"}).warnings == ()
 
 
+@pytest.mark.parametrize("prefix", ["NODE_RPC", "OP_NODE_METRICS", "NODE"])
+def test_variables_of_a_kubernetes_service_are_no_options(prefix: str) -> None:
+    """[OPT84] A service node-rpc has every container of its namespace see NODE_RPC_PORT=tcp://.."""
+    address = "tcp://10.0.12.7:9545"
+    links = {
+        f"{prefix}_PORT": address,
+        f"{prefix}_PORT_9545_TCP": address,
+        f"{prefix}_PORT_9545_TCP_ADDR": "10.0.12.7",
+        f"{prefix}_PORT_9545_TCP_PORT": "9545",
+        f"{prefix}_SERVICE_HOST": "10.0.12.7",
+        f"{prefix}_SERVICE_PORT": "9545",
+        f"{prefix}_SERVICE_PORT_HTTP": "9545",
+    }
+    result = parse_options([], links | {"NODE_P2P_LISTEN_TCP_PORT": "9", "NODE_L2_ENGINE_RPC": "http://l2"})
+    assert (result.errors, result.values["rpc.port"], result.values["p2p.listen.tcp"]) == ((), 9545, 9)
+    assert result.warnings == (
+        "variables of a Kubernetes service are no options and are ignored (enableServiceLinks: false removes them):"
+        f" {', '.join(sorted(links))}",
+    )
+
+
 def test_variables_of_op_node_are_read_with_one_notice() -> None:
     environ = {"OP_NODE_L1_ETH_RPC": "http://a", "OP_NODE_L1_BEACON_ARCHIVER": "http://b", "OP_NODE_L1_BEACON": "true"}
     parsed = parse_options([], environ)
@@ -80,9 +101,9 @@ def test_a_wrong_variable_of_op_node_is_named() -> None:
 
 
 def test_unknown_variables_of_op_node_are_one_notice() -> None:
-    environ = {"OP_NODE_SERVICE_HOST": "10.0.0.1", "OP_NODE_PORT": "tcp://10.0.0.1:9545"}
+    environ = {"OP_NODE_SERVICE": "10.0.0.1", "OP_NODE_PORT": "9545"}
     assert read_environment(environ).warnings == (
-        "unknown variables of op-node are ignored: OP_NODE_PORT, OP_NODE_SERVICE_HOST",
+        "unknown variables of op-node are ignored: OP_NODE_PORT, OP_NODE_SERVICE",
     )
     many = {f"OP_NODE_{number:03}": "x" for number in range(200)}
     (line,) = read_environment(many).warnings

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.parsing import parse_options, read_options
 from rollup_node.node.options.values import Values
 
 Write = Callable[[str | bytes], Values]
@@ -64,9 +64,14 @@ def test_numbers_durations_and_lists(write: Write) -> None:
         ("rpc.port = 'x'", 'invalid value "x" for rpc.port in file'),
         ("l1 = 'http://a'\nl1.beacon = 'http://b'", 'quote both: "l1" = '),
         ("= 3", "is not TOML"),
-        (b"\xff", "is not TOML"),
-        ("a = " + "[" * 3000, "is not TOML: maximum recursion depth"),
-        ("[a" + ".b" * 3000 + "]\nc = 1", "is not TOML: maximum recursion depth"),
+        ('rpc.port = 1\nl1 = "x\n', "node.toml, line 2 is not TOML: a text has no closing quote"),
+        ("rpc.port: 1", "it looks like YAML, for which its name has to end with .yaml"),
+        ('{"rpc.port": [}', "is not YAML: "),
+        ("{a: &x [1], b: *x}", "is not YAML: aliases are not read"),
+        ("{[1]: 2}", "is not YAML: "),
+        (b"\xff", "is not text in UTF-8"),
+        ("a = " + "[" * 3000, "is nested too deeply"),
+        ("[a" + ".b" * 3000 + "]\nc = 1", "has a key of more than 20 parts"),
         ("rpc.port = " + "9" * 4000, "cannot be a number so long: expected a whole number from 0 to 65535"),
         ("rpc.port = " + "9" * 5000, "is not TOML: Exceeds the limit"),
         ("#" * (1 << 20) + "\n", "is longer than 1048576 characters"),
@@ -78,3 +83,39 @@ def test_an_error_names_the_file(write: Write, text: str | bytes, expected: str)
         write(text)
     assert expected in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+YAML = """l1:
+  value: http://a
+  beacon: http://b
+rpc.port: 7
+p2p.static: [a, b]
+signer.address: 0x1111111111111111111111111111111111111111
+"""
+JSON = '{"l1": "http://a", "l1.beacon": "http://b", "rpc.port": 7, "p2p.static": ["a", "b"], "signer.address": "%s"}'
+
+
+@pytest.mark.option("config")
+@pytest.mark.parametrize(
+    ("name", "text"), [("a.yaml", YAML), ("a.json", JSON % ("11" * 20)), ("a.conf", JSON % ("11" * 20))]
+)
+def test_yaml_and_json(tmp_path: Path, name: str, text: str) -> None:
+    """[OPT1] Values are texts as they are written, so an address is no number."""
+    file = tmp_path / name
+    file.write_text(text)
+    values = read_options([f"--config={file}"], {}).values
+    assert [values[key] for key in ("l1", "l1.beacon", "rpc.port")] == [("http://a",), "http://b", 7]
+    assert values["p2p.static"] == ("a", "b") and values["signer.address"] == b"\x11" * 20
+
+
+def test_all_that_is_wrong_in_a_file_is_reported(tmp_path: Path) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text('netwrok = "op-sepolia"\nrpc.port = "abc"\n[p2p]\ndisable = "maybe"\nstatic = [1]\n')
+    parsed = read_options([f"--config={file}"], {})
+    assert [line.partition(" in file")[0] for line in parsed.errors] == [
+        'unknown option "netwrok"',
+        "option p2p.static",
+        'invalid value "abc" for rpc.port',
+        'invalid value "maybe" for p2p.disable',
+    ]
+    assert not parsed.is_whole

@@ -113,7 +113,18 @@ def test_signer_headers_are_split_at_commas_only_in_the_environment() -> None:
             ("--rollup.halt=all",),
             'invalid value "all" for flag --rollup.halt: expected one of major, minor, patch, none',
         ),
-        (("--l1.http-poll-interval=12",), 'invalid value "12" for flag --l1.http-poll-interval: expected a duration'),
+        (("--l1.http-poll-interval=x",), 'invalid value "x" for flag --l1.http-poll-interval: expected a duration'),
+        (
+            ("--l1.http-poll-interval=5",),
+            'invalid value "5" for flag --l1.http-poll-interval: a duration has a unit: 5s?',
+        ),
+        (("--l1=ftp://h",), 'invalid value "ftp://h" for flag --l1: it takes http or https or ws or wss, not ftp'),
+        (("--l2=localhost:8551",), 'invalid value "localhost:8551" for flag --l2: did you mean http://localhost:8551?'),
+        (
+            ("--l1=http://u:key@h:99999/v3/key",),
+            'invalid value "http://***@h:99999/..." for flag --l1: port 99999 is not',
+        ),
+        (("--l1=http://u:ke/y@h:8545:/v3/key",), 'invalid value "http://***@h:8545:/..." for flag --l1: expected an'),
         (("--network=--",), 'invalid value "--" for flag --network'),
         (("--network=a\nb",), 'invalid value "a\\nb" for flag --network: expected a text on one line'),
         (("--p2p.sequencer.key=abc",), "invalid value for flag --p2p.sequencer.key: expected a private key"),
@@ -138,7 +149,7 @@ def test_a_secret_is_never_shown() -> None:
 
 
 def test_a_missing_options_file_is_named() -> None:
-    assert "Unable to open config file: /nowhere/x.toml" in error_of("--config=/nowhere/x.toml")
+    assert error_of("--config=/nowhere/x.toml") == "--config /nowhere/x.toml: no such file or directory"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """From option values to the configuration of each process."""
 
 import asyncio
-import os
 import socket
 import sqlite3
 from functools import partial
@@ -18,6 +17,7 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners, node_settings, processes
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import PROCESSES, load
 from rollup_node.node.system.profiling import ProfilingSettings
@@ -143,7 +143,7 @@ def test_defaults_reach_the_configurations() -> None:
     assert (engine.finality_lookback, engine.sealing_duration, engine.engine_kind) == (None, 0.05, "geth")
     assert node_settings(node.plan, node.configs, node.secrets).log == LogSettings()
     workers = next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute")
-    assert workers == max(1, len(os.sched_getaffinity(0)) - 1)
+    assert workers == max(1, usable_cores() - 1)
 
 
 def test_zero_stands_for_the_usual_number() -> None:

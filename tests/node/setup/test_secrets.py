@@ -1,15 +1,22 @@
 """The secrets of a node are read, or created where they are missing."""
 
+import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.setup import secrets as module
 from rollup_node.node.setup.secrets import load_jwt_secret
 from rollup_node.node.system.exit_codes import SetupError
 from tests.node.setup.planning import JWT, plan_of, prepare
+from tests.support.processes.denied_calls import needs_filter
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_secrets_are_read(working_directory: Path) -> None:
@@ -103,7 +110,9 @@ def test_planning_alone_reads_no_secret(working_directory: Path) -> None:
 HEX = "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize("text", [HEX, f"0x{HEX}", f"  0x{HEX.upper()}\n"])
+@pytest.mark.parametrize(
+    "text", [HEX, f"0x{HEX}", f"  0x{HEX.upper()}\n", f"0X{HEX}", HEX[1:], f"0x{HEX[1:]}"]
+)  # begins with 0
 def test_a_valid_file_is_read(tmp_path: Path, text: str) -> None:
     file = tmp_path / "jwt"
     file.write_text(text)
@@ -134,7 +143,7 @@ def test_without_a_file_it_is_node_jwt_txt(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    "content", [HEX[:-1], HEX + "00", "0x" + "zz" * 32, f"0x0x{HEX}", " ".join([HEX[:32], HEX[32:]]), "a" * 10000]
+    "content", [HEX[2:], HEX + "0", "0x" + "zz" * 32, f"0x0x{HEX}", " ".join([HEX[:32], HEX[32:]]), "a" * 10000]
 )
 def test_a_malformed_file_is_rejected_and_kept(tmp_path: Path, content: str) -> None:
     file = tmp_path / "jwt"
@@ -156,9 +165,59 @@ def test_what_is_no_file_is_rejected(tmp_path: Path) -> None:
         load_jwt_secret(str(tmp_path))
     with pytest.raises(OptionError, match="No such file or directory"):
         load_jwt_secret(str(tmp_path / "no" / "such"))
-    os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OptionError, match="is not a file"):
-        load_jwt_secret(str(tmp_path / "pipe"))
+        load_jwt_secret("/dev/null")
+
+
+@pytest.mark.parametrize(
+    ("writes", "error"), [("", "without a secret"), ("0x12", "malformed"), (None, r"did not end within 0\.2 s")]
+)
+def test_a_pipe_without_a_secret_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: str | None, error: str
+) -> None:
+    monkeypatch.setattr(module, "PIPE_SECONDS", 0.2 if writes is None else 30.0)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    command = ["sh", "-c", f"exec sleep 60 > {pipe}" if writes is None else f"printf '{writes}' > {pipe}"]
+    with subprocess.Popen(command) as writer:
+        with pytest.raises(OptionError, match=error):
+            load_jwt_secret(str(pipe))
+        writer.kill()
+
+
+def test_a_secret_may_come_from_a_pipe_and_is_kept_for_the_next_start(working_directory: Path) -> None:
+    (working_directory / "secret").write_text(f"0x{HEX}\n")
+    with subprocess.Popen(["cat", "secret"], stdout=subprocess.PIPE, cwd=working_directory) as cat:
+        assert cat.stdout is not None
+        words = (f"--l2.jwt-secret=/dev/fd/{cat.stdout.fileno()}", "--p2p.disable")
+        assert [prepare(*words).secrets.jwt.hex() for _ in range(2)] == [HEX, HEX]
+
+
+PROGRAM = """
+import sys
+from rollup_node.node.setup import secrets as module
+from rollup_node.node.setup.secrets import load_jwt_secret
+from rollup_node.stages.io.files.private_files import read_secret_file
+from tests.support.processes.denied_calls import CHMOD, FCHMOD, deny
+deny(dict.fromkeys((CHMOD, FCHMOD), int(sys.argv[2])))
+print(load_jwt_secret(sys.argv[1]).secret.hex(), read_secret_file(sys.argv[1], 100).decode())
+"""
+
+
+@needs_filter
+@pytest.mark.parametrize("error", [0, errno.EPERM, errno.EOPNOTSUPP])
+def test_a_file_system_without_modes_has_secrets_that_all_may_write_to(tmp_path: Path, error: int) -> None:
+    """[OPT86] There chmod does nothing, or is refused."""
+    file = tmp_path / "jwt"
+    file.write_text(HEX)
+    file.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(file), str(error)], cwd=ROOT, capture_output=True, text=True, timeout=50
+    )
+    assert done.stdout == f"{HEX} {HEX}\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("warn files: others may write to a file whose file system keeps no modes: mount it")
+    assert "code=FILE" in line and "mode=777" in line
 
 
 def test_a_secret_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
@@ -169,6 +228,7 @@ def test_a_secret_that_every_user_may_write_to_is_refused(tmp_path: Path) -> Non
         load_jwt_secret(str(file))
     file.chmod(0o664)
     assert load_jwt_secret(str(file)).secret.hex() == HEX
+    assert stat.S_IMODE(file.stat().st_mode) == 0o664
 
 
 def test_a_secret_may_be_a_link_but_is_not_created_through_one(tmp_path: Path) -> None:

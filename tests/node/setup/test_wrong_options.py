@@ -32,7 +32,7 @@ def test_parsing_rules_and_chain_are_reported_together() -> None:
 
 def test_nothing_is_called_missing_that_a_wrong_options_file_may_have(tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
-    for content, text in ((None, "Unable to open config file"), ("network = x", "not TOML"), ("netwrk = 1", "unknown")):
+    for content, text in ((None, "no such file or directory"), ("network = x", "not TOML"), ("netwrk = 1", "unknown")):
         if content is not None:
             file.write_text(content)
         lines = lines_of(f"--config={file}", "--rpc.port=x")
@@ -47,3 +47,8 @@ def test_an_invalid_value_is_reported_once_and_is_not_missing() -> None:
 def test_what_only_the_plan_finds_is_reported() -> None:
     (line,) = lines_of(*NEEDED, "--p2p.bootnodes=nonsense")
     assert "nonsense" in line
+
+
+def test_what_a_configuration_lacks_is_a_line() -> None:
+    (line,) = lines_of(*NEEDED, "--signer.endpoint=http://h")
+    assert line.startswith("signer endpoint and address must both be set")

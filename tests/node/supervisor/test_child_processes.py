@@ -1,8 +1,10 @@
 """What forked processes inherit, and how their end is described."""
 
 import contextlib
+import errno
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from rollup_node.node.supervisor.child_processes import become_child, exit_text, freeze_heap, preload
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.node.system.process_table import ProcessSpec
+from tests.support.processes.denied_calls import PIDFD_OPEN, PIDFD_SEND_SIGNAL, needs_filter
 from tests.support.processes.toy_harness import StartNode
 
 
@@ -54,6 +57,28 @@ def test_children_have_no_descriptor_of_others(start: StartNode) -> None:
     assert sorted(sweeper)[:3] == ["/dev/null"] * 3
     assert len(sweeper) == 4
     assert len(list(Path(f"/proc/{processes['supervisor']['pid']}/task").iterdir())) == 1
+    node.stop()
+
+
+@needs_filter
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS])
+def test_no_process_needs_a_pidfd(start: StartNode, error: int) -> None:
+    """[LIF28] Docker's profile before 20.10.10 refuses it, kernels before 5.3 and sandboxes do not have it."""
+    node = start({"denied": {str(call): error for call in (PIDFD_OPEN, PIDFD_SEND_SIGNAL)}}).wait_until_ready()
+    for name in ("right", "sweeper"):
+        os.kill(node.processes()[name]["pid"], signal.SIGKILL)
+        node.wait_for_line("process died", "supervisor", name=name, reason="signal SIGKILL")
+        node.wait_for_entry(name, 2)
+    node.wait_for_exchange()
+    node.stop()
+
+
+def test_adopted_children_are_collected(start: StartNode) -> None:
+    """[LIF28] The first process of a container has the children of the dead."""
+    node = start({"adopts": True}).wait_until_ready()
+    node.order("left", "orphan")
+    orphan = int(node.wait(lambda: (node.folder / "orphan").exists() and (node.folder / "orphan").read_text()))
+    node.wait(lambda: not Path(f"/proc/{orphan}").exists(), "the orphan has ended and is no zombie")
     node.stop()
 
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import resource
 import signal
 import time
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import ExitCode
+from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.toy_harness import PROCESSES, StartNode, ToyNode
 
@@ -87,7 +89,7 @@ def test_hanging_processes_are_replaced(running: ToyNode) -> None:
     assert not running.logged("process hangs", name="copy-1")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_stops_in_reverse_order(start: StartNode, number: signal.Signals) -> None:
     node = start().wait_until_ready()
     if number == signal.SIGINT:
@@ -114,7 +116,59 @@ def test_a_signal_to_the_process_group_stops_the_node(start: StartNode) -> None:
 def test_hangup_is_ignored_under_nohup(running: ToyNode) -> None:
     running.program.send_signal(signal.SIGHUP)
     running.wait_for_exchange()
-    assert running.program.poll() is None and not running.logged("received signal")
+    assert running.program.poll() is None and not running.logged("signal is ignored")
+
+
+def test_hangup_ends_no_node(start: StartNode) -> None:
+    """[LIF26]"""
+    node = start().wait_until_ready()
+    node.program.send_signal(signal.SIGHUP)
+    node.wait_for_line("signal is ignored: nothing is read again while the node runs", name="SIGHUP")
+    node.wait_for_exchange()
+    node.stop()
+
+
+def test_hangup_ends_a_command(start: StartNode) -> None:
+    """[LIF26] Its terminal is gone."""
+    node = start({"job": 0, "precheck": "", "precheck_seconds": 30})
+    node.wait((node.folder / "prechecks").exists)
+    node.program.send_signal(signal.SIGHUP)
+    assert node.wait_for_exit()[0] == ExitCode.INTERRUPTED
+
+
+def test_a_signal_that_comes_again_at_once_is_the_same_one(start: StartNode) -> None:
+    """[LIF1] GNU timeout sends it to the process and to its group."""
+    node = start({"refuse_to_stop": ["right"], "stop_timeout": {"right": 1.5}}).wait_until_ready()
+    node.program.send_signal(signal.SIGTERM)
+    node.wait_for_line("process ended", name="copy-0")
+    node.program.send_signal(signal.SIGTERM)
+    assert node.wait_for_exit() == (0, "")
+    assert len(node.logged("received signal")) == 1
+    assert [line["reason"] for line in node.logged("killing process")] == ["did not stop within 1.5 s"]
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def test_a_lack_of_descriptors_ends_no_node(start: StartNode) -> None:
+    """[LIF27] A fork that fails is tried again with growing pauses, and is no death of the process."""
+    node = start({"restart_policy": {"deaths": 1}}).wait_until_ready()
+    processes, supervisor_id = node.processes(), node.program.pid
+    limits = resource.prlimit(supervisor_id, resource.RLIMIT_NOFILE)
+    resource.prlimit(supervisor_id, resource.RLIMIT_NOFILE, (3, limits[1]))
+    for name in ("right", "sweeper"):
+        os.kill(processes[name]["pid"], signal.SIGKILL)
+    pauses = [node.wait_for_line("cannot fork", name="right", count=count)["again_in"] for count in (1, 2, 3)]
+    assert pauses == ["1s", "2s", "4s"]
+    assert node.wait_for_line("cannot fork", name="sweeper")["code"] == "HOST-LIMIT"
+    before = open_files(supervisor_id)
+    resource.prlimit(supervisor_id, resource.RLIMIT_NOFILE, limits)
+    node.wait_for_line("process started", name="right", count=2)
+    node.wait_for_exchange()
+    node.wait(lambda: node.processes().get("sweeper"), "the sweeper")
+    assert open_files(supervisor_id) <= before + 2, "failed forks leave no descriptor open"
+    node.stop()
 
 
 def test_a_process_that_does_not_stop_is_killed_after_its_timeout(start: StartNode) -> None:
@@ -193,6 +247,26 @@ def test_a_process_that_keeps_dying_ends_the_node(start: StartNode) -> None:
     assert code == 3
     assert text == ("rollup-node: process right died 3 times within 60 s, last by exit code 1: see its log lines\n")
     assert node.logged("process keeps dying", "supervisor", name="right", deaths=3)
+
+
+@needs_root
+def test_too_few_processes_end_the_start_in_one_line(start: StartNode) -> None:
+    """[LIF30] ZeroMQ aborts without its threads."""
+    code, text = start({"tasks": 20}).wait_for_exit()
+    assert code == ExitCode.SETUP and text.count("\n") == 1
+    assert text.startswith("rollup-node: the node needs 24 processes and threads, and the limit leaves ")
+
+
+def test_a_removed_socket_is_bound_again(running: ToyNode) -> None:
+    """[LIF29] A client that starts later finds the server again."""
+    file = running.directory / "ipc" / "left.toys.sock"
+    file.unlink()
+    file.parent.rmdir()
+    running.wait_for_line("something has removed files of sockets in the runtime directory: they are bound again")
+    running.wait_for_exchange()
+    entry = running.processes()["right"]
+    os.kill(entry["pid"], signal.SIGKILL)
+    running.wait_for_restart("right", entry["incarnation"] + 1)
 
 
 @pytest.mark.fault("F57")

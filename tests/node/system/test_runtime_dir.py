@@ -1,5 +1,6 @@
 """The runtime directory: created, locked, swept, removed."""
 
+import errno
 import os
 import signal
 import socket
@@ -112,7 +113,15 @@ def test_a_lock_on_a_removed_file_does_not_count(folder: Path) -> None:
     os.close(second)
 
 
-def test_the_directory_of_a_killed_node_is_swept(folder: Path) -> None:
+@pytest.mark.parametrize("denied", ["", "pidfd_open", "pidfd_send_signal"])
+def test_the_directory_of_a_killed_node_is_swept(folder: Path, monkeypatch: pytest.MonkeyPatch, denied: str) -> None:
+    """[LIF28]"""
+
+    def deny(*_: object) -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    if denied:
+        monkeypatch.setattr(os if denied == "pidfd_open" else signal, denied, deny)
     directory = open_runtime_directory(folder / "d", SHORT)
     with sleeper() as left, sleeper() as stranger:
         directory.write_processes([entry(left.pid), entry(stranger.pid, start_ticks=7), entry(os.getpid())])

@@ -1,5 +1,7 @@
 """Pending requests for blobs: repetitions, order, retries, expiry; and a cache bounded in bytes."""
 
+import pytest
+
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.blob_requests import (
     EXPIRY_SECONDS,
@@ -27,8 +29,12 @@ def blobs_request(number: int, names: list[int], urgent: bool = False) -> BlobsR
     return BlobsRequest(block(number), tuple(BlobRef(i, bytes([n]) * 32) for i, n in enumerate(names)), urgent)
 
 
-def test_a_response_has_the_blobs_in_the_requested_order() -> None:
-    requests = PendingRequests(1 << 20)
+@pytest.fixture
+def requests() -> PendingRequests:
+    return PendingRequests(1 << 20)
+
+
+def test_a_response_has_the_blobs_in_the_requested_order(requests: PendingRequests) -> None:
     pending = requests.request(CLIENT, blobs_request(1, [7, 8, 7]), 0.0)
     assert pending.response() is None
     assert [ref.hash[0] for ref in pending.missing] == [7, 8]
@@ -42,8 +48,7 @@ def test_a_response_has_the_blobs_in_the_requested_order() -> None:
     assert len(requests) == 0
 
 
-def test_a_repetition_is_the_same_request_and_may_make_it_urgent() -> None:
-    requests = PendingRequests(1 << 20)
+def test_a_repetition_is_the_same_request_and_may_make_it_urgent(requests: PendingRequests) -> None:
     first = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     again = requests.request(ProcessId(3, 2), blobs_request(1, [7], urgent=True), 1.0)
     assert again is first
@@ -52,14 +57,12 @@ def test_a_repetition_is_the_same_request_and_may_make_it_urgent() -> None:
     assert requests.request(CLIENT, blobs_request(1, [8]), 1.0) is not first
 
 
-def test_cached_blobs_are_filled_in() -> None:
-    requests = PendingRequests(1 << 20)
+def test_cached_blobs_are_filled_in(requests: PendingRequests) -> None:
     requests.cache.put(content(7).hash, content(7), 310)
     assert isinstance(requests.request(CLIENT, blobs_request(1, [7]), 0.0).response(), BlobsResponse)
 
 
-def test_urgent_requests_come_first_then_the_lowest_block() -> None:
-    requests = PendingRequests(1 << 20)
+def test_urgent_requests_come_first_then_the_lowest_block(requests: PendingRequests) -> None:
     for number, urgent in ((5, False), (9, True), (3, False)):
         requests.request(CLIENT, blobs_request(number, [number], urgent), 0.0)
     assert [pending.block.number for pending in requests.due(0.0)] == [9, 3, 5]
@@ -68,8 +71,7 @@ def test_urgent_requests_come_first_then_the_lowest_block() -> None:
     assert [pending.block.number for pending in requests.due(0.0)] == [9, 5]
 
 
-def test_failures_are_answered_and_retried_after_growing_pauses() -> None:
-    requests = PendingRequests(1 << 20)
+def test_failures_are_answered_and_retried_after_growing_pauses(requests: PendingRequests) -> None:
     pending = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     now, pauses = 0.0, []
     for _ in range(8):
@@ -87,8 +89,7 @@ def test_failures_are_answered_and_retried_after_growing_pauses() -> None:
     assert requests.next_retry(now) is None
 
 
-def test_requests_that_are_not_repeated_expire() -> None:
-    requests = PendingRequests(1 << 20)
+def test_requests_that_are_not_repeated_expire(requests: PendingRequests) -> None:
     requests.request(CLIENT, blobs_request(1, [7]), 0.0)
     running = requests.request(CLIENT, blobs_request(2, [8]), 0.0)
     running.is_fetching = True
@@ -97,8 +98,7 @@ def test_requests_that_are_not_repeated_expire() -> None:
     assert [pending.block.number for pending in requests] == [2, 3]
 
 
-def test_without_repetition_a_request_is_no_longer_urgent() -> None:
-    requests = PendingRequests(1 << 20)
+def test_without_repetition_a_request_is_no_longer_urgent(requests: PendingRequests) -> None:
     requests.request(CLIENT, blobs_request(1, [7], urgent=True), 0.0)
     again = requests.request(CLIENT, blobs_request(2, [8], urgent=True), 0.0)
     requests.request(CLIENT, blobs_request(2, [8], urgent=True), 1.0)
@@ -107,8 +107,7 @@ def test_without_repetition_a_request_is_no_longer_urgent() -> None:
     assert [pending.block.number for pending in requests] == [1, 2]
 
 
-def test_pending_requests_are_bounded() -> None:
-    requests = PendingRequests(1 << 20)
+def test_pending_requests_are_bounded(requests: PendingRequests) -> None:
     for number in range(MAX_PENDING + 10):
         requests.request(CLIENT, blobs_request(number, [7], urgent=number < 3), float(number) / 1000)
     requests.expire(1.0)

@@ -1,5 +1,7 @@
 """Bookkeeping of inputs that are requested and of those that are there."""
 
+import pytest
+
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.input_requests import (
     EXPIRY_SECONDS,
@@ -15,6 +17,11 @@ from rollup_node.stages.protocol.commitments import Commitment, keccak_commitmen
 
 CLIENT, LATER = ProcessId(3, 1), ProcessId(3, 2)
 COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING + 10)]
+
+
+@pytest.fixture
+def pending() -> PendingInputs:
+    return PendingInputs()
 
 
 def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
@@ -44,8 +51,7 @@ def test_an_input_that_was_not_verified_is_valid_for_one_start() -> None:
     assert cache.get(COMMITMENTS[0], 3) == right
 
 
-def test_the_last_request_of_each_client_counts() -> None:
-    pending = PendingInputs()
+def test_the_last_request_of_each_client_counts(pending: PendingInputs) -> None:
     for number in (7, 8):
         result = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
     assert (result.start, result.clients) == (3, {3: (CLIENT, 8)})
@@ -53,8 +59,7 @@ def test_the_last_request_of_each_client_counts() -> None:
     assert (result.start, result.clients) == (4, {3: (CLIENT, 8)})
 
 
-def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
-    pending = PendingInputs()
+def test_urgent_ones_are_fetched_first_and_pauses_double(pending: PendingInputs) -> None:
     ahead, urgent = (
         pending.request(CLIENT, InputRequest(item, index == 1), 0.0) for index, item in enumerate(COMMITMENTS[:2])
     )
@@ -71,8 +76,7 @@ def test_urgent_ones_are_fetched_first_and_pauses_double() -> None:
     assert pending.due(20.0) == [urgent]
 
 
-def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
-    pending = PendingInputs()
+def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed(pending: PendingInputs) -> None:
     large = pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 0.0)
     large.postponed("too large")
     pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 5.0)
@@ -83,15 +87,13 @@ def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed() -> None:
     assert pending.due(6.0) == [large]
 
 
-def test_a_new_incarnation_of_a_client_replaces_the_one_before() -> None:
-    pending = PendingInputs()
+def test_a_new_incarnation_of_a_client_replaces_the_one_before(pending: PendingInputs) -> None:
     for client in (CLIENT, LATER):
         result = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
     assert (len(pending), result.clients) == (1, {3: (LATER, 0)})
 
 
-def test_requests_that_are_not_repeated_end() -> None:
-    pending = PendingInputs()
+def test_requests_that_are_not_repeated_end(pending: PendingInputs) -> None:
     first = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
     fetching = pending.request(CLIENT, InputRequest(COMMITMENTS[1], False), 0.0)
     fetching.is_fetching = True
@@ -101,8 +103,7 @@ def test_requests_that_are_not_repeated_end() -> None:
     assert list(pending) == [fetching]
 
 
-def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
-    pending = PendingInputs()
+def test_the_number_of_requests_is_bounded_and_urgent_ones_stay(pending: PendingInputs) -> None:
     pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
     for index, item in enumerate(COMMITMENTS[1:]):
         pending.request(CLIENT, InputRequest(item, False), 0.001 * index)
@@ -113,8 +114,7 @@ def test_the_number_of_requests_is_bounded_and_urgent_ones_stay() -> None:
     assert len(pending) == MAX_PENDING - 1
 
 
-def test_commitments_of_both_kinds_are_apart() -> None:
-    pending = PendingInputs()
+def test_commitments_of_both_kinds_are_apart(pending: PendingInputs) -> None:
     for kind in (0, 1):
         pending.request(CLIENT, InputRequest(Commitment(kind, bytes(32)), True), 0.0)
     assert len(pending) == 2

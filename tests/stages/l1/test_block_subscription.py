@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.prefetch_window import BlockRange, FetchFailure
 from rollup_node.stages.messages.base import Problem
@@ -36,8 +38,12 @@ def failed_with(error: Problem | None) -> Callable[[int], FetchFailure | None]:
 CACHED = {number: block(number) for number in range(100)}
 
 
-def test_blocks_are_sent_once() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+@pytest.fixture
+def subscription() -> BlockSubscription:
+    return BlockSubscription(0, 64, resend_after=0.5)
+
+
+def test_blocks_are_sent_once(subscription: BlockSubscription) -> None:
     subscription.request(10, 4, 0.0)
     assert send(subscription, CACHED, 50) == [10, 11, 12, 13]
     assert send(subscription, CACHED, 50) == []
@@ -45,15 +51,13 @@ def test_blocks_are_sent_once() -> None:
     assert send(subscription, CACHED, 50) == [14, 15]
 
 
-def test_a_later_block_does_not_wait_for_an_earlier_one() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_a_later_block_does_not_wait_for_an_earlier_one(subscription: BlockSubscription) -> None:
     subscription.request(10, 4, 0.0)
     assert send(subscription, {12: block(12)}, 50) == [12]
     assert subscription.wanted(50) == BlockRange(10, 50)
 
 
-def test_requesting_a_block_again_means_that_it_is_lost() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_requesting_a_block_again_means_that_it_is_lost(subscription: BlockSubscription) -> None:
     subscription.request(10, 3, 0.0)
     send(subscription, CACHED, 50)
     subscription.request(10, 4, 0.4)
@@ -64,16 +68,14 @@ def test_requesting_a_block_again_means_that_it_is_lost() -> None:
     assert send(subscription, CACHED, 50, 0.8) == []
 
 
-def test_going_back_sends_everything_again() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_going_back_sends_everything_again(subscription: BlockSubscription) -> None:
     subscription.request(10, 3, 0.0)
     send(subscription, CACHED, 50)
     subscription.request(8, 4, 0.0)
     assert send(subscription, CACHED, 50) == [8, 9, 10, 11]
 
 
-def test_another_block_of_the_same_number_is_sent_as_well() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_another_block_of_the_same_number_is_sent_as_well(subscription: BlockSubscription) -> None:
     subscription.request(10, 3, 0.0)
     send(subscription, CACHED, 50)
     assert send(subscription, {**CACHED, 11: block(11, branch=1)}, 50) == [11]
@@ -91,8 +93,7 @@ def test_confirmations_hide_the_newest_blocks() -> None:
     assert subscription.unavailable(2, UNKNOWN, no_failure) == L1BlockUnavailable(47, 0, None)
 
 
-def test_blocks_are_prefetched() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_blocks_are_prefetched(subscription: BlockSubscription) -> None:
     subscription.request(10, 1, 0.0)
     assert subscription.wanted(1000) == BlockRange(10, 73)
     send(subscription, CACHED, 1000)
@@ -104,8 +105,7 @@ def test_blocks_are_prefetched() -> None:
     assert modest.wanted(1000) is None
 
 
-def test_the_response_about_an_unavailable_block() -> None:
-    subscription = BlockSubscription(0, 64, resend_after=0.5)
+def test_the_response_about_an_unavailable_block(subscription: BlockSubscription) -> None:
     assert subscription.unavailable(50, UNKNOWN, no_failure) is None
     subscription.request(51, 4, 0.0)
     assert subscription.unavailable(50, UNKNOWN, no_failure) == L1BlockUnavailable(51, 50, None)

@@ -25,8 +25,12 @@ def block(number: int, branch: int = 0, fork_at: int = 0) -> L1BlockRef:
     return L1BlockRef(hash_of(number), number, hash_of(number - 1), 12 * number)
 
 
-def test_heads_advance_one_by_one_and_over_gaps() -> None:
-    tracker = HeadTracker()
+@pytest.fixture
+def tracker() -> HeadTracker:
+    return HeadTracker()
+
+
+def test_heads_advance_one_by_one_and_over_gaps(tracker: HeadTracker) -> None:
     assert [tracker.update_head(block(n)) for n in (5, 6, 6, 7, 20)] == [
         HeadChange.ADVANCED,
         HeadChange.ADVANCED,
@@ -39,8 +43,7 @@ def test_heads_advance_one_by_one_and_over_gaps() -> None:
     assert tracker.at(7) is None
 
 
-def test_the_newest_known_block_below_the_head() -> None:
-    tracker = HeadTracker()
+def test_the_newest_known_block_below_the_head(tracker: HeadTracker) -> None:
     assert tracker.below_head(3) is None
     for n in (5, 6, 7):
         tracker.update_head(block(n))
@@ -50,8 +53,7 @@ def test_the_newest_known_block_below_the_head() -> None:
     assert tracker.below_head(3) == block(2)
 
 
-def test_a_reorg_keeps_the_ancestors_of_the_new_head() -> None:
-    tracker = HeadTracker()
+def test_a_reorg_keeps_the_ancestors_of_the_new_head(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
     assert tracker.update_head(block(9, branch=1, fork_at=9)) is HeadChange.REORGED
@@ -62,8 +64,7 @@ def test_a_reorg_keeps_the_ancestors_of_the_new_head() -> None:
     assert tracker.at(10) is None
 
 
-def test_a_deeper_reorg_forgets_all_recent_heads() -> None:
-    tracker = HeadTracker()
+def test_a_deeper_reorg_forgets_all_recent_heads(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
     assert tracker.update_head(block(11, branch=1, fork_at=8)) is HeadChange.REORGED
@@ -71,8 +72,7 @@ def test_a_deeper_reorg_forgets_all_recent_heads() -> None:
     assert tracker.at(11) == block(11, 1, 8)
 
 
-def test_an_ancestor_is_a_lagging_endpoint_until_it_persists() -> None:
-    tracker = HeadTracker()
+def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
     assert [tracker.update_head(block(8)) for _ in range(ROLLBACK_POLLS)] == [
@@ -87,8 +87,7 @@ def test_an_ancestor_is_a_lagging_endpoint_until_it_persists() -> None:
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
 
 
-def test_a_head_below_the_finalized_block_is_refused() -> None:
-    tracker = HeadTracker()
+def test_a_head_below_the_finalized_block_is_refused(tracker: HeadTracker) -> None:
     tracker.update_head(block(100))
     assert tracker.update_finalized(block(64)) is None
     assert tracker.update_head(block(50)) is HeadChange.BELOW_FINALIZED
@@ -97,8 +96,7 @@ def test_a_head_below_the_finalized_block_is_refused() -> None:
 
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
-def test_finality_never_goes_back() -> None:
-    tracker = HeadTracker()
+def test_finality_never_goes_back(tracker: HeadTracker) -> None:
     assert tracker.update_finalized(block(0)) is None
     assert tracker.update_finalized(block(64)) is None
     assert "went back from 64" in str(tracker.update_finalized(block(32)))
@@ -106,9 +104,8 @@ def test_finality_never_goes_back() -> None:
     assert tracker.finalized == block(64)
 
 
-def test_a_finalized_block_above_the_head_or_beside_its_chain_is_refused() -> None:
+def test_a_finalized_block_above_the_head_or_beside_its_chain_is_refused(tracker: HeadTracker) -> None:
     """[LHD23]"""
-    tracker = HeadTracker()
     for n in range(90, 101):
         tracker.update_head(block(n))
     assert "above the head" in str(tracker.update_finalized(block(101)))
@@ -117,9 +114,8 @@ def test_a_finalized_block_above_the_head_or_beside_its_chain_is_refused() -> No
     assert tracker.update_finalized(block(95)) is None
 
 
-def test_after_finality_is_dropped_any_chain_is_taken() -> None:
+def test_after_finality_is_dropped_any_chain_is_taken(tracker: HeadTracker) -> None:
     """[LHD23]"""
-    tracker = HeadTracker()
     tracker.update_head(block(100))
     tracker.update_safe(block(80))
     tracker.update_finalized(block(64))
@@ -129,8 +125,7 @@ def test_after_finality_is_dropped_any_chain_is_taken() -> None:
     assert tracker.update_finalized(block(40, branch=3)) is None
 
 
-def test_blocks_that_link_to_recent_heads() -> None:
-    tracker = HeadTracker()
+def test_blocks_that_link_to_recent_heads(tracker: HeadTracker) -> None:
     assert not tracker.links(block(9))
     for n in range(9, 12):
         tracker.update_head(block(n))
@@ -139,8 +134,7 @@ def test_blocks_that_link_to_recent_heads() -> None:
     assert not any(tracker.links(item) for item in (block(8), block(13), block(12, branch=1, fork_at=11)))
 
 
-def test_the_safe_block_may_go_back() -> None:
-    tracker = HeadTracker()
+def test_the_safe_block_may_go_back(tracker: HeadTracker) -> None:
     assert tracker.update_safe(block(64))
     assert not tracker.update_safe(block(64))
     assert tracker.update_safe(block(32))
@@ -160,8 +154,7 @@ def test_recent_heads_always_link(seen: list[tuple[int, int]]) -> None:
             assert ref is None or n <= tracker.head.number
 
 
-def test_recent_heads_are_bounded() -> None:
-    tracker = HeadTracker()
+def test_recent_heads_are_bounded(tracker: HeadTracker) -> None:
     for n in range(MAX_RECENT + 5):
         tracker.update_head(block(n))
     assert tracker.at(4) is None

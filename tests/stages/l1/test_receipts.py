@@ -8,7 +8,6 @@ import pytest
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.receipts import (
-    KINDS,
     ONE_BY_ONE,
     RETRY_SECONDS,
     ReceiptsMethods,
@@ -181,10 +180,6 @@ def order(kind: str, transactions: int) -> list[str]:
 def test_methods_are_tried_in_order(kind: str, transactions: int, tried: list[str]) -> None:
     """[OPT71]"""
     assert order(kind, transactions) == tried
-
-
-def test_every_kind_is_known() -> None:
-    assert len(KINDS) == 10
 
 
 def test_a_dropped_method_is_tried_again_after_a_minute() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.p2p.gossip_routers import TOPIC, GossipSimulation, id_of
+from tests.support.p2p.gossip_routers import TOPIC, GossipSimulation
 
 HEARTBEATS = 2 * 0.5
 
@@ -22,9 +22,8 @@ def test_every_block_reaches_all_within_two_heartbeats(routers: int, seed: int, 
     assert min(network.mesh_sizes()) >= 6 and max(network.mesh_sizes()) <= 12
     for number in range(3):
         source = network.names[network.random.randrange(routers)]
-        assert (
-            len(delivery_times(network, b"block" + bytes([number]) + network.random.randbytes(1500), source)) == routers
-        )
+        content = b"block" + bytes([number]) + network.random.randbytes(1500)
+        assert len(delivery_times(network, content, source)) == routers
     network.run_until(network.now + 2.0)
     assert min(network.mesh_sizes()) >= 6 and max(network.mesh_sizes()) <= 12
     assert all(router.scorer.score(peer) == 0 for router in network.routers.values() for peer in router.peers.states)
@@ -63,16 +62,3 @@ def test_peers_that_leave_are_replaced() -> None:
     network.run_until(network.now + 3.0)
     assert all(6 <= len(network.routers[name].meshes.members[TOPIC]) <= 12 for name in remaining)
     assert set(delivery_times(network, b"after", remaining[3])) == set(remaining)
-
-
-def test_the_same_seed_is_the_same_run() -> None:
-    runs = []
-    for _ in range(2):
-        network = GossipSimulation(12, 11, 6, 0.05)
-        network.run_until(2.0)
-        network.publish(network.names[0], b"block")
-        network.run_until(3.0)
-        runs.append(
-            ([list(r.meshes.members[TOPIC]) for r in network.routers.values()], network.received_at[id_of(b"block")])
-        )
-    assert runs[0] == runs[1]

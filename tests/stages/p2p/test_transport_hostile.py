@@ -131,8 +131,22 @@ async def test_slow_handshakes_time_out_and_do_not_block_others() -> None:
         assert all(await asyncio.gather(*slow))
 
 
-async def _cut(*plain: bytes) -> None:
-    """Assert that a peer that sends this is disconnected."""
+VIOLATIONS = {
+    "noise": [os.urandom(64)],
+    "http": [b"GET / HTTP/1.1\r\n\r\n"],
+    "endless frame": [frame(DATA, 0, 7, (1 << 32) - 1)],
+    "overrun at once": [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
+    "wrong parity": [frame(WINDOW_UPDATE, SYN, 2, 0)],
+    "stream 0": [frame(WINDOW_UPDATE, SYN, 0, 0)],
+    "twice": [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
+    "window": [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
+    "type": [frame(9, 0, 0, 0)],
+    "go away": [frame(GO_AWAY, 0, 0, 0)],
+}
+
+
+@pytest.mark.parametrize("plain", VIOLATIONS.values(), ids=VIOLATIONS)
+async def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
     async with guarded() as (ours, good):
         async with raw_peer(ours.port) as peer:
             await until(lambda: len(ours.peers()) == 2)
@@ -142,37 +156,18 @@ async def _cut(*plain: bytes) -> None:
         await until(lambda: ours.peers() == [good.peer_id])
 
 
-@pytest.mark.parametrize(
-    "plain",
-    [
-        [os.urandom(64)],
-        [b"GET / HTTP/1.1\r\n\r\n"],
-        [frame(DATA, 0, 7, (1 << 32) - 1)],
-        [frame(DATA, SYN, 7, INITIAL_WINDOW + 1)],
-        [frame(WINDOW_UPDATE, SYN, 2, 0)],
-        [frame(WINDOW_UPDATE, SYN, 0, 0)],
-        [frame(WINDOW_UPDATE, SYN, 7, 0), frame(WINDOW_UPDATE, SYN, 7, 0)],
-        [frame(WINDOW_UPDATE, SYN, 7, (1 << 32) - 1)],
-        [frame(9, 0, 0, 0)],
-    ],
-    ids=["noise", "http", "endless frame", "overrun at once", "wrong parity", "stream 0", "twice", "window", "type"],
-)
-def test_yamux_violations_close_the_connection(plain: list[bytes]) -> None:
-    asyncio.run(_cut(*plain))
-
-
 async def test_inauthentic_bytes_close_the_connection() -> None:
     async with guarded() as (ours, _), raw_peer(ours.port) as peer:
         await peer.send_raw(b"\x00\x20" + os.urandom(32))
         assert await peer.is_disconnected()
 
 
+async def hold(_: object) -> None:
+    await asyncio.sleep(30)
+
+
 async def test_the_window_bounds_unread_data() -> None:
     async with guarded() as (ours, _):
-
-        async def hold(_: object) -> None:
-            await asyncio.sleep(30)
-
         ours.set_stream_handler("/hold/1", hold)
         async with raw_peer(ours.port) as peer:
             await peer.send(proposal(7, "/hold/1"))
@@ -187,10 +182,6 @@ async def test_the_window_bounds_unread_data() -> None:
 async def test_unread_bytes_over_all_streams_are_bounded() -> None:
     """When too much is held for one connection, its socket is no longer read."""
     async with guarded(limits=ResourceLimits(unread_bytes=1 << 20)) as (ours, _):
-
-        async def hold(_: object) -> None:
-            await asyncio.sleep(30)
-
         ours.set_stream_handler("/hold/1", hold)
         async with raw_peer(ours.port) as peer:
             sending = asyncio.create_task(_fill(peer, streams=60))
@@ -256,10 +247,6 @@ async def test_window_is_acknowledged_once() -> None:
         # The handler takes the bytes in pieces, and acknowledges each after it has taken it.
         await until(lambda: stream.receive_window + stream.unacknowledged == INITIAL_WINDOW)
         assert unread(ours) == 0
-
-
-def test_go_away_closes_the_connection() -> None:
-    asyncio.run(_cut(frame(GO_AWAY, 0, 0, 0)))
 
 
 async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,17 @@
 """A small L1 chain and L2 blocks on it, for the tests of the engine stage and of replays."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from rollup_node.stages.engine.calls.heads import L2BlockInfo, l2_block_info
 from rollup_node.stages.protocol.attributes import prepare_attributes, with_transactions
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
+from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash, payload_header
 from rollup_node.stages.protocol.system_config import encode_extra_data
 from rollup_node.stages.protocol.transactions import Transaction, encode_transaction
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Block, L1BlockRef, L1Header, L2BlockRef
@@ -69,6 +71,12 @@ def genesis_payload() -> ExecutionPayload:
         extra_data=b"genesis",
     )
     return msgspec.structs.replace(payload, block_hash=payload_block_hash(payload))
+
+
+def block_entry(payload: ExecutionPayload, prefix: str = "0x") -> dict[str, Any]:
+    """Return a block as a file of L2 blocks has it: header RLP and encoded transactions."""
+    header = encode_header(payload_header(payload))
+    return {"header_rlp": prefix + header.hex(), "txs": [prefix + raw.hex() for raw in payload.transactions]}
 
 
 class ChainFixture:

@@ -9,13 +9,17 @@ import orjson
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT
 from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.chain.eth_api import CallRequest, simulate
 from rollup_node.tools.devnet.engine.backend import L2Backend
 from rollup_node.tools.devnet.engine.genesis import ParsedGenesis, chain_spec, parse_genesis
+from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc
 
 FORKS = ("regolith", "canyon", "ecotone", "fjord", "granite", "holocene", "isthmus", "jovian", "karst")
@@ -29,6 +33,26 @@ def _predeploys(config: bytes) -> bytes:
     """Return the `alloc` of a chain with this configuration, in JSON: what upgrades at genesis make of it takes 0.1
     s."""
     return orjson.dumps(predeploy_alloc(chain_spec(orjson.loads(config)), START))
+
+
+def word(value: int | bytes) -> bytes:
+    """Return a number or an address as a word of the ABI."""
+    return value.rjust(32, b"\0") if isinstance(value, bytes) else value.to_bytes(32, "big")
+
+
+def call_data(signature: str, *arguments: int | bytes) -> bytes:
+    """Return the calldata of a function with arguments of a word each."""
+    return keccak256(signature.encode())[:4] + b"".join(map(word, arguments))
+
+
+def call_at_head(backend: L2Backend, to: bytes, data: bytes, sender: bytes = b"\x99" * 20) -> bytes:
+    """Return what a call at the head returns."""
+    header = backend.chain.head.header
+    context = BlockContext(9, header.timestamp, bytes(20), 30_000_000, 0, bytes(32), CHAIN_ID, lambda number: bytes(32))
+    state, request = State(backend.store, header.state_root), CallRequest(sender, to, 0, data, None)
+    result = simulate(state, backend.evm_rules(header.timestamp), context, request, 10**6)
+    assert result.succeeded, result.error
+    return result.output
 
 
 class L2TestChain:

@@ -64,7 +64,7 @@ class SimulatedNode:
 
     node: Discv5Node
     endpoint: Endpoint
-    found: list[ChainNodeFound] = field(default_factory=list)
+    discovered: list[ChainNodeFound] = field(default_factory=list)
     others: list[Discv5Output] = field(default_factory=list)
     sent: int = 0
 
@@ -158,7 +158,7 @@ class Discv5Simulation:
     def _collect(self, node: SimulatedNode) -> None:
         for output in node.node.take_outputs():
             if isinstance(output, ChainNodeFound):
-                node.found.append(output)
+                node.discovered.append(output)
             elif not isinstance(output, OutgoingPacket):
                 node.others.append(output)
             else:

@@ -20,17 +20,17 @@ class RecordingDiscv5Server(Discv5Server):
     __test__ = False
 
     def __init__(self, name: object, **options: Any) -> None:
-        self.found: list[DiscoveredPeer] = []
+        self.discovered: list[DiscoveredPeer] = []
         self.meter = Meter("p2p")
         self.identity = NetworkIdentity(secret_of(name))
         defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
         settings = config(**{**defaults, **options})
         assert settings.netrestrict == ("127.0.0.0/8",)
-        super().__init__(settings, self.identity, self.meter, self.found.append)
+        super().__init__(settings, self.identity, self.meter, self.discovered.append)
 
-    def has_found(self) -> bool:
+    def has_discovered(self) -> bool:
         """Whether it has found a peer."""
-        return bool(self.found)
+        return bool(self.discovered)
 
     @property
     def table_texts(self) -> set[str]:

@@ -219,3 +219,14 @@ class P2pNode:
         """Return the sum of the metrics whose lines begin so."""
         lines = [line for line in self.meter.text().decode().splitlines() if line.startswith(start)]
         return sum(float(line.split()[-1]) for line in lines)
+
+
+@contextlib.asynccontextmanager
+async def meshed_pair(rollup: RollupConfig, directory: Path, **options: Any) -> AsyncIterator[tuple[P2pNode, P2pNode]]:
+    """Yield a node with these options and one that is connected to it, once both gossip."""
+    async with (
+        P2pNode(1, rollup, directory, **options).running() as source,
+        P2pNode(2, rollup, directory, static=(source.address,)).running() as node,
+    ):
+        await source.wait_for_mesh()
+        yield source, node

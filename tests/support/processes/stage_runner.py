@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -12,7 +12,7 @@ from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import Stage
+from rollup_node.stages.io.task import ExitRequested, Stage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 
@@ -62,6 +62,19 @@ async def running_stage(role: str, build: Build, roles: Iterable[str] = ROLES) -
         for result in results:
             if isinstance(result, Exception):
                 raise result
+
+
+async def run_to_exit(stage: Stage) -> int:
+    """Step the one periodic task of a stage until it ends the process; the exit code."""
+    (task,) = stage.periodic_tasks
+    while True:
+        try:
+            pause = await task.step()
+        except ExitRequested as end:
+            return end.code
+        with suppress(TimeoutError):
+            await asyncio.wait_for(task.wake.wait(), pause)
+        task.wake.clear()
 
 
 def run_within(seconds: float, main: Callable[[], Awaitable[T]]) -> T:

@@ -93,7 +93,7 @@ class ToyNode:
 
     def wait_until_ready(self) -> "ToyNode":
         """Wait until all processes are ready."""
-        self.wait_for_line("node is ready")
+        self.wait(lambda: any(line["msg"].endswith(" processes are ready") for line in self.lines), "it is ready")
         return self
 
     @cached_property

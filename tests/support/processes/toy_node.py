@@ -5,6 +5,7 @@ Its processes are `left`, `right` and two copies of `copy`."""
 import asyncio
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log.logger import Level
+from tests.support.foreign_user import FOREIGN_USER
+from tests.support.processes.denied_calls import adopt_orphans, deny
 from tests.support.processes.toy_stages import CHANNELS, ToyConfig
 
 BUILD = "tests.support.processes.toy_stages:build"
@@ -66,6 +69,13 @@ def main(words: Sequence[str]) -> int:
         profiling=profiling,
         restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
+    if result.get("adopts"):
+        adopt_orphans()
+    if denied := result.get("denied"):
+        deny({int(call): error for call, error in denied.items()})
+    if "tasks" in result:
+        resource.setrlimit(resource.RLIMIT_NPROC, (result["tasks"], result["tasks"]))
+        os.setuid(FOREIGN_USER)
     code = run_node(specs, settings)
     if code == RESTART and result.get("again"):
         (Path(folder) / "between").touch()

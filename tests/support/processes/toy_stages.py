@@ -4,6 +4,7 @@ FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of 
 import hashlib
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -160,6 +161,8 @@ class ToyStage(Stage):
                 self.log.trace("toy traces")
             case starve if starve.startswith("starve "):
                 self.starve(int(starve.split()[1]))
+            case "orphan":
+                subprocess.run(["sh", "-c", f"(sleep 0.3 & echo $! > {self.folder / 'orphan'})"], check=True)
             case "print":
                 print("printed\nby hand")
                 os.write(2, b"written past Python\n")

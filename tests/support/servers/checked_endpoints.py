@@ -1,7 +1,5 @@
 """The endpoints of a node on Zora Sepolia as `rollup-node check` finds them: each in order, until a test changes it."""
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +13,7 @@ from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from tests.support.servers.http_listener import app_for_every_path, listening
+from tests.support.servers.threads import in_thread
 
 ROLLUP = find_network("zora-sepolia").config
 """A network for which no fork is scheduled: of one that is, the checks may have more to say."""
@@ -82,24 +81,8 @@ class CheckedEndpoints:
     def served(self) -> Iterator[tuple[str, str, str]]:
         """Yield the URLs of L1, engine and beacon node, served by a thread."""
         apps = [app_for_every_path(self._handler(name)) for name in ("l1", "engine", "beacon")]
-        started, ended = threading.Event(), threading.Event()
-        urls: list[tuple[str, ...]] = []
-
-        async def serve() -> None:
-            async with listening(*apps) as result:
-                urls.append(result)
-                started.set()
-                await asyncio.to_thread(ended.wait)
-
-        thread = threading.Thread(target=lambda: asyncio.run(serve()))
-        thread.start()
-        try:
-            assert started.wait(50)
-            l1, engine, beacon = urls[0]
+        with in_thread(listening(*apps)) as (l1, engine, beacon):
             yield l1, engine, beacon
-        finally:
-            ended.set()
-            thread.join()
 
     def _handler(self, name: str) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.StreamResponse:

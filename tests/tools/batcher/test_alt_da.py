@@ -1,7 +1,8 @@
 """The batcher between an embedded L1 and DA servers: commitments, challenges and their resolution, as the l1 process
 reads them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import orjson
 import pytest
@@ -34,7 +35,6 @@ from rollup_node.tools.devnet.files import (
     l1_genesis,
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
 
 START = 1_800_000_000
@@ -42,6 +42,8 @@ GWEI = 10**9
 WINDOW = 5
 L1_FILTER = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG, DA_CHALLENGE)
 DATA = [b"\0frames %d " % index * 300 for index in range(3)]
+LOST = DATA[0]
+"""The one of them that the losing server does not keep."""
 
 
 class Harness:
@@ -72,18 +74,17 @@ class Harness:
         assert isinstance(result, Verified), result
         return result.block
 
-    def run(self, app: web.Application, resolves: bool, script: Callable[[AltDaBatcher], Awaitable[None]]) -> None:
-        async def main() -> None:
-            async with listening(app, json_rpc_app(self.methods)) as (server, l1):
-                client = JsonRpcClient(l1)
-                batcher = AltDaBatcher(server, client, self.send, WINDOW, resolves)
-                try:
-                    await script(batcher)
-                finally:
-                    await batcher.close()
-                    await client.close()
-
-        run_within(20, main)
+    @asynccontextmanager
+    async def running(self, app: web.Application, resolves: bool = True) -> AsyncIterator[AltDaBatcher]:
+        """Provide a batcher between the L1 and a DA server."""
+        async with listening(app, json_rpc_app(self.methods)) as (server, l1):
+            client = JsonRpcClient(l1)
+            batcher = AltDaBatcher(server, client, self.send, WINDOW, resolves)
+            try:
+                yield batcher
+            finally:
+                await batcher.close()
+                await client.close()
 
 
 def _answer(result: object) -> bytes:
@@ -91,10 +92,9 @@ def _answer(result: object) -> bytes:
 
 
 @pytest.mark.parametrize("resolves", [True, False])
-def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None:
+async def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None:
     harness = Harness()
-
-    async def script(batcher: AltDaBatcher) -> None:
+    async with harness.running(DaServer("losing").application(), resolves) as batcher:
         for data in DATA:
             item = await batcher.store(data)
             batcher.sent(item, await harness.send(item, INBOX))
@@ -102,39 +102,30 @@ def test_what_the_server_lost_is_challenged_and_resolved(resolves: bool) -> None
         assert len(batcher.posted) == 3, "none is on L1 yet"
         block = harness.mine()
         commitments = [b"\1" + keccak_commitment(data).encode() for data in DATA]
-        assert [item.data for item in block.inbox] == commitments
-        assert block.challenges == ()
+        assert [item.data for item in block.inbox] == commitments and block.challenges == ()
         await batcher.step()
         assert batcher.challenges == 1
         (result,) = harness.mine().challenges
-        event = decode_event(result.log)
-        assert event == ChallengeEvent(keccak_commitment(DATA[2]), block.header.number, ChallengeStatus.ACTIVE)
-        assert result.resolve_data is None
+        event = ChallengeEvent(keccak_commitment(LOST), block.header.number, ChallengeStatus.ACTIVE)
+        assert (decode_event(result.log), result.resolve_data) == (event, None)
         await batcher.step()
         await batcher.step()
-        resolved = harness.mine().challenges
-        assert len(resolved) == int(resolves)
-        for entry in resolved:
-            assert decode_event(entry.log) == ChallengeEvent(
-                event.commitment, event.block_number, ChallengeStatus.RESOLVED
-            )
-            assert entry.resolve_data == DATA[2]
+        resolved = [(decode_event(entry.log), entry.resolve_data) for entry in harness.mine().challenges]
+        assert resolved == [(event._replace(status=ChallengeStatus.RESOLVED), LOST)] * resolves
         while harness.l1.chain.head.number <= block.header.number + WINDOW:
-            assert [item.data for item in batcher.posted] == [DATA[2]]
+            assert [item.data for item in batcher.posted] == [LOST]
             harness.mine()
             await batcher.step()
         assert (batcher.posted, batcher.challenges) == ([], 1)
 
-    harness.run(DaServer("losing").application(), resolves, script)
 
-
-def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
+async def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
     harness = Harness()
 
     async def lose(request: web.Request) -> web.Response:
         return web.Response(status=404 if request.method == "GET" else 200)
 
-    async def script(batcher: AltDaBatcher) -> None:
+    async with harness.running(app_for_every_path(lose)) as batcher:
         item = await batcher.store(DATA[0])
         batcher.sent(item, await harness.send(item, INBOX))
         first = harness.mine().header.number
@@ -149,18 +140,14 @@ def test_a_commitment_that_a_reorg_moves_is_challenged_where_it_is() -> None:
         assert decode_event(result.log)[1:] == (first + 1, ChallengeStatus.RESOLVED)
         assert result.resolve_data == DATA[0]
 
-    harness.run(app_for_every_path(lose), True, script)
 
-
-def test_a_server_that_refuses_an_input_is_an_error() -> None:
+async def test_a_server_that_refuses_an_input_is_an_error() -> None:
     async def refuse(_: web.Request) -> web.Response:
         return web.Response(status=507)
 
-    async def script(batcher: AltDaBatcher) -> None:
+    async with Harness().running(app_for_every_path(refuse)) as batcher:
         with pytest.raises(EndpointError, match="HTTP status 507"):
             await batcher.store(DATA[0])
-
-    Harness().run(app_for_every_path(refuse), True, script)
 
 
 async def test_a_server_that_is_not_there_is_an_error() -> None:

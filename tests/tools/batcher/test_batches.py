@@ -20,14 +20,10 @@ RULES = SpanRules(CHAIN_ID, GENESIS_TIME, BLOCK_TIME)
 
 
 def _blocks(origins: list[int], *transactions: bytes) -> list[BatchBlock]:
+    times = (GENESIS_TIME + BLOCK_TIME * number for number in range(1, 1 + len(origins)))
     return [
-        BatchBlock(
-            bytes([number]) * 32,
-            GENESIS_TIME + BLOCK_TIME * number,
-            BlockId(origin, bytes([origin]) * 32),
-            transactions,
-        )
-        for number, origin in enumerate(origins, 1)
+        BatchBlock(bytes([number]) * 32, time, BlockId(origin, bytes([origin]) * 32), transactions)
+        for number, (time, origin) in enumerate(zip(times, origins, strict=True), 1)
     ]
 
 

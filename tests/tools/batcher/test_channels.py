@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.blobs.tasks import MAX_DATA, decode_blob
-from rollup_node.stages.derivation.codec import frames as decoder
 from rollup_node.stages.derivation.codec.batches import SingularBatch
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
@@ -21,9 +20,7 @@ from rollup_node.tools.batcher.channels import (
     ChannelConfig,
     ChannelManager,
     Compression,
-    Frame,
     SubmittedChannel,
-    batcher_data,
     channel_body,
     encode_blob,
     frames,
@@ -42,11 +39,6 @@ def test_channel_body_round_trip(compression: Compression) -> None:
     assert (len(batches), isinstance(end, Reason)) == (3, True)
 
 
-def test_brotli_channels_begin_with_their_version_byte() -> None:
-    assert channel_body([b"\0"], Compression.BROTLI)[0] == 1
-    assert channel_body([b"\0"], Compression.ZLIB)[0] & 0x0F == 8
-
-
 @given(st.binary(max_size=500), st.integers(FRAME_OVERHEAD + 1, 200))
 def test_frames_join_to_the_body(body: bytes, max_frame_bytes: int) -> None:
     result = frames(CHANNEL, body, max_frame_bytes)
@@ -54,16 +46,6 @@ def test_frames_join_to_the_body(body: bytes, max_frame_bytes: int) -> None:
     assert [frame.number for frame in result] == list(range(len(result)))
     assert [frame.is_last for frame in result] == [False] * (len(result) - 1) + [True]
     assert all(len(frame.encode()) <= max_frame_bytes for frame in result)
-
-
-def test_batcher_data_is_parsed_into_the_same_frames() -> None:
-    sent = [Frame(CHANNEL, 0, b"abc", False), Frame(CHANNEL, 1, b"", True)]
-    parsed = decoder.parse_frames(batcher_data(sent))
-    assert isinstance(parsed, list)
-    assert [(frame.channel, frame.number, frame.data, frame.is_last) for frame in parsed] == [
-        (CHANNEL, 0, b"abc", False),
-        (CHANNEL, 1, b"", True),
-    ]
 
 
 @pytest.mark.parametrize("size", [0, 1, 27, 28, 127, 128, 4096, MAX_DATA])
@@ -106,31 +88,28 @@ def _channel(first: int, last: int, sent_at: int = 10) -> SubmittedChannel:
     return SubmittedChannel(first, last, bytes([last]) * 32, (bytes([first]) * 32,), sent_at)
 
 
-def _at_genesis() -> ChannelManager:
-    manager = ChannelManager()
-    manager.update_safe_head(0, GENESIS)
-    return manager
+@pytest.fixture
+def manager() -> ChannelManager:
+    """Return one whose safe head is the genesis block."""
+    result = ChannelManager()
+    result.update_safe_head(0, GENESIS)
+    return result
 
 
 def test_no_blocks_before_the_safe_head_is_known() -> None:
     assert list(ChannelManager().next_blocks(5, 1)) == []
 
 
-def test_next_blocks_run_from_the_safe_to_the_unsafe_head() -> None:
-    manager = _at_genesis()
+def test_next_blocks_run_from_the_safe_to_the_unsafe_head(manager: ChannelManager) -> None:
     assert list(manager.next_blocks(3, 10)) == [1, 2, 3]
+    assert len(manager.next_blocks(10_000, 10)) == MAX_BLOCKS_PER_CHANNEL
     manager.add(_channel(1, 3))
+    assert list(manager.next_blocks(5, 10)) == [], "one channel per L1 block"
     assert list(manager.next_blocks(5, 11)) == [4, 5]
-    assert manager.extends(bytes([3]) * 32)
-    assert not manager.extends(bytes([9]) * 32)
+    assert manager.extends(bytes([3]) * 32) and not manager.extends(bytes([9]) * 32)
 
 
-def test_a_channel_has_a_limit_of_blocks() -> None:
-    assert len(_at_genesis().next_blocks(10_000, 10)) == MAX_BLOCKS_PER_CHANNEL
-
-
-def test_safe_channels_are_dropped() -> None:
-    manager = _at_genesis()
+def test_safe_channels_are_dropped(manager: ChannelManager) -> None:
     manager.add(_channel(1, 3))
     manager.add(_channel(4, 6))
     manager.update_safe_head(3, bytes([3]) * 32)
@@ -138,14 +117,12 @@ def test_safe_channels_are_dropped() -> None:
     assert manager.next_block == 7
 
 
-def test_a_safe_head_beyond_what_is_submitted_moves_the_start() -> None:
-    manager = _at_genesis()
+def test_a_safe_head_beyond_what_is_submitted_moves_the_start(manager: ChannelManager) -> None:
     manager.update_safe_head(8, bytes([8]) * 32)
     assert list(manager.next_blocks(9, 10)) == [9]
 
 
-def test_timeout_and_restart() -> None:
-    manager = _at_genesis()
+def test_timeout_and_restart(manager: ChannelManager) -> None:
     manager.add(_channel(1, 3, sent_at=10))
     assert not manager.timed_out(10 + SAFE_TIMEOUT)
     assert manager.timed_out(11 + SAFE_TIMEOUT)
@@ -153,10 +130,3 @@ def test_timeout_and_restart() -> None:
     manager.update_safe_head(0, GENESIS)
     assert list(manager.next_blocks(2, 11)) == [1, 2]
     assert manager.restarts == 1
-
-
-def test_one_channel_per_l1_block() -> None:
-    manager = _at_genesis()
-    manager.add(_channel(1, 3, sent_at=10))
-    assert list(manager.next_blocks(5, 10)) == []
-    assert list(manager.next_blocks(5, 11)) == [4, 5]

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.settings import parse
 from tests.support.chains.l2_test_chain import START, L2TestChain
 from tests.support.servers.http_listener import json_rpc_app, listening
+from tests.support.timing.conditions import until
 
 SPAN_BLOBS = ChannelConfig(True, True, Compression.BROTLI)
 SINGULAR_CALLDATA = ChannelConfig(False, False, Compression.ZLIB)
@@ -45,7 +47,7 @@ SINGULAR_CALLDATA = ChannelConfig(False, False, Compression.ZLIB)
 class BatcherHarness:
     """The chains that the batcher works between; `step` polls once."""
 
-    def __init__(self, tmp_path: Path, channel: ChannelConfig, added: Mapping[int, bytes] | None = None) -> None:
+    def __init__(self, tmp_path: Path, channel: ChannelConfig) -> None:
         self.l2 = L2TestChain("jovian")
         self.engine = self.l2.backend()
         self.l1 = L1Backend(l1_genesis(START), 2)
@@ -54,7 +56,7 @@ class BatcherHarness:
         self.rollup = parse_rollup_config(text.encode()).config
         self.safe = genesis
         self.state_file = tmp_path / "batcher.json"
-        self.channel, self.added = channel, added or {}
+        self.channel, self.added = channel, dict[int, bytes]()
         self.missing: set[str] = set()
         self.not_found = 0
 
@@ -71,42 +73,37 @@ class BatcherHarness:
         heads = {"safe_l2": self.safe, "unsafe_l2": self.engine.chain.head}
         return {name: {"number": block.number, "hash": to_hex(block.hash)} for name, block in heads.items()}
 
-    def run(self, scenario: Callable[[BatchSubmitter], Coroutine[Any, Any, None]]) -> None:
-        """Run a scenario with a submitter that is connected to both chains."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[BatchSubmitter]:
+        """Provide a submitter that is connected to both chains, once L1 has a block."""
+        l1_methods, l2_methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
+        raw_block = l2_methods["debug_getRawBlock"]
 
-        async def connected() -> None:
-            methods = EthApi(self.l1, "l1").methods(), EthApi(self.engine, "l2").methods()
-            raw_block = methods[1]["debug_getRawBlock"]
+        def raw_block_unless_missing(number: str) -> Any:
+            if number not in self.missing:
+                return raw_block(number)
+            self.not_found += 1
+            return "0x"
 
-            def raw_block_unless_missing(number: str) -> Any:
-                if number not in self.missing:
-                    return raw_block(number)
-                self.not_found += 1
-                return "0x"
-
-            methods[1]["debug_getRawBlock"] = raw_block_unless_missing
-            node_methods = {"optimism_syncStatus": self.status}
-            async with listening(*map(json_rpc_app, (*methods, node_methods))) as (l1, engine, node):
-                files = (self.rollup, BATCHER_KEY, self.channel, self.state_file)
-                config = BatcherConfig(l1, engine, node, *files, added=self.added)
-                submitter = BatchSubmitter(config)
-                try:
-                    await scenario(submitter)
-                finally:
-                    await submitter.close()
-
-        asyncio.run(connected())
+        l2_methods["debug_getRawBlock"] = raw_block_unless_missing
+        apps = map(json_rpc_app, (l1_methods, l2_methods, {"optimism_syncStatus": self.status}))
+        async with listening(*apps) as (l1, engine, node):
+            files = (self.rollup, BATCHER_KEY, self.channel, self.state_file)
+            submitter = BatchSubmitter(BatcherConfig(l1, engine, node, *files, added=self.added))
+            self.mine()
+            try:
+                yield submitter
+            finally:
+                await submitter.close()
 
     def batches(self) -> list[SingularBatch | SpanBatch]:
         """Return the batches in the inbox transactions of the L1 head."""
-        data: list[bytes] = []
-        for entry in self.l1.chain.head.executed:
+        head, data = self.l1.chain.head, list[bytes]()
+        for entry in head.executed:
             body = entry.transaction.body
             assert (body.to, entry.transaction.sender) == (INBOX, BATCHER_KEY.address)
-            if body.data:
-                data.append(body.data)
-        slot = self.l1.chain.head.number
-        data += [decode_blob(blob.content) for _, blob in self.l1.blobs_at(slot) or ()]
+            data += [body.data] if body.data else []
+        data += [decode_blob(blob.content) for _, blob in self.l1.blobs_at(head.number) or ()]
         channel = b""
         for item in data:
             frames = parse_frames(item)
@@ -117,24 +114,25 @@ class BatcherHarness:
         return [batch for batch in result if isinstance(batch, SingularBatch | SpanBatch)]
 
 
-@pytest.mark.parametrize("channel", [SPAN_BLOBS, SINGULAR_CALLDATA], ids=["span blobs", "singular calldata"])
-def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelConfig) -> None:
-    harness = BatcherHarness(tmp_path, channel)
+@pytest.fixture
+def harness(tmp_path: Path) -> BatcherHarness:
+    return BatcherHarness(tmp_path, SINGULAR_CALLDATA)
 
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+
+@pytest.mark.parametrize("channel", [SPAN_BLOBS, SINGULAR_CALLDATA], ids=["span blobs", "singular calldata"])
+async def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelConfig) -> None:
+    harness = BatcherHarness(tmp_path, channel)
+    async with harness.running() as submitter:
         await submitter.step()
         harness.extend(3)
-        await submitter.step()
-        assert submitter.channels == 1
-        await submitter.step()
-        assert submitter.channels == 1, "one channel per L1 block"
+        for _ in range(2):
+            await submitter.step()
+            assert submitter.channels == 1, "one channel per L1 block"
         harness.mine()
         batches = harness.batches()
         if channel.spans:
             (span,) = batches
-            assert isinstance(span, SpanBatch) and span.block_count == 3
-            assert len(span.transactions) == 3
+            assert isinstance(span, SpanBatch) and span.block_count == len(span.transactions) == 3
         else:
             assert [len(batch.transactions) for batch in batches] == [1, 1, 1]
         await submitter.step()
@@ -144,37 +142,27 @@ def test_unsafe_blocks_are_posted_once(tmp_path: Path, channel: ChannelConfig) -
         assert submitter.channels == 2
         harness.mine()
         assert len(harness.batches()) == 1
-
-    harness.run(scenario)
     state = json.loads(harness.state_file.read_text())
-    assert (state["channels"], state["restarts"]) == (2, 0)
-    assert state["blobs"] == (2 if channel.blobs else 0)
+    assert (state["channels"], state["restarts"], state["blobs"]) == (2, 0, 2 if channel.blobs else 0)
 
 
-def test_transactions_that_a_block_does_not_have(tmp_path: Path) -> None:
-    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA, {2: b"\x02\xc0"})
-
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+async def test_transactions_that_a_block_does_not_have(harness: BatcherHarness) -> None:
+    harness.added = {2: b"\x02\xc0"}
+    async with harness.running() as submitter:
         harness.extend(3)
         await submitter.step()
         harness.mine()
-
-    harness.run(scenario)
     result = [batch.transactions for batch in harness.batches()]
     assert [len(item) for item in result] == [1, 2, 1] and tuple(result[1])[1] == b"\x02\xc0"
 
 
-def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
+    harness: BatcherHarness, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
-
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+    async with harness.running() as submitter:
         harness.extend(2)
         await submitter.step()
-        (pending,) = [transaction for transaction in harness.l1.pool.ready(0, lambda address: 0)]
+        (pending,) = harness.l1.pool.ready(0, lambda address: 0)
         harness.l1.pool.remove([pending])
         harness.mine()
         await submitter.step()
@@ -182,16 +170,11 @@ def test_a_transaction_lost_by_l1_restarts_from_the_safe_head(
         assert submitter.channels == 2
         harness.mine()
         assert len(harness.batches()) == 2
-
-    harness.run(scenario)
     assert "restarting from the safe head" in capsys.readouterr().out
 
 
-def test_a_channel_that_does_not_become_safe_is_posted_again(tmp_path: Path) -> None:
-    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
-
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+async def test_a_channel_that_does_not_become_safe_is_posted_again(harness: BatcherHarness) -> None:
+    async with harness.running() as submitter:
         harness.extend(1)
         await submitter.step()
         for _ in range(SAFE_TIMEOUT + 1):
@@ -200,44 +183,31 @@ def test_a_channel_that_does_not_become_safe_is_posted_again(tmp_path: Path) -> 
         await submitter.step()
         assert submitter.channels == 2
 
-    harness.run(scenario)
 
-
-def test_a_block_that_the_engine_lacks_is_posted_when_it_is_there(tmp_path: Path) -> None:
+async def test_a_block_that_the_engine_lacks_is_posted_when_it_is_there(harness: BatcherHarness) -> None:
     """op-geth answers with no bytes."""
-    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
-
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+    async with harness.running() as submitter:
         harness.extend(2)
         harness.missing = {"0x2"}
         with pytest.raises(BlockUnavailable, match="no block 2"):
             await submitter.step()
         running = asyncio.create_task(submitter.run())
-        while not submitter.channels:
-            assert not running.done()
-            if harness.not_found == 2:
-                harness.missing = set()
-            await asyncio.sleep(0.01)
+        await until(lambda: running.done() or harness.not_found == 2)
+        harness.missing = set()
+        await until(lambda: running.done() or submitter.channels)
+        assert not running.done()
         running.cancel()
         harness.mine()
         assert len(harness.batches()) == 2
 
-    harness.run(scenario)
 
-
-def test_a_reorg_of_the_unsafe_chain_restarts_from_the_safe_head(tmp_path: Path) -> None:
-    harness = BatcherHarness(tmp_path, SINGULAR_CALLDATA)
-
-    async def scenario(submitter: BatchSubmitter) -> None:
-        harness.mine()
+async def test_a_reorg_of_the_unsafe_chain_restarts_from_the_safe_head(harness: BatcherHarness) -> None:
+    async with harness.running() as submitter:
         harness.extend(2)
         await submitter.step()
         harness.mine()
         harness.engine.set_head(harness.engine.chain.genesis)
-        harness.l2.extend(harness.engine, harness.l2.transfer(1, 0))
-        harness.extend(0)
-        for key in (2, 3):
+        for key in (1, 2, 3):
             harness.l2.extend(harness.engine, harness.l2.transfer(key, 0))
         await submitter.step()
         assert submitter.channels == 1
@@ -246,11 +216,8 @@ def test_a_reorg_of_the_unsafe_chain_restarts_from_the_safe_head(tmp_path: Path)
         harness.mine()
         assert len(harness.batches()) == 3
 
-    harness.run(scenario)
-
 
 def test_arguments(tmp_path: Path) -> None:
-    harness = BatcherHarness(tmp_path, SPAN_BLOBS)
     rollup, key = tmp_path / "rollup.json", tmp_path / "key"
     rollup.write_text(json.dumps(rollup_json(parse(()), to_hex(bytes(32)), to_hex(bytes(32)), START)))
     key.write_text("0x" + BATCHER_KEY.secret.hex() + "\n")
@@ -258,7 +225,7 @@ def test_arguments(tmp_path: Path) -> None:
     config = parse_arguments(required)
     assert (config.l1, config.engine, config.node, config.key) == ("a", "b", "c", BATCHER_KEY)
     assert config.channel == SPAN_BLOBS and config.state_file is None
-    assert config.rollup.batch_inbox == harness.rollup.batch_inbox
+    assert config.rollup.batch_inbox == INBOX
     other = parse_arguments([*required, "--batch=singular", "--da=calldata", "--compression=zlib"])
     assert other.channel == SINGULAR_CALLDATA
     assert parse_arguments([*required, "--add=4=02c0", "--add=9=05"]).added == {4: b"\x02\xc0", 9: b"\x05"}
@@ -289,8 +256,7 @@ def test_contract_creation_has_no_recipient() -> None:
 def test_blob_transaction() -> None:
     blob = encode_blob(b"frames")
     built = blob_transaction(KEY, CHAIN_ID, 1, TO, [blob], 21_000, Fees(tip=1, cap=2, blob_cap=4))
-    wrapped = rlp.decode(built.pooled[1:])
-    body_fields, blobs, commitments, proofs = wrapped
+    body_fields, blobs, commitments, proofs = rlp.decode(built.pooled[1:])
     canonical = b"\x03" + rlp.encode(body_fields)
     body = decode_transaction(canonical)
     assert keccak256(canonical) == built.hash

@@ -82,8 +82,8 @@ def test_an_opening_as_by_ckzg() -> None:
 def test_by_ckzg_where_its_setup_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
 
-    def compute(*given: object) -> bytes:
-        asked.append(given)
+    def compute(*arguments: object) -> bytes:
+        asked.append(arguments)
         return b"proof"
 
     monkeypatch.setattr(kzg_proofs, "setup_pays", lambda: True)

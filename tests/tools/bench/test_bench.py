@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.blobs import kzg
 from rollup_node.tools.bench import batches, derivation, http_client, p2p_gossip, p2p_latency, sequencing
 from rollup_node.tools.bench.drops import FLOODS, Flood, FloodRun
+from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.network import READY_LINE
+from tests.ipc.messages import CHANNELS, ECHO, EchoRequest
+from tests.support.timing.conditions import until
 
 Main = Callable[[list[str]], object]
 
@@ -73,7 +77,7 @@ def test_each_flood_is_dropped_for_one_reason(flood: Flood) -> None:
 
 
 def test_the_network_is_ready_by_the_log_of_its_supervisor() -> None:
-    match = READY_LINE.search('t=2026-01-01T00:00:00 lvl=info msg="node is ready" seconds=0.52 processes=9')
+    match = READY_LINE.search('t=2026-01-01T00:00:00 lvl=info msg="all 9 processes are ready" seconds=0.52')
     assert match is not None and match[1] == "0.52"
 
 
@@ -89,3 +93,42 @@ def test_the_network_is_ready_by_the_log_of_its_supervisor() -> None:
 def test_bounds_are_compared(figure: Figure, code: int, verdict: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert show("title", [figure]) == code
     assert verdict in capsys.readouterr().out
+
+
+# --- several buses in one process -------------------------------------------------------------------------------------
+
+
+def test_each_copy_of_a_role_has_a_bus_and_a_slot(tmp_path: Path) -> None:
+    buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "worker": 2}, incarnation=5)
+    assert {name: bus.process_id for name, bus in buses.items()} == {
+        "server": ProcessId(0, 5),
+        "worker": ProcessId(1, 5),
+        "worker:1": ProcessId(2, 5),
+    }
+    liveness = buses["server"].transport.liveness
+    assert all(bus.transport.liveness is liveness for bus in buses.values())
+    assert [liveness.incarnation(slot) for slot in range(3)] == [5, 5, 5]
+    for bus in buses.values():
+        bus.close()
+
+
+def test_the_shared_memory_is_freed_with_the_last_bus(tmp_path: Path) -> None:
+    buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 1})
+    liveness = buses["server"].transport.liveness
+    buses["server"].close()
+    liveness.beat(0)
+    buses["client"].close()
+    with pytest.raises(ValueError, match="released"):
+        liveness.beat(0)
+
+
+async def test_buses_are_closed_when_the_body_raises(tmp_path: Path) -> None:
+    with pytest.raises(LookupError):
+        buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client": 1})
+        async with running_buses(buses):
+            requests: list[EchoRequest] = []
+            buses["server"].serve(ECHO, lambda client, message: requests.append(message))
+            buses["client"].connect(ECHO, lambda message: None).send(EchoRequest(1))
+            await until(lambda: requests)
+            raise LookupError
+    assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,10 @@ import pytest
 pytest.importorskip("web3", reason="web3 is not installed: pip install 'rollup-node[client]'")
 
 from hexbytes import HexBytes
+from web3 import Web3
+from web3.datastructures import AttributeDict
+from web3.exceptions import Web3RPCError
+from web3.providers.base import BaseProvider
 
 from rollup_node.stages.messages.control import (
     ControlResponse,
@@ -28,10 +32,17 @@ from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.process.methods import METHODS
 from rollup_node.tools.client.clients import (
+    ASYNC_MODULES,
+    MODULES,
+    Admin,
+    AsyncRollupClient,
     BlockId,
     DependencySet,
     L2BlockRef,
+    Opp2p,
+    Optimism,
     ResultError,
+    RollupClient,
     SafeHead,
     SdmStatus,
     convert,
@@ -84,18 +95,12 @@ def names(modules: dict[str, Any]) -> set[str]:
 
 
 def test_every_method_of_the_namespaces_is_there() -> None:
-    from rollup_node.tools.client.clients import ASYNC_MODULES, MODULES
-
     expected = {method.name for method in METHODS if method.namespace in MODULES}
     assert names(MODULES) == names(ASYNC_MODULES) == expected
     assert {vars(module)["is_async"] for module in ASYNC_MODULES.values()} == {True}
 
 
 async def test_the_optimism_namespace(running_rpc: RunWithRpc) -> None:
-    from web3.exceptions import Web3RPCError
-
-    from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
-
     async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
@@ -117,10 +122,6 @@ async def test_the_optimism_namespace(running_rpc: RunWithRpc) -> None:
 
 
 async def test_the_admin_namespace_with_a_token(running_rpc: RunWithRpc) -> None:
-    from web3.exceptions import Web3RPCError
-
-    from rollup_node.tools.client.clients import AsyncRollupClient, RollupClient
-
     async with running_rpc(jwt_secret=SECRET) as rpc:
         rpc.on_control = answer
         await rpc.until_ready()
@@ -137,8 +138,6 @@ async def test_the_admin_namespace_with_a_token(running_rpc: RunWithRpc) -> None
 
 
 async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rollup_node.tools.client.clients import AsyncRollupClient, ResultError, RollupClient
-
     results = {"self": PEER, "peers": PEERS, "peerStats": STATS, "listBlockedSubnets": PEERS.bannedSubnets}
     asked = []
 
@@ -169,19 +168,13 @@ async def test_the_opp2p_namespace(running_rpc: RunWithRpc, monkeypatch: pytest.
 
 
 def test_the_modules_fit_any_web3() -> None:
-    from web3 import Web3
-
-    from rollup_node.tools.client.clients import MODULES, Optimism
-
     attached: Any = Web3(external_modules=MODULES)
     assert isinstance(attached.optimism, Optimism)
 
 
 def test_the_node_does_not_import_it() -> None:
-    code = (
-        "import sys, rollup_node.node.cli, rollup_node.stages.p2p.process.stage, rollup_node.stages.rpc.process.stage;"
-    )
-    code += "print(sorted({'web3', 'eth_account'} & set(sys.modules)))"
+    stages = "rollup_node.stages.p2p.process.stage, rollup_node.stages.rpc.process.stage"
+    code = f"import sys, rollup_node.node.cli, {stages}; print(sorted({{'web3', 'eth_account'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == "[]\n"
 
@@ -213,17 +206,9 @@ REF = {
 
 
 def test_a_reference_with_a_field_of_a_later_version() -> None:
-    from web3.datastructures import AttributeDict
-
+    block_hash = HexBytes(HASH)
     result = convert(AttributeDict.recursive(REF | {"later": {"field": [1]}}), L2BlockRef)
-    assert result == L2BlockRef(
-        hash=HexBytes(HASH),
-        number=7,
-        parent_hash=HexBytes(HASH),
-        timestamp=1700000000,
-        l1_origin=BlockId(HexBytes(HASH), 3),
-        sequence_number=2,
-    )
+    assert result == L2BlockRef(block_hash, 7, block_hash, 1700000000, BlockId(block_hash, 3), 2)
 
 
 def test_defaults_and_plain_types() -> None:
@@ -252,11 +237,6 @@ def test_other_shapes(value: Any, shape: Any, error: str) -> None:
 
 
 def test_bytes_numbers_addresses_and_networks() -> None:
-    from web3 import Web3
-    from web3.providers.base import BaseProvider
-
-    from rollup_node.tools.client.clients import Admin, Opp2p, Optimism
-
     class RecordingProvider(BaseProvider):
         """Answers null, and keeps what was asked."""
 

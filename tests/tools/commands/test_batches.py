@@ -2,47 +2,25 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rollup_node.node import cli
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.commands.batches import main
-from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.recorded.recording import Recording
-from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server
+from tests.tools.commands.conftest import Fork
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
 END_SECONDS = 50.0
-
-
-@pytest.fixture(scope="module")
-def folder(shared_data: Path) -> Path:
-    """Return the folder of the recorded data."""
-    return shared_data / "op_sepolia_replay"
-
-
-@pytest.fixture(scope="module")
-def recording(folder: Path) -> Recording:
-    """Return the recorded data."""
-    return Recording.load(folder)
-
-
-@pytest.fixture(scope="module")
-def url(recording: Recording) -> Iterator[str]:
-    """Yield a server of the recording as it is."""
-    with recorded_server(recording) as url:
-        yield url
 
 
 def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
@@ -53,19 +31,6 @@ def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
 def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
     """Start the command as a program."""
     return Program(leftovers, "rollup_node.node", "batches", *flags(url, first, last), *words)
-
-
-Fork = Callable[..., ForkedCommand]
-
-
-@pytest.fixture
-def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
-    """Start the command as a forked one, over these L1 blocks of a server."""
-
-    def start(url: str, first: int, last: int, *words: str) -> ForkedCommand:
-        return ForkedCommand(fork_server, leftovers, "batches", *flags(url, first, last), *words)
-
-    return start
 
 
 def batcher_transactions(folder: Path) -> dict[str, int]:
@@ -109,24 +74,23 @@ def assert_as_expected(ended: FinishedProgram, folder: Path) -> None:
     assert sum(line["transactions"] for line in result) == TRANSACTIONS
 
 
-def test_all_spans_come_out(module_leftovers: Leftovers, url: str, folder: Path) -> None:
-    with start(module_leftovers, url, FIRST, LAST, "--json") as command:
-        assert_as_expected(command.wait_for_exit(END_SECONDS), folder)
+def test_all_spans_come_out(module_leftovers: Leftovers, recorded: str, recording_folder: Path) -> None:
+    with start(module_leftovers, recorded, FIRST, LAST, "--json") as command:
+        assert_as_expected(command.wait_for_exit(END_SECONDS), recording_folder)
 
 
 def test_spans_come_out_of_sidecars_as_text_and_by_several_workers(
-    fork: Fork, recording: Recording, folder: Path
+    fork: Fork, recording: Recording, recording_folder: Path
 ) -> None:
     """Of the last three channels."""
-    first = 6582929
-    spans = [span for span in json.loads((folder / "expected.json").read_text())["spans"] if span["inclusion"] >= first]
+    expected = json.loads((recording_folder / "expected.json").read_text())["spans"]
+    spans = [span for span in expected if span["inclusion"] >= 6582929]
     assert len({span["channel"] for span in spans}) == 3
     with recorded_server(recording, blobs_endpoint=False) as url:
-        ended = fork(url, first, LAST, "--workers", "2").wait_for_exit(END_SECONDS)
+        ended = fork("batches", *flags(url, 6582929, LAST), "--workers", "2").wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
-        assert (
-            line.startswith(f"L1 {span['inclusion']}  2024-08-27T") and f"  channel {span['channel']}  bytes " in line
-        )
+        assert line.startswith(f"L1 {span['inclusion']}  2024-08-27T")
+        assert f"  channel {span['channel']}  bytes " in line
         assert f"  span  L2 {span['first_l2']}-{span['first_l2'] + span['blocks'] - 1}  time " in line
         assert line.endswith(f"  blocks {span['blocks']}  transactions {span['txs']}  {span['tx_hashes_sha256']}")
 
@@ -140,32 +104,24 @@ def damaged(recording: Recording, number: int) -> Recording:
     return Recording(list(blocks.values()), recording.blobs)
 
 
-def test_unavailable_data_end_the_command_with_one_line(fork: Fork, url: str, recording: Recording) -> None:
+def test_unavailable_data_end_the_command_with_one_line(fork: Fork, recorded: str, recording: Recording) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
-    timeout, block = ("--timeout", "5s"), FIRST
-    with recorded_server(damaged(recording, block)) as damaged_url:
-        absent = f"{url.removeprefix('http://')}: error -32000: L1 block {FIRST - 1} was not recorded"
-        cases = [
-            (url, FIRST - 1, FIRST + 1, f"L1 block {FIRST - 1}: {absent}"),
-            (
-                damaged_url,
-                block,
-                block,
-                f"L1 block {block}: {damaged_url.removeprefix('http://')}: the transactions of",
-            ),
-        ]
-        commands = [fork(at, first, last, *timeout) for at, first, last, _ in cases]
-        for command, (_, _, _, error) in zip(commands, cases, strict=True):
+    with recorded_server(damaged(recording, FIRST)) as damaged_url:
+        absent = f"error -32000: L1 block {FIRST - 1} was not recorded"
+        cases = [(recorded, FIRST - 1, FIRST + 1, absent), (damaged_url, FIRST, FIRST, "the transactions of")]
+        commands = [fork("batches", *flags(*case[:3]), "--timeout", "5s") for case in cases]
+        for command, (url, number, _, error) in zip(commands, cases, strict=True):
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()
             assert ended.code == 1
-            assert line.startswith(f"rollup-node: L1-BLOCK: {error}"), line
+            place = f"L1-BLOCK: L1 block {number}: {url.removeprefix('http://')}"
+            assert line.startswith(f"rollup-node: {place}: {error}"), line
             assert all(" lvl=warn " in item for item in log) and "Traceback" not in ended.err, ended.err
 
 
-def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, url: str) -> None:
+def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, recorded: str) -> None:
     """The L1 head is not the last block of the range yet, so that the command neither finishes nor times out."""
-    with start(module_leftovers, url, LAST, LAST + 1, "--json") as command:
+    with start(module_leftovers, recorded, LAST, LAST + 1, "--json") as command:
         command.wait_for_line('"last_block":16491249')
         ended = command.stop()
     assert (ended.code, len(ended.out.splitlines())) == (ExitCode.INTERRUPTED, 7)
@@ -181,17 +137,13 @@ def test_an_interrupted_run_does_not_count_as_done(module_leftovers: Leftovers, 
         ((FIRST, LAST, "--l1.max-concurrency=0"), "max concurrent requests cannot be less than 1"),
     ],
 )
-def test_wrong_flags(words: tuple[Any, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    first, last, *more = words
-    assert cli.main(["batches", *flags("http://127.0.0.1:1", first, last), *more]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and error in err and err.count("\n") == 1
+def test_wrong_flags(words: tuple[Any, ...], error: str, cli: Cli) -> None:
+    assert error in cli.refused("batches", *flags("http://127.0.0.1:1", *words[:2]), *words[2:])
 
 
-def test_chains_whose_batches_are_not_on_l1_are_refused() -> None:
+def test_chains_whose_batches_are_not_on_l1_are_refused(cli: Cli) -> None:
     chain = ("--l1=http://127.0.0.1:1", "--l1.beacon.ignore", "--network=redstone-mainnet", "--altda.enabled")
-    words = (*chain, "--altda.da-server=http://127.0.0.1:1", "--from-l1=1", "--to-l1=2")
-    with pytest.raises(SetupError, match="the batches of redstone-mainnet are kept by a DA server"):
-        main(words)
-    with pytest.raises(SetupError, match="no DA server was given"):
-        main([word for word in words if "da-server" not in word])
+    words = ("batches", *chain, "--from-l1=1", "--to-l1=2")
+    assert "no DA server was given" in cli.refused(*words)
+    ended = cli(*words, "--altda.da-server=http://127.0.0.1:1")
+    assert ended.code == 1 and "the batches of redstone-mainnet are kept by a DA server" in ended.err

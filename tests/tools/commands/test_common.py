@@ -35,17 +35,9 @@ def test_flags_of_the_command_and_options_of_the_node() -> None:
     assert command.chain.name == "op-sepolia"
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("--l1=http://a",), "flag network or rollup.config is required"),
-        ((*OPTIONS, "--jsn"), "unknown flag --jsn; did you mean --json?"),
-    ],
-)
-def test_errors(words: tuple[str, ...], error: str) -> None:
-    with pytest.raises(SetupError) as caught:
-        parsed(*words)
-    assert str(caught.value).startswith(error)
+def test_a_chain_is_needed() -> None:
+    with pytest.raises(SetupError, match=r"^flag network or rollup.config is required"):
+        parsed("--l1=http://a")
 
 
 def test_warnings_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

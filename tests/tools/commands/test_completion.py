@@ -7,23 +7,18 @@ from pathlib import Path
 import pytest
 import shtab
 
-from rollup_node.node.cli import COMMANDS, main
+from rollup_node.node.cli import COMMANDS
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.setup.networks import network_names
-from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.tools.commands.completion import SHELLS, command_line, shell_parser
+from tests.support.processes.cli import Cli
 
 SHOWN = [name for name, option in OPTIONS.items() if not option.hidden]
 
 
-def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
-    assert main(["completion", shell]) == ExitCode.OK
-    return capsys.readouterr().out
-
-
 @pytest.mark.parametrize("shell", SHELLS)
-def test_every_option_and_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    text = script(shell, capsys)
+def test_every_option_and_command_is_in_the_script(shell: str, cli: Cli) -> None:
+    text = cli.out("completion", shell)
     assert not [name for name in (*SHOWN, *COMMANDS) if name not in text]
 
 
@@ -40,13 +35,11 @@ def test_every_option_and_command_is_in_the_script(shell: str, capsys: pytest.Ca
         (["--sequencer.enabled", "--p2p.di"], {"--p2p.disable", "--p2p.discovery.path"}),
     ),
 )
-def test_bash_completes(
-    words: list[str], expected: set[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bash_completes(words: list[str], expected: set[str], tmp_path: Path, cli: Cli) -> None:
     if shutil.which("bash") is None:
         pytest.skip("bash is not installed")
     file = tmp_path / "completion.bash"
-    file.write_text(script("bash", capsys))
+    file.write_text(cli.out("completion", "bash"))
     line = " ".join(("rollup-node", *words))
     code = f"""source {file}
 COMP_WORDS=({line}); COMP_CWORD={len(words)}; COMP_LINE='{line}'; COMP_POINT={len(line)}
@@ -58,32 +51,28 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 
 @pytest.mark.parametrize("shell", ("zsh", "fish"))
-def test_other_shells_accept_the_script(shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_shells_accept_the_script(shell: str, tmp_path: Path, cli: Cli) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     file = tmp_path / "script"
-    file.write_text(script(shell, capsys))
+    file.write_text(cli.out("completion", shell))
     subprocess.run([shell, "-n", str(file)], timeout=30, check=True)
 
 
 @pytest.mark.parametrize("words", ((), ("ksh",), ("bash", "zsh")))
-def test_a_wrong_shell(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", *words]) == ExitCode.SETUP
-    assert len(capsys.readouterr().err.splitlines()) == 1
+def test_a_wrong_shell(words: tuple[str, ...], cli: Cli) -> None:
+    assert cli.refused("completion", *words)
 
 
 def test_it_has_the_commands_and_the_networks() -> None:
-    parser = command_line()
-    choices = {action.dest: action.choices for action in parser._actions if action.choices}
-    assert list(choices["network"] or ()) == list(network_names())
-    commands = next(action.choices for action in parser._actions if not action.option_strings)
-    assert set(commands or ()) == set(COMMANDS)
+    choices = {action.dest: tuple(action.choices) for action in command_line()._actions if action.choices}
+    assert choices.pop("network") == network_names() and set(COMMANDS) in map(set, choices.values())
 
 
 def test_options_and_commands() -> None:
     parser = shell_parser({"run": "runs"}, {"run": ("fast", "slow")}, {"network": ("a", "b")})
     actions = {name: action for action in parser._actions for name in action.option_strings}
-    assert {name for name, option in OPTIONS.items() if not option.hidden} <= {flag[2:] for flag in actions}
+    assert set(SHOWN) <= {flag[2:] for flag in actions}
     assert not [name for name, option in OPTIONS.items() if option.hidden and f"--{name}" in actions]
     assert tuple(actions["--network"].choices or ()) == ("a", "b")
     assert actions["--l1.trustrpc"].nargs == 0 and actions["--l1"].nargs is None

@@ -1,33 +1,22 @@
 """`rollup-node config show`: values, origins, masked secrets."""
 
-import json
 from pathlib import Path
 
 import pytest
 
-from rollup_node.node import cli
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.system.exit_codes import ExitCode
+from tests.support.processes.cli import Cli
 
 NEEDED = ("--network=op-sepolia", "--l2=http://user:hunter2@e:8551/hunter2?key=hunter2", "--l1.beacon=http://b")
 
 
-def shown(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict[str, str | None]]:
-    assert cli.main(["config", "show", "--json", *words]) == ExitCode.OK
-    rows: dict[str, dict[str, str | None]] = json.loads(capsys.readouterr().out)
-    return rows
-
-
-def test_values_and_their_origins(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_and_their_origins(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "node.toml"
     file.write_text('"rpc.port" = 3\n')
     monkeypatch.setenv("OP_NODE_METRICS_PORT", "4")
-    rows = shown(
-        capsys, *NEEDED, f"--config={file}", "--override.lagoon=9999999999", "--p2p.static=a", "--p2p.static=b"
-    )
+    words = (*NEEDED, f"--config={file}", "--override.lagoon=9999999999", "--p2p.static=a", "--p2p.static=b")
+    rows = cli.json("config", "show", "--json", *words)
     assert rows["rpc.port"] == {"value": "3", "origin": "file", "source": f"rpc.port in file {file}"}
     variable = "variable OP_NODE_METRICS_PORT (--metrics.port)"
     assert rows["metrics.port"] == {"value": "4", "origin": "variable", "source": variable}
@@ -42,22 +31,19 @@ def test_values_and_their_origins(
     assert not [name for name, option in OPTIONS.items() if name not in rows and not option.hidden]
 
 
-def test_secrets_are_masked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_are_masked(cli: Cli) -> None:
     keys = (f"--p2p.sequencer.key={32 * '5a'}", "--l1.beacon-header=X-Key: hunter2", "--signer.header=a=hunter2")
-    words = (*NEEDED, "--l1=https://a/v3/hunter2,wss://hunter2@b", *keys)
-    assert cli.main(["config", "show", *words]) == ExitCode.OK
-    text = capsys.readouterr().out
+    text = cli.out("config", "show", *NEEDED, "--l1=https://a/v3/hunter2,wss://hunter2@b", *keys)
     assert "hunter2" not in text and "5a5a" not in text
     assert "http://***@e:8551/***" in text and "https://a/***,wss://***@b" in text
 
 
-def test_wrong_options_are_all_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config", "show", "--rpc.port=x", "--jsno"]) == ExitCode.SETUP
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "rollup-node: unknown flag --jsno; did you mean --json?"
-    assert [line.split()[1] for line in lines[1:]] == ["invalid", "flag", "flag"]
+def test_wrong_options_are_all_reported(cli: Cli) -> None:
+    ended = cli("config", "show", "--rpc.port=x", "--jsno")
+    first, *lines = ended.err.splitlines()
+    assert (ended.code, first) == (1, "rollup-node: unknown flag --jsno; did you mean --json?")
+    assert [line.split()[1] for line in lines] == ["invalid", "flag", "flag"]
 
 
-def test_another_word_than_show_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["config"]) == ExitCode.SETUP
-    assert capsys.readouterr().err.startswith("rollup-node: the command is rollup-node config show [--json]")
+def test_another_word_than_show_is_refused(cli: Cli) -> None:
+    assert cli("config").err.startswith("rollup-node: the command is rollup-node config show [--json]")

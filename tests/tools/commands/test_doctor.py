@@ -1,21 +1,18 @@
 """The doctor's findings for diagnoses, and the command's output and exit code."""
 
 import copy
-import json
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 import pytest
 
-from rollup_node.node.cli import main
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.tools.commands.doctor import Finding, Severity, examine
+from tests.support.processes.cli import Cli
+from tests.support.servers.threads import json_rpc_server
 
 TOPIC = "/optimism/10/3/blocks"
 SIGNER = "0x" + "11" * 20
@@ -87,8 +84,13 @@ def test_a_healthy_node_has_no_finding_above_ok() -> None:
     ]
 
 
-DISCONNECTED = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
+LOST = [{"peer": "x", "why": "closed by the peer", "lasted": 0.5}] * 30
 NO_PEERS = {"inbound": 0, "outbound": 0}
+NONE_OF_OURS = {"discovery__nodes__ours": 0}
+BANS = {"P": 100.0, "Q": 3599.6}
+OTHER_SIGNER = f"our blocks are signed by 0x22, the unsafe block signer on L1 is {SIGNER}"
+RESTRICTED = {PacketDrop.RESTRICTED.value: 5}
+OUTSIDE = "/ip4/1: outside p2p.netrestrict"
 
 
 @pytest.mark.condition("C7")
@@ -104,75 +106,26 @@ NO_PEERS = {"inbound": 0, "outbound": 0}
         ({"discovery": None}, "note", "discovery is off", ""),
         ({"discovery__nodes__nodes": 0}, "warn", "discovery has no nodes", "check p2p.bootnodes"),
         ({"discovery__nodes__nodes": 0, **NO_PEERS}, "fault", "discovery has no nodes", "UDP"),
-        (
-            {"discovery__nodes__ours": 0},
-            "warn",
-            "0 of our chain, 20 of other chains, 30 of none",
-            "of chain 10? see p2p",
-        ),
-        ({"discovery__nodes__ours": 0, "discovery__nodes__live": 0}, "warn", "0 live: 0 of our", "no node answers"),
+        (NONE_OF_OURS, "warn", "0 of our chain, 20 of other chains, 30 of none", "of chain 10? see p2p"),
+        (NONE_OF_OURS | {"discovery__nodes__live": 0}, "warn", "0 live: 0 of our", "no node answers"),
         ({"discovery__drops": {"too many": 5, "nothing": 0}}, "note", "dropped datagrams: 5 too many", ""),
-        (
-            {"discovery__drops": {PacketDrop.RESTRICTED.value: 5}},
-            "note",
-            "5 outside the allowed",
-            "p2p.netrestrict excludes",
-        ),
+        ({"discovery__drops": RESTRICTED}, "note", "5 outside the allowed", "p2p.netrestrict excludes"),
         ({"static_missing": ["P"]}, "warn", "static peer P is not connected: not dialled yet", ""),
-        *(
-            (
-                {"static_missing": ["P"], "dial_problems": {"P": f"/ip4/1: {why}"}},
-                "warn",
-                f"is not connected: /ip4/1: {why}",
-                advice,
-            )
-            for why, advice in (
-                ("outside p2p.netrestrict", "add its network to p2p.netrestrict"),
-                ("peer banned", "opp2p_unblockPeer lifts"),
-                ("subnet blocked", "an operator has blocked it"),
-                ("the remote end is Q, not P", "correct the peer id"),
-                ("the name cannot be resolved: Name or service not known", "correct the host name"),
-                ("Connection refused", "is it running"),
-                ("no answer within 10 s", "its TCP port open"),
-                ("something else", ""),
-            )
-        ),
-        (
-            {"dial_problems": {"P": "/ip4/1: outside p2p.netrestrict"}},
-            "note",
-            "1 peers could not",
-            "1 of them for p2p.n",
-        ),
+        ({"dial_problems": {"P": OUTSIDE}}, "note", "1 peers could not", "1 of them for p2p.n"),
         ({**NO_PEERS, "discovery": None}, "fault", "no peers; ", "fails, see above: give reachable ones by p2p.static"),
         ({**NO_PEERS, "dialable": 0}, "fault", "no peers; ", "give some by p2p.bootnodes, or p2p.static"),
-        ({"static_missing": ["P"], "dial_problems": {"P": "refused"}}, "warn", "P is not connected: refused", ""),
         ({"dial_problems": {"P": "no answer within 10 s"}}, "note", "P: no answer within 10 s", ""),
-        (
-            {"bans": {"P": 100.0, "Q": 3599.6}},
-            "warn",
-            "we have banned 2 peers, the last of them for 3600 s more",
-            "ban",
-        ),
+        ({"bans": BANS}, "warn", "we have banned 2 peers, the last of them for 3600 s more", "ban"),
         ({"bans": {"P": 100.0}, **NO_PEERS}, "fault", "we have banned 1 peers", "p2p.ban.threshold"),
         ({"blocked": 3}, "note", "blocked by operators: 3 peers", ""),
-        (
-            {"departed": DISCONNECTED},
-            "warn",
-            "30 connections ended within 10 s: 30 closed by the peer",
-            "have banned us",
-        ),
-        ({"departed": DISCONNECTED[:2]}, "note", "2 connections ended within 10 s", "full"),
+        ({"departed": LOST}, "warn", "30 connections ended within 10 s: 30 closed by the peer", "have banned us"),
+        ({"departed": LOST[:2]}, "note", "2 connections ended within 10 s", "full"),
         (NO_PEERS, "fault", "no peers; 200 known, 150 with an address", ""),
         ({"inbound": 1, "outbound": 0}, "note", "1 peers (1 inbound, 0 outbound), 20 to 30 wanted", ""),
         ({"gossip__topics": {TOPIC: 0}}, "fault", f"0 peers are on {TOPIC}", "chain and fork"),
         ({"gossip__meshes": {TOPIC: 2}}, "note", "below 6, so own blocks go to all peers of the topic", ""),
         ({"gossip__signer": None}, "fault", "no unsafe block signer is known", "SystemConfig"),
-        (
-            {"gossip__own_signer": "0x22"},
-            "fault",
-            f"our blocks are signed by 0x22, the unsafe block signer on L1 is {SIGNER}",
-            "",
-        ),
+        ({"gossip__own_signer": "0x22"}, "fault", OTHER_SIGNER, ""),
         ({"gossip__own_signer": SIGNER, "gossip__published": 9}, "ok", "9 blocks were published", ""),
         ({"gossip__refused": {"wrong_signer": 9}}, "warn", "not accepted: 9 wrong_signer", "changed on L1"),
         ({"gossip__refused": {"too_old": 9, "ssz": 1}}, "warn", "9 too_old, 1 ssz", "clock"),
@@ -187,31 +140,28 @@ def test_each_fault_is_reported_with_advice(changes: dict[str, Any], level: str,
     assert report[0].level is Severity(level) and advice in report[0].advice
 
 
-@contextmanager
-def serving(answer: Any) -> Iterator[str]:
-    """Yield a JSON-RPC server that gives one answer."""
+@pytest.mark.parametrize(
+    ("problem", "advice"),
+    [
+        (OUTSIDE, "add its network to p2p.netrestrict"),
+        ("/ip4/1: peer banned", "opp2p_unblockPeer lifts"),
+        ("/ip4/1: subnet blocked", "an operator has blocked it"),
+        ("/ip4/1: the remote end is Q, not P", "correct the peer id"),
+        ("/ip4/1: the name cannot be resolved: Name or service not known", "correct the host name"),
+        ("/ip4/1: Connection refused", "is it running"),
+        ("/ip4/1: no answer within 10 s", "its TCP port open"),
+        ("/ip4/1: something else", ""),
+        ("refused", ""),
+    ],
+)
+def test_a_static_peer_that_is_not_connected(problem: str, advice: str) -> None:
+    report = findings(static_missing=["P"], dial_problems={"P": problem})
+    (item,) = [item for item in report if f"P is not connected: {problem}" in item.text]
+    assert item.level is Severity.WARN and advice in item.advice
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps({"jsonrpc": "2.0", "id": request["id"], **answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+def serving(result: object) -> AbstractContextManager[str]:
+    return json_rpc_server("opp2p_diagnosis", {"result": result})
 
 
 def node_on_loopback(**changes: Any) -> dict[str, Any]:
@@ -220,46 +170,39 @@ def node_on_loopback(**changes: Any) -> dict[str, Any]:
     return result
 
 
-def test_the_report_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_as_text(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as peer:
-        result = node_on_loopback(tcp=peer.getsockname()[1])
-        result["observed"] = {}
-        with serving({"result": result}) as url:
-            assert main(["p2p", "doctor", "--rpc", url]) == 0
-    lines = capsys.readouterr().out.splitlines()
+        port = peer.getsockname()[1]
+        with serving(node_on_loopback(tcp=port) | {"observed": {}}) as url:
+            lines = cli.out("p2p", "doctor", "--rpc", url).splitlines()
     assert lines[0] == "peer 16Uiu2HAm of chain 10, at /ip4/0.0.0.0/tcp/9222"
-    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {result['discovery']['tcp']}, UDP port 9222"
+    assert lines[1] == f"    ok  our record says 127.0.0.1, TCP port {port}, UDP port 9222"
 
 
-def test_texts_of_a_node_are_shown_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    result = node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}
-    with serving({"result": result}) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-    assert " fault  \\x1b[2Jno\\npeers\n" in capsys.readouterr().out
+def test_texts_of_a_node_are_shown_without_control_characters(cli: Cli) -> None:
+    with serving(node_on_loopback() | {"problems": ["\x1b[2Jno\npeers"]}) as url:
+        ended = cli("p2p", "doctor", "--rpc", url)
+    assert ended.code == 1 and " fault  \\x1b[2Jno\\npeers\n" in ended.out
 
 
 @pytest.mark.parametrize(("ip", "port"), [("127.0.0.1", 1 << 40), ("a" * 300, 5), ("\x00", 5)])
-def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, capsys: pytest.CaptureFixture[str]) -> None:
-    result = node_on_loopback()
-    result["discovery"] = result["discovery"] | {"ip": ip, "tcp": port}
-    with serving({"result": result}) as url:
-        main(["p2p", "doctor", "--rpc", url])
-    assert f"port {port} accepts no connection from here" in capsys.readouterr().out
+def test_an_endpoint_that_is_none_is_not_reached(ip: str, port: int, cli: Cli) -> None:
+    with serving(node_on_loopback(ip=ip, tcp=port)) as url:
+        assert f"port {port} accepts no connection from here" in cli("p2p", "doctor", "--rpc", url).out
 
 
-def test_faults_set_the_exit_code_and_appear_in_json(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving({"result": {**node_on_loopback(), "is_listening": False}}) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-        text = capsys.readouterr().out
-        assert " fault  it does not listen for peers\n        -> see the problems" in text
-        assert "  warn  127.0.0.1 port 1 accepts no connection from here\n" in text
-        assert main(["p2p", "doctor", "--rpc", url, "--json"]) == 1
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["findings"][0]["level"] == "fault" and printed["diagnosis"]["chain_id"] == 10
+def test_faults_set_the_exit_code_and_appear_in_json(cli: Cli) -> None:
+    with serving(node_on_loopback() | {"is_listening": False}) as url:
+        text, printed = (cli("p2p", "doctor", "--rpc", url, *more) for more in ((), ("--json",)))
+    assert text.code == printed.code == 1
+    assert " fault  it does not listen for peers\n        -> see the problems" in text.out
+    assert "  warn  127.0.0.1 port 1 accepts no connection from here\n" in text.out
+    report = printed.json_result()
+    assert report["findings"][0]["level"] == "fault" and report["diagnosis"]["chain_id"] == 10
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("answer", "error"),
     [
         ({"error": {"code": -32601, "message": "x"}}, "it runs with --p2p.disable, or is of another version"),
         ({"error": {"code": -32000, "message": "out of order"}}, "out of order"),
@@ -267,22 +210,14 @@ def test_faults_set_the_exit_code_and_appear_in_json(capsys: pytest.CaptureFixtu
         ({"result": [1]}, "answers opp2p_diagnosis with something else"),
     ],
 )
-def test_an_unexpected_answer_is_reported_in_one_line(
-    answer: dict[str, Any], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(answer) as url:
-        assert main(["p2p", "doctor", "--rpc", url]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and expected in shown.err
+def test_an_unexpected_answer_is_reported_in_one_line(answer: dict[str, Any], error: str, cli: Cli) -> None:
+    with json_rpc_server("opp2p_diagnosis", answer) as url:
+        assert error in cli.refused("p2p", "doctor", "--rpc", url)
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("words", "error"),
     [((), "--rpc"), (("--rpc", "http://127.0.0.1:1"), "cannot connect"), (("--rcp", "x"), "--rpc")],
 )
-def test_a_usage_error_is_reported_in_one_line(
-    words: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["p2p", "doctor", *words]) == 1
-    shown = capsys.readouterr()
-    assert shown.out == "" and shown.err.count("\n") == 1 and expected in shown.err
+def test_a_usage_error_is_reported_in_one_line(words: tuple[str, ...], error: str, cli: Cli) -> None:
+    assert error in cli.refused("p2p", "doctor", *words)

@@ -1,22 +1,12 @@
-"""The flags of commands."""
+"""The flags of commands, where the tests of a command do not reach them."""
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.tools.commands.flags import (
-    FlagParser,
-    block_number,
-    chain_id,
-    check_l1_range,
-    check_l2_source,
-    readable_file,
-    timestamp,
-    url,
-)
+from rollup_node.tools.commands.flags import FlagParser, block_number, chain_id, readable_file, timestamp, url
 
 
 @pytest.fixture
@@ -46,15 +36,6 @@ def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -
     assert str(caught.value).startswith(error) and "\n" not in str(caught.value)
 
 
-def test_the_source_of_l2_blocks_is_an_endpoint_or_a_file(parser: FlagParser, tmp_path: Path) -> None:
-    (tmp_path / "blocks").touch()
-    parser.add_l2_source()
-    assert parser.parse_all(["--l2", "http://a"]).l2 == "http://a"
-    assert parser.parse_all(["--l2-blocks", f"{tmp_path}/blocks"]).l2_blocks == f"{tmp_path}/blocks"
-    with pytest.raises(SetupError, match=r"cannot read .*/absent.*: No such file"):
-        parser.parse_all(["--l2-blocks", f"{tmp_path}/absent"])
-
-
 @pytest.mark.parametrize(
     ("read", "text", "error"),
     [
@@ -82,26 +63,3 @@ def test_a_timeout_is_a_time_above_zero(parser: FlagParser) -> None:
     for text in ("0s", "-1s", "5", "soon", ""):
         with pytest.raises(SetupError, match="is not a time above 0 such as 30s or 2m"):
             parser.parse_all([f"--timeout={text}"])
-
-
-def test_the_output_flags(parser: FlagParser) -> None:
-    parser.add_output()
-    flags = parser.parse_all(["--out", "a.csv", "--overwrite"])
-    assert (flags.out, flags.overwrite, flags.json) == ("a.csv", True, False)
-
-
-def test_a_range_of_l1_blocks_does_not_end_before_it_begins() -> None:
-    parser = FlagParser("test", "A test.")
-    parser.add_l1_range()
-    check_l1_range(parser.parse_all(["--from-l1", "5", "--to-l1", "5"]))
-    with pytest.raises(SetupError, match="--to-l1 4 is before --from-l1 5"):
-        check_l1_range(parser.parse_all(["--from-l1", "5", "--to-l1", "4"]))
-
-
-def test_one_l2_source_is_given() -> None:
-    parser = FlagParser("test", "A test.")
-    parser.add_l2_source()
-    check_l2_source(parser.parse_all(["--l2", "http://a"]))
-    for words in ([], ["--l2", "http://a", "--l2-blocks", "/dev/null"]):
-        with pytest.raises(SetupError, match="give the L2 source: "):
-            check_l2_source(parser.parse_all(words))

@@ -4,12 +4,10 @@ import functools
 
 import pytest
 
-from rollup_node.node import cli
-from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.tools.commands.help import TOPICS, topic_of, topic_text, topics_text
+from tests.support.processes.cli import Cli
 
 
 @pytest.mark.parametrize(
@@ -22,19 +20,19 @@ from rollup_node.tools.commands.help import TOPICS, topic_of, topic_text, topics
         (("explain",), "usage: rollup-node explain"),
     ],
 )
-def test_topics_options_and_commands(words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["help", *words]) == ExitCode.OK
-    assert text in capsys.readouterr().out
+def test_topics_options_and_commands(words: tuple[str, ...], text: str, cli: Cli) -> None:
+    assert text in cli.out("help", *words)
 
 
 @pytest.mark.parametrize(
     ("words", "text"),
-    [(("becon",), 'unknown topic "becon"; did you mean beacon?; topics are l1, '), (("l1", "l2"), "help takes one")],
+    [
+        (("becon",), f'unknown topic "becon"; did you mean beacon?; topics are {", ".join(TOPICS)}'),
+        (("l1", "l2"), "help takes one"),
+    ],
 )
-def test_a_wrong_topic_is_one_line(words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["help", *words]) == ExitCode.SETUP
-    error = capsys.readouterr().err
-    assert error.startswith(f"rollup-node: {text}") and error.count("\n") == 1
+def test_a_wrong_topic_is_one_line(words: tuple[str, ...], text: str, cli: Cli) -> None:
+    assert cli.refused("help", *words).startswith(f"rollup-node: {text}")
 
 
 cached_topic_text = functools.cache(topic_text)
@@ -55,10 +53,3 @@ def test_every_topic_has_options_and_a_line() -> None:
 def test_the_longest_part_of_a_name_decides_the_topic() -> None:
     assert topic_of(OPTIONS["l1.beacon-fallbacks"]) == "beacon"
     assert topic_of(OPTIONS["l1.rpckind"]) == "l1"
-
-
-def test_an_unknown_topic_is_one_line_with_the_topics() -> None:
-    with pytest.raises(OptionError) as caught:
-        topic_text("sequencr")
-    text = str(caught.value)
-    assert text == f'unknown topic "sequencr"; did you mean sequencer?; topics are {", ".join(TOPICS)}'

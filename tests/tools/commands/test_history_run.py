@@ -1,16 +1,14 @@
 """`rollup-node history run` over a prepared course: on one worker and on two, killed and resumed, with an archive; and
 recorded data."""
 
-import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from random import Random
@@ -19,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.node import cli
+from rollup_node.node.cli import main
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.tools.commands.history_run import hours, rate_options
 from rollup_node.tools.faults.proxy import FaultProxy
@@ -28,8 +26,10 @@ from rollup_node.tools.history.folder import HistoryFolder
 from rollup_node.tools.history.manifest import RunConfig, plan_ranges
 from rollup_node.tools.history.tables import Table
 from tests.support.chains import history_values
+from tests.support.processes.cli import Cli
+from tests.support.processes.programs import FinishedProgram, is_alive, wait_for
 from tests.support.servers.course_servers import SMALL, ServedCourse, course_servers
-from tests.support.servers.recorded_server import recorded_server
+from tests.support.servers.threads import in_thread
 
 SIZE = 7
 HASHES = {"hash", "parent_hash", "l2_hash"}
@@ -48,16 +48,20 @@ def course(folder: Path) -> Iterator[ServedCourse]:
         yield served
 
 
-def _command(course: ServedCourse, out: Path, *more: str) -> list[str]:
-    words = ("history", "run", *course.options, *course.source, "--out", str(out), "--range-size", str(SIZE))
+def _words(course: ServedCourse, out: Path, *more: str, command: str = "run") -> list[str]:
+    words = ("history", command, *course.options, *course.source, "--out", str(out), "--range-size", str(SIZE))
     flags = ("--from-l1", str(course.first), "--to-l1", str(course.last), "--timeout", "30s", "--jsonl")
-    return [sys.executable, "-m", "rollup_node.node", *words, *flags, *more]
+    return [*words, *flags, *more]
+
+
+def _program(words: list[str]) -> "subprocess.Popen[str]":
+    return subprocess.Popen([sys.executable, "-m", "rollup_node.node", *words], stderr=subprocess.PIPE, text=True)
 
 
 def _run(words: list[str]) -> list[str]:
     """Run a command that ends with 0 in this process; what it wrote to standard error."""
     with redirect_stderr(StringIO()) as written:
-        code = cli.main(words)
+        code = main(words)
     assert code == 0, written.getvalue()
     return written.getvalue().splitlines()
 
@@ -82,11 +86,10 @@ def history(course: ServedCourse, folder: Path) -> Path:
     With a warm-up of one L1 block the second range starts from a block whose batch it has not read: its seam is
     repaired."""
     out = folder / "out"
-    words = ("--warmup", "1", "--archive", str(folder / "archive"))
+    words = _words(course, out, "--warmup", "1", "--archive", str(folder / "archive"))
     with _without(folder / "blocked", "pyarrow", "distributed", "dask"):
         # With one request a second the range is still read when it is interrupted.
-        slow = _command(course, out, *words, "--rate", "1")
-        with subprocess.Popen(slow, stderr=subprocess.PIPE, text=True) as run:
+        with _program([*words, "--rate", "1"]) as run:
             assert run.stderr is not None
             child = _range_process(out, run)
             assert _status(out)[1:3] == ["L1 blocks 0 of 14, L2 blocks 0", "a run is under way"]
@@ -96,11 +99,11 @@ def history(course: ServedCourse, folder: Path) -> Path:
             text = "interrupted: the same command continues with the ranges that are missing"
             assert run.stderr.read() == f"rollup-node: {text}\n"
             assert run.wait(30) == 130
-        _await_end(child)
+        wait_for(lambda: not is_alive(child), "the end of the range", 10)
         assert not (out / "manifest").exists()
         missing = [f"missing: L1 blocks {first} to {first + SIZE - 1}" for first in (course.first, course.first + SIZE)]
         assert _status(out)[1:] == ["L1 blocks 0 of 14, L2 blocks 0", *missing]
-        lines = _run(_command(course, out, *words)[3:])
+        lines = _run(words)
     seam = f"seam L1 {course.first + SIZE - 1}/{course.first + SIZE}: "
     (repaired,) = [line for line in lines if seam in line]
     assert repaired.endswith(": it closes")
@@ -123,7 +126,7 @@ def _without(folder: Path, *packages: str) -> Iterator[None]:
 
 def _status(out: Path) -> list[str]:
     with redirect_stdout(StringIO()) as written:
-        assert cli.main(["history", "status", "--out", str(out)]) == 0
+        assert main(["history", "status", "--out", str(out)]) == 0
     return written.getvalue().splitlines()
 
 
@@ -171,18 +174,14 @@ def test_what_else_the_inbox_gets_is_dropped_by_name(course: ServedCourse, histo
     assert len(strangers) == len(refused) > 0
 
 
-def test_what_is_complete_is_proved_and_not_run_again(
-    course: ServedCourse, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["history", "verify", "--out", str(history)]) == 0
-    out, err = capsys.readouterr()
-    assert err == f"rollup-node: proved: 2 of 2 ranges, L1 blocks {course.first} to {course.last}\n"
-    assert (
-        out.startswith("SHA-256 of all tables: ") and "\ntrusted: that the L2 source executed its blocks rightly" in out
-    )
+def test_what_is_complete_is_proved_and_not_run_again(course: ServedCourse, history: Path, cli: Cli) -> None:
+    ended = cli("history", "verify", "--out", history)
+    assert ended.err == f"rollup-node: proved: 2 of 2 ranges, L1 blocks {course.first} to {course.last}\n"
+    assert ended.code == 0 and ended.out.startswith("SHA-256 of all tables: ")
+    assert "\ntrusted: that the L2 source executed its blocks rightly" in ended.out
     before = _tables(history)
-    assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 0
-    assert capsys.readouterr().err.endswith("0 ranges derived, 2 were complete, 0 missing\n")
+    ended = cli(*_words(course, history, "--warmup", "1"))
+    assert ended.code == 0 and ended.err.endswith("0 ranges derived, 2 were complete, 0 missing\n")
     assert _tables(history) == before
 
 
@@ -195,15 +194,12 @@ def test_two_workers_write_the_same_even_when_a_range_and_a_worker_are_killed(
     its number."""
     pytest.importorskip("distributed")
     out = tmp_path / "out"
-    words = ("--warmup", str(SIZE), "--workers", "2", "--archive", str(folder / "archive"))
-    with (
-        course_servers(folder / "course") as course,
-        subprocess.Popen(_command(course, out, *words), stderr=subprocess.PIPE) as run,
-    ):
+    more = ("--warmup", str(SIZE), "--workers", "2", "--archive", str(folder / "archive"))
+    with course_servers(folder / "course") as course, _program(_words(course, out, *more)) as run:
         os.kill(_range_process(out, run), signal.SIGKILL)
         os.kill(_worker(out, run), signal.SIGKILL)
         assert run.stderr is not None
-        text = run.stderr.read().decode()
+        text = run.stderr.read()
         assert run.wait(50) == 0 and "seam" not in text, text
     assert _tables(out) == _tables(history)
     asked = set(course.served.l1_calls)
@@ -213,7 +209,7 @@ def test_two_workers_write_the_same_even_when_a_range_and_a_worker_are_killed(
     assert not any("blobs" in route for route in course.served.beacon_calls)
 
 
-def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[str]") -> int:
+def _range_process(out: Path, run: "subprocess.Popen[str]") -> int:
     """Return the id of a process that derives a range of this folder, once there is one."""
     wanted = str(out).encode() + b"/.partial/"
     while run.poll() is None:
@@ -228,7 +224,7 @@ def _range_process(out: Path, run: "subprocess.Popen[bytes] | subprocess.Popen[s
     raise AssertionError("no range was started")
 
 
-def _worker(out: Path, run: "subprocess.Popen[bytes]") -> int:
+def _worker(out: Path, run: "subprocess.Popen[str]") -> int:
     """Return the id of the Dask worker that derives a range of this folder."""
     process = _range_process(out, run)
     while True:
@@ -240,68 +236,40 @@ def _worker(out: Path, run: "subprocess.Popen[bytes]") -> int:
             process = _range_process(out, run)
 
 
-def _await_end(process: int) -> None:
-    """Return once a process has ended; it may be one that nobody has reaped yet."""
-    until = time.monotonic() + 10
-    while time.monotonic() < until:
-        try:
-            if Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except OSError:
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"process {process} still runs")
-
-
 @pytest.mark.usefixtures("ranges_are_forked")
-def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_l2_source_all_but_hashes_is_derived_from_genesis(tmp_path: Path, cli: Cli) -> None:
     """In both ranges batches come again, also such as were derived in the range before."""
-    with course_servers(tmp_path / "course", msgspec.structs.replace(SMALL, other_parents=0)) as course:
-        _check_without_an_l2_source(course, tmp_path, capsys)
-
-
-def _check_without_an_l2_source(course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history, out = tmp_path / "history", tmp_path / "out"
-    _run([*_command(course, history)[3:], "--range-size", str(2 * SIZE)])
-    words = _command(course, out)[3:]
-    at = words.index("--l2")
-    words[at : at + 2] = []
-    lines = _run(words)
-    assert lines[-2].startswith("rollup-node: without an L2 source the hashes of L2 blocks are unknown")
-    assert not any("seam" in line for line in lines)
-    for table in Table:
-        known = [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(history, table)]
-        assert [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(out, table)] == known
-    blocks = _rows(out, Table.L2_BLOCKS)
-    assert blocks[0]["parent_hash"] == course.facts.l2_hashes[0]
-    assert {block["hash"] for block in blocks} == {block["parent_hash"] for block in blocks[1:]} == {None}
-    assert cli.main(["history", "verify", "--out", str(out)]) == 0
-    assert "\nwithout an L2 source the hashes of L2 blocks are unknown" in capsys.readouterr().out
-    for more, text in (
-        (("--safe-head", "7"), "--safe-head needs an L2 source"),
-        (("--workers", "2"), "or give --no-verdicts"),
-        (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
-        (("--no-verdicts",), "holds another run (in_order differ)"),
-    ):
-        assert cli.main([*words, *more]) == 1
-        assert text in capsys.readouterr().err
+    with course_servers(tmp_path / "course", msgspec.structs.replace(SMALL, other_parents=0)) as course:
+        cli.out(*_words(course, history, "--range-size", str(2 * SIZE)))
+        words = [word for word in _words(course, out) if word not in course.source]
+        lines = _run(words)
+        assert lines[-2].startswith("rollup-node: without an L2 source the hashes of L2 blocks are unknown")
+        assert not any("seam" in line for line in lines)
+        for table in Table:
+            known = [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(history, table)]
+            assert [row | dict.fromkeys(HASHES & row.keys()) for row in _rows(out, table)] == known
+        blocks = _rows(out, Table.L2_BLOCKS)
+        assert blocks[0]["parent_hash"] == course.facts.l2_hashes[0]
+        assert {block["hash"] for block in blocks} == {block["parent_hash"] for block in blocks[1:]} == {None}
+        text = "\nwithout an L2 source the hashes of L2 blocks are unknown"
+        assert text in cli.out("history", "verify", "--out", out)
+        for more, text in (
+            (("--safe-head", "7"), "--safe-head needs an L2 source"),
+            (("--workers", "2"), "or give --no-verdicts"),
+            (("--batcher", "0x" + 20 * "07"), "--batcher is for a history without verdicts: leave it out"),
+            (("--no-verdicts",), "holds another run (in_order differ)"),
+        ):
+            assert text in cli.refused(*words, *more)
 
 
 def test_plan_gives_hours_by_the_rate_of_what_is_done(
-    course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    course: ServedCourse, history: Path, tmp_path: Path, cli: Cli
 ) -> None:
-    words = _command(course, tmp_path / "none", "--warmup", "1")[3:]
-    assert cli.main(["history", "plan", *words[2:]]) == 0
-    out = capsys.readouterr().out
-    assert (
-        f"2 ranges of {SIZE} L1 blocks, 0 of them complete" in out and "hours: unknown until a range is complete" in out
-    )
-    assert not (tmp_path / "none").exists()
-    known = _command(course, history, "--warmup", "1")[3:]
-    assert cli.main(["history", "plan", *known[2:]]) == 0
-    out = capsys.readouterr().out
+    out = cli.out(*_words(course, tmp_path / "none", "--warmup", "1", command="plan"))
+    assert f"2 ranges of {SIZE} L1 blocks, 0 of them complete" in out
+    assert "hours: unknown until a range is complete" in out and not (tmp_path / "none").exists()
+    out = cli.out(*_words(course, history, "--warmup", "1", command="plan"))
     assert "2 of them complete" in out and "256 workers: 0.0 hours" in out
 
 
@@ -324,13 +292,9 @@ def test_plan_of_a_whole_chain() -> None:
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (("--from-l1", "9"), "--from-l1 9 is not after the chain's L1 genesis, 20000000"),
         (("--from-l1", "-1"), "'-1' is not a block number"),
-        (("--workers", "-1"), "'-1' is not a number from 1 to 1024"),
         (("--workers", "1025"), "'1025' is not a number from 1 to 1024"),
-        (("--workers", "99999999999999999999"), "'99999999999999999999' is not a number from 1 to 1024"),
         (("--rate", "0"), "'0' is not a number from 1 to"),
-        (("--rate", "-5"), "'-5' is not a number from 1 to"),
         (("--range-size", "0"), "'0' is not a number from 1 to"),
         (("--warmup", "0"), "'0' is not a number from 1 to"),
         (("--out", "/dev/null"), '--out: "/dev/null" is not a folder: name one'),
@@ -340,7 +304,6 @@ def test_plan_of_a_whole_chain() -> None:
         (("--out", f"{__file__}/below"), "Not a directory"),
         (("--out", ""), "--out: it is empty: name a folder"),
         (("--scheduler", ""), "--scheduler: cannot reach a Dask scheduler at"),
-        (("--scheduler", "http://127.0.0.1:9"), "--scheduler: cannot reach a Dask scheduler at"),
         (("--frobnicate",), "unknown flag --frobnicate"),
         (("--to-l1", "99999999"), "--to-l1 99999999 is beyond L1's head, 20000014"),
         (("--to-l1", "1"), "--to-l1 1 is before --from-l1 20000001"),
@@ -361,20 +324,13 @@ def test_plan_of_a_whole_chain() -> None:
     ],
 )
 def test_bad_input_is_one_line_and_nothing_is_overwritten(
-    course: ServedCourse,
-    history: Path,
-    more: tuple[str, ...],
-    text: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    course: ServedCourse, history: Path, more: tuple[str, ...], text: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "cannot reach" in text:
         pytest.importorskip("distributed")
         monkeypatch.setattr("rollup_node.tools.history.runner.CONNECT_SECONDS", 0.3)
     before = {path: path.stat().st_mtime_ns for path in history.rglob("*")}
-    assert cli.main([*_command(course, history, "--warmup", "1")[3:], *more]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and text in err and len(err.splitlines()) == 1
+    assert text in cli.refused(*_words(course, history, "--warmup", "1"), *more)
     assert {path: path.stat().st_mtime_ns for path in history.rglob("*")} == before
 
 
@@ -388,54 +344,32 @@ def test_a_rate_is_shared_out(rate: int, ranges: int, expected: tuple[float, int
     assert ranges * expected[0] <= rate
 
 
-def test_a_second_run_on_the_same_folder(
-    course: ServedCourse, history: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_run_on_the_same_folder(course: ServedCourse, history: Path, cli: Cli) -> None:
+    text = f'rollup-node: --out: another run writes "{history}": wait for its end, or name another folder'
     with HistoryFolder(history).locked():
-        assert cli.main(_command(course, history, "--warmup", "1")[3:]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and err == (
-        f'rollup-node: --out: another run writes "{history}": wait for its end, or name another folder\n'
-    )
+        assert cli.refused(*_words(course, history, "--warmup", "1")) == text
 
 
-def test_an_l2_source_of_another_chain(
-    course: ServedCourse, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = _command(course, tmp_path / "out")[3:]
-    words[words.index("--l2") + 1] = course.urls.l1
-    assert cli.main(words) == 1
-    err = capsys.readouterr().err
-    assert len(err.splitlines()) == 1 and "chain" in err
+def test_an_l2_source_of_another_chain(course: ServedCourse, tmp_path: Path, cli: Cli) -> None:
+    assert "chain" in cli.refused(*_words(course, tmp_path / "out", "--l2", course.urls.l1))
     assert not (tmp_path / "out").exists()
 
 
-@contextmanager
-def _proxied(url: str, faults: tuple[Fault, ...], most: int = 1 << 30) -> Iterator[FaultProxy]:
-    """Yield a proxy before L1, with these faults of its responses until `most` requests have met them."""
+@asynccontextmanager
+async def _proxied(url: str, faults: tuple[Fault, ...], most: int = 1 << 30) -> AsyncIterator[FaultProxy]:
+    """Provide a proxy before L1, with these faults of its responses until `most` requests have met them."""
 
     class Plan(FaultPlan):
         def of(self, request: Request) -> list[Fault]:
             return super().of(request) if self.applied < most else []
 
-    async def serve() -> None:
-        await proxy.start()
-        proxy.plan = Plan(faults, Random(7))
-        started.set()
-        await stopped.wait()
-        await proxy.stop()
-
-    proxy, started = FaultProxy(Role.L1, url), threading.Event()
-    loop, stopped = asyncio.new_event_loop(), asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
+    proxy = FaultProxy(Role.L1, url)
+    await proxy.start()
     try:
-        assert started.wait(10)
+        proxy.plan = Plan(faults, Random(7))
         yield proxy
     finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(10)
-        loop.close()
+        await proxy.stop()
 
 
 def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> Fault:
@@ -443,23 +377,23 @@ def _lies(method: str, path: str, do: Action = Action.FLIP, every: int = 2) -> F
 
 
 @pytest.mark.usefixtures("ranges_are_forked")
-def test_an_l1_that_lies_or_fails_for_a_while(
-    course: ServedCourse, history: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_l1_that_lies_or_fails_for_a_while(course: ServedCourse, history: Path, tmp_path: Path, cli: Cli) -> None:
     """What it says is refused until it is right.
 
     Where it stays wrong, the line says what is missing, and the same command continues."""
-    out = tmp_path / "out"
-    last = str(course.first + SIZE - 1)
-    words = _command(course, out, "--warmup", "1", "--to-l1", last)[3:]
-    at = words.index("--l1") + 1
-    with _proxied(course.urls.l1, (_lies("eth_getBlockByNumber", "transactions.0.input", every=1),)) as proxy:
-        words[at] = proxy.url
-        assert cli.main([*words, "--timeout", "2s"]) == 1
-    err = capsys.readouterr().err.splitlines()
-    assert f"L1 blocks {course.first} to {last}: FAILED: " in err[-2] and "transactions root" in err[-2], err
-    assert err[-1].endswith("0 ranges derived, 0 were complete, 1 missing: the same command continues with those")
-    assert list(out.rglob("range-*")) == []
+    out, last = tmp_path / "out", str(course.first + SIZE - 1)
+    words = _words(course, out, "--warmup", "1", "--to-l1", last)
+
+    def run(proxy: FaultProxy, *more: str) -> FinishedProgram:
+        return cli(*(proxy.url if word == course.urls.l1 else word for word in words), *more)
+
+    wrong = (_lies("eth_getBlockByNumber", "transactions.0.input", every=1),)
+    with in_thread(_proxied(course.urls.l1, wrong)) as proxy:
+        ended = run(proxy, "--timeout", "2s")
+    *_, failure, end = ended.err.splitlines()
+    assert f"L1 blocks {course.first} to {last}: FAILED: " in failure and "transactions root" in failure, ended.err
+    assert end.endswith("0 ranges derived, 0 were complete, 1 missing: the same command continues with those")
+    assert ended.code == 1 and list(out.rglob("range-*")) == []
     faults = (
         _lies("eth_getBlockByNumber", "transactions.0.input"),
         _lies("eth_getBlockReceipts", "", Action.SHORT),
@@ -467,34 +401,29 @@ def test_an_l1_that_lies_or_fails_for_a_while(
         _lies("eth_getBlockByNumber", "hash"),
         _lies("eth_getBlockReceipts", "", Action.GARBAGE),
     )
-    with _proxied(course.urls.l1, faults, 12) as proxy:
-        words[at] = proxy.url
-        assert cli.main(words) == 0, capsys.readouterr().err
+    with in_thread(_proxied(course.urls.l1, faults, 12)) as proxy:
+        assert run(proxy).code == 0
         assert proxy.plan is not None and proxy.plan.applied == 12
     known = {name: data for name, data in _tables(history).items() if f"range-{course.first:012d}" in name}
     assert known and _tables(out) == known
-    with _proxied(course.urls.l1, (Fault(Role.L1, Action.RESULT, method="eth_chainId", value="0x5"),)) as proxy:
-        words[at] = proxy.url
-        capsys.readouterr()
-        assert cli.main(words) == 1
-    err = capsys.readouterr().err.splitlines()
-    assert len(err) == 1 and "incorrect L1 RPC chain id 5, expected 1" in err[0] and _tables(out) == known
+    other = (Fault(Role.L1, Action.RESULT, method="eth_chainId", value="0x5"),)
+    with in_thread(_proxied(course.urls.l1, other)) as proxy:
+        assert "incorrect L1 RPC chain id 5, expected 1" in run(proxy).error_line()
+    assert _tables(out) == known
 
 
 @pytest.mark.usefixtures("ranges_are_forked")
-def test_recorded_op_sepolia(shared_data: Path, tmp_path: Path) -> None:
+def test_recorded_op_sepolia(recorded: str, recording_folder: Path, tmp_path: Path) -> None:
     """The last L1 block ends a channel of seven spans, of which the last makes five blocks safe."""
-    folder = shared_data / "op_sepolia_replay"
     flags = ("--from-l1", "6582950", "--to-l1", "6582952", "--warmup", "8", "--safe-head", "16491244", "--jsonl")
-    with recorded_server(folder) as url:
-        words = ("--network", "op-sepolia", "--l1", url, "--l1.beacon", url, "--out", str(tmp_path / "out"))
-        blocks = ("--l2-blocks", str(folder / "l2_blocks.json"), "--timeout", "30s")
-        _run(["history", "run", *flags, *words, *blocks])
-    known = {int(block["number"]): block["hash"] for block in json.loads((folder / "l2_blocks.json").read_text())}
+    words = ("--network", "op-sepolia", "--l1", recorded, "--l1.beacon", recorded, "--out", str(tmp_path / "out"))
+    blocks = recording_folder / "l2_blocks.json"
+    _run(["history", "run", *flags, *words, "--l2-blocks", str(blocks), "--timeout", "30s"])
+    known = {int(block["number"]): block["hash"] for block in json.loads(blocks.read_text())}
     rows = _rows(tmp_path / "out", Table.L2_BLOCKS)
-    assert [row["number"] for row in rows] == list(range(16491245, 16491250))
-    assert [row["hash"] for row in rows] == [known.get(row["number"]) for row in rows]
-    spans = json.loads((folder / "expected.json").read_text())["spans"]
+    numbers = range(16491245, 16491250)
+    assert [(row["number"], row["hash"]) for row in rows] == [(number, known.get(number)) for number in numbers]
+    spans = json.loads((recording_folder / "expected.json").read_text())["spans"]
     expected = [span for span in spans if span["inclusion"] == 6582952]
     assert len(_rows(tmp_path / "out", Table.BATCHES)) == len(expected) == 7
     assert [drop["rule"] for drop in _rows(tmp_path / "out", Table.DROPS)] == ["PX5"] * 6

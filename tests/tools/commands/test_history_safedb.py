@@ -5,7 +5,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.node import cli
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadEntry
@@ -14,6 +13,7 @@ from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.history.folder import HistoryFolder
 from rollup_node.tools.history.manifest import rollup_digest
 from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
+from tests.support.processes.cli import Cli
 
 VALUES = parse_options(["--network=op-sepolia", "--l1.beacon.ignore"], {}).values
 CHAIN = choose_chain(VALUES, lambda text: None, lambda text: None).config
@@ -34,15 +34,12 @@ def _words(folder: HistoryFolder, network: str = "op-sepolia") -> list[str]:
     return ["history", "safedb", "--out", str(folder.path), "--network", network, "--safedb.path", path]
 
 
-def test_a_node_answers_with_them(folder: HistoryFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_answers_with_them(folder: HistoryFolder, cli: Cli) -> None:
     words = _words(folder)
-    assert cli.main(words) == 0
-    assert capsys.readouterr().out == f'31 safe heads of L1 blocks 99 to 129 are in "{words[-1]}" now\n'
+    assert cli.out(*words) == f'31 safe heads of L1 blocks 99 to 129 are in "{words[-1]}" now\n'
     store = SafeHeadStore(words[-1], CHAIN)
-    assert [store.at_l1(number) for number in (FIRST - 2, FIRST - 1, 115, LAST)] == [
-        None,
-        *(_entry(number) for number in (FIRST - 1, 115, LAST)),
-    ]
+    known = [_entry(number) for number in (FIRST - 1, 115, LAST)]
+    assert [store.at_l1(number) for number in (FIRST - 2, FIRST - 1, 115, LAST)] == [None, *known]
     assert store.l1_of(2 * 115 - 1) == _entry(115)
     with pytest.raises(HistoryUnavailableError):
         store.l1_of(2 * FIRST - 2)
@@ -51,39 +48,31 @@ def test_a_node_answers_with_them(folder: HistoryFolder, capsys: pytest.CaptureF
     store.close()
 
 
-def test_the_past_of_a_record_is_added_once(folder: HistoryFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_past_of_a_record_is_added_once(folder: HistoryFolder, cli: Cli) -> None:
     words = _words(folder)
     store = SafeHeadStore(words[-1], CHAIN)
     for number in (120, 130):
         store.write(RecordSafeHead(_entry(number)))
-    assert cli.main(words) == 1
-    assert "is in use by another node" in capsys.readouterr().err
+    assert "is in use by another node" in cli.refused(*words)
     store.close()
-    assert cli.main(words) == 0
-    assert capsys.readouterr().out.startswith("21 safe heads of L1 blocks 99 to 129 are in")
-    assert cli.main(words) == 1
-    err = capsys.readouterr().err
-    assert "it has safe heads from L1 block 99 on" in err and len(err.splitlines()) == 1
+    assert cli.out(*words).startswith("21 safe heads of L1 blocks 99 to 129 are in")
+    assert "it has safe heads from L1 block 99 on" in cli.refused(*words)
 
 
-def test_what_is_not_imported(folder: HistoryFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def refused(text: str, words: list[str]) -> None:
-        assert cli.main(words) == 1
-        err = capsys.readouterr().err
-        assert text in err and len(err.splitlines()) == 1, err
-        assert not Path(words[-1]).exists()
-
-    refused("holds a history of another chain or rollup config, local", _words(folder, "op-mainnet"))
-    refused(
-        "name the chain: either --network NAME or --rollup.config FILE", [*_words(folder)[:4], *_words(folder)[-2:]]
-    )
-    refused("there is no history in", [*_words(folder)[:3], str(tmp_path / "nowhere"), *_words(folder)[4:]])
-    refused("unknown flag --frobnicate", [*_words(folder)[:4], "--frobnicate", *_words(folder)[4:]])
-    refused("name the node's database: --safedb.path FILE", [*_words(folder)[:-2], "--network", "op-sepolia"])
-    row = folder.manifests()["range-000000000110"]
-    forged(folder, row, l2_blocks=7)
-    refused("is not proved: L1 blocks 110 to 119: 7 L2 blocks lead from 218 to 238: see history verify", _words(folder))
-    run = run_file(rollup=rollup_digest(CHAIN))
+def test_what_is_not_imported(folder: HistoryFolder, tmp_path: Path, cli: Cli) -> None:
+    out, network, database = (_words(folder)[at : at + 2] for at in (2, 4, 6))
     other = HistoryFolder(tmp_path / "other")
+    run = run_file(rollup=rollup_digest(CHAIN))
     other.open(msgspec.structs.replace(run, config=msgspec.structs.replace(run.config, source="none")))
-    refused("was made without an L2 source, and has no hashes of L2 blocks", _words(other))
+    for text, words in (
+        ("holds a history of another chain or rollup config, local", _words(folder, "op-mainnet")[2:]),
+        ("name the chain: either --network NAME or --rollup.config FILE", [*out, *database]),
+        ("there is no history in", ["--out", tmp_path / "nowhere", *network, *database]),
+        ("unknown flag --frobnicate", [*out, "--frobnicate", *network, *database]),
+        ("name the node's database: --safedb.path FILE", [*out, *network]),
+        ("was made without an L2 source, and has no hashes of L2 blocks", _words(other)[2:]),
+    ):
+        assert text in cli.refused("history", "safedb", *words)
+    forged(folder, folder.manifests()["range-000000000110"], l2_blocks=7)
+    text = "is not proved: L1 blocks 110 to 119: 7 L2 blocks lead from 218 to 238: see history verify"
+    assert text in cli.refused(*_words(folder)) and not Path(database[1]).exists()

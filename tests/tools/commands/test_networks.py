@@ -3,19 +3,15 @@
 import json
 import time
 
-import msgspec
 import pytest
 
-from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.networks import find_network, network_names, registry_version
-from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.commands.networks import main
+from tests.support.processes.cli import Cli
 
 
-def test_a_line_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    head, *lines, foot = capsys.readouterr().out.splitlines()
+def test_a_line_for_each_network(cli: Cli) -> None:
+    head, *lines, foot = cli.out("networks").splitlines()
     assert head.split() == ["NETWORK", "L1", "CHAIN", "L2", "CHAIN", "NEWEST", "FORK", "END"]
     rows = {line.split()[0]: line.split() for line in lines}
     assert tuple(rows) == network_names()
@@ -25,9 +21,7 @@ def test_a_line_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
     assert registry_version().checked in foot
 
 
-def test_the_time_that_is_left_until_a_fork(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_that_is_left_until_a_fork(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """[CMD13]"""
     start = find_network("op-sepolia").config.fork_times["lagoon"]
     for now, shown in (
@@ -35,14 +29,12 @@ def test_the_time_that_is_left_until_a_fork(
         (start, ["lagoon", "-"]),
     ):
         monkeypatch.setattr(time, "time", lambda now=now: float(now))
-        assert main([]) == 0
-        (row,) = (line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("op-sepolia "))
+        (row,) = (line.split() for line in cli.out("networks").splitlines() if line.startswith("op-sepolia "))
         assert row[3:] == shown
 
 
-def test_json_has_an_object_for_each_network(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--json"]) == 0
-    result = {item["name"]: item for item in map(json.loads, capsys.readouterr().out.splitlines())}
+def test_json_has_an_object_for_each_network(cli: Cli) -> None:
+    result = {item["name"]: item for item in map(json.loads, cli.out("networks", "--json").splitlines())}
     assert tuple(result) == network_names()
     assert result["base-sepolia"]["end"]["last_block"] == 48_418_655
     assert result["base-sepolia"]["end"]["source"].startswith("docs.base.org/")
@@ -58,21 +50,17 @@ def test_json_has_an_object_for_each_network(capsys: pytest.CaptureFixture[str])
     }
 
 
-def test_the_rollup_config_of_a_network(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rollup_config_of_a_network(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     """[CMD5, CMD10]"""
     config = find_network("ink-sepolia").config
-    assert main(["dump-rollup-config", "--network", "ink-sepolia"]) == 0
-    text = capsys.readouterr().out
+    text = cli.out("networks", "dump-rollup-config", "--network", "ink-sepolia")
     assert text.startswith('{\n  "genesis": {\n    "l1": {') and parse_rollup_config(text.encode()).config == config
     monkeypatch.setenv("NODE_OVERRIDE_LAGOON", "4000000000")
     monkeypatch.setenv("NODE_L2_ENGINE_RPC", "not read")
-    assert main(["dump-rollup-config", "--network=ink-sepolia"]) == 0
-    changed = msgspec.structs.replace(config, fork_times=config.fork_times | {"lagoon": 4_000_000_000})
-    assert parse_rollup_config(capsys.readouterr().out.encode()).config.fork_times == changed.fork_times
+    changed = cli.out("networks", "dump-rollup-config", "--network=ink-sepolia")
+    assert parse_rollup_config(changed.encode()).config.fork_times == config.fork_times | {"lagoon": 4_000_000_000}
 
 
-def test_a_rollup_config_needs_the_name_of_a_network() -> None:
-    with pytest.raises(SetupError, match="must specify a network name"):
-        main(["dump-rollup-config"])
-    with pytest.raises(OptionError, match="op-sepolia"):
-        main(["dump-rollup-config", "--network=op-sepola"])
+def test_a_rollup_config_needs_the_name_of_a_network(cli: Cli) -> None:
+    assert "must specify a network name" in cli.refused("networks", "dump-rollup-config")
+    assert "op-sepolia" in cli.refused("networks", "dump-rollup-config", "--network=op-sepola")

@@ -3,47 +3,39 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rollup_node.node import cli
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.commands.common import Outputs, parse
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.replay import replay_config
-from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.processes.forked_commands import ForkedCommand
+from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
-from tests.support.servers.recorded_server import recorded_server
+from tests.tools.commands.conftest import Fork
 from tests.tools.commands.test_batches import batcher_transactions
 
 RANGE = ("16491244", "16491249")
 FROM_L1 = ("--from-l1", "6582944")
 """The origin of the safe head: no channel is open there."""
 
-
-@pytest.fixture(scope="module")
-def recorded(shared_data: Path) -> Iterator[str]:
-    """Yield the URL of a server of the recording."""
-    with recorded_server(shared_data / "op_sepolia_replay") as url:
-        yield url
-
-
 Replay = Callable[..., FinishedProgram]
 
 
 @pytest.fixture
-def replay(recorded: str, fork_server: ForkServer, leftovers: Leftovers) -> Replay:
+def replay(recorded: str, fork: Fork) -> Replay:
     """Run the command with a file of L2 blocks, from the first and to the last of these."""
+    return lambda *words: fork(*_words(recorded, *words)).wait_for_exit()
 
-    def run(blocks: Path, first: str, last: str, *more: str) -> FinishedProgram:
-        return ForkedCommand(fork_server, leftovers, *_words(recorded, blocks, first, last, *more)).wait_for_exit()
 
-    return run
+@pytest.fixture
+def blocks(recording_folder: Path) -> Path:
+    """Return the file of known L2 blocks."""
+    return recording_folder / "l2_blocks.json"
 
 
 def _words(url: str, blocks: Path, first: str, last: str, *more: str) -> tuple[str, ...]:
@@ -51,92 +43,82 @@ def _words(url: str, blocks: Path, first: str, last: str, *more: str) -> tuple[s
     return ("replay", *flags, "--from-l2", first, "--to-l2", last, *more)
 
 
-def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Leftovers, shared_data: Path) -> None:
-    folder = shared_data / "op_sepolia_replay"
-    words = _words(recorded, folder / "l2_blocks.json", *RANGE, *FROM_L1)
-    with Program(leftovers, "rollup_node.node", *words) as program:
+def _numbers(done: FinishedProgram) -> list[int]:
+    return [json.loads(line)["number"] for line in done.out.splitlines()]
+
+
+def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Leftovers, blocks: Path) -> None:
+    with Program(leftovers, "rollup_node.node", *_words(recorded, blocks, *RANGE, *FROM_L1)) as program:
         done = program.wait_for_exit()
     assert done.code == 0, done.err
     assert "warning: reading begins at L1 block 6582944" in done.err
     lines = [json.loads(line) for line in done.out.splitlines()]
-    known = {int(block["number"]): block for block in json.loads((folder / "l2_blocks.json").read_text())}
-    assert [line["number"] for line in lines] == list(range(16491245, 16491250))
+    known = {int(block["number"]): block for block in json.loads(blocks.read_text())}
+    assert _numbers(done) == list(range(16491245, 16491250))
     for line in lines[:-1]:
         block = known[line["number"]]
         assert line["hash"] == block["hash"]
         assert line["transactions"] == ["0x" + raw for raw in block["txs"]]
-    assert lines[-1]["hash"] is None
-    assert len(lines[-1]["transactions"]) == 12
+    assert (lines[-1]["hash"], len(lines[-1]["transactions"])) == (None, 12)
     assert [line["sequence_number"] for line in lines] == [4, 5, 0, 1, 2]
     assert {line["epoch"]["number"] for line in lines} == {6582944, 6582945}
-    sent = batcher_transactions(folder)
+    sent = batcher_transactions(blocks.parent)
     for line in lines:
-        assert [sent[item] for item in line["l1_transactions"]] == [line["derived_from"]], (
-            "a channel of one transaction"
-        )
+        assert [sent[item] for item in line["l1_transactions"]] == [line["derived_from"]], "one transaction a channel"
 
 
-def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(replay: Replay, shared_data: Path) -> None:
-    done = replay(shared_data / "op_sepolia_replay" / "l2_blocks.json", "16491247", "16491249")
+def test_a_span_that_overlaps_the_safe_chain_is_read_from_the_default_start(replay: Replay, blocks: Path) -> None:
+    done = replay(blocks, "16491247", "16491249")
     assert done.code == 0, done.err
-    assert [json.loads(line)["number"] for line in done.out.splitlines()] == [16491248, 16491249]
+    assert _numbers(done) == [16491248, 16491249]
 
 
-def test_a_difference_ends_the_run_with_a_line_for_each_field(
-    replay: Replay, shared_data: Path, tmp_path: Path
-) -> None:
-    blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
-    blocks[1]["txs"][1] = blocks[1]["txs"][2]
-    info = bytearray.fromhex(blocks[1]["txs"][0])
+def test_a_difference_ends_the_run_with_a_line_for_each_field(replay: Replay, blocks: Path, tmp_path: Path) -> None:
+    known = json.loads(blocks.read_text())
+    transactions = known[1]["txs"]
+    transactions[1] = transactions[2]
+    info = bytearray.fromhex(transactions[0])
     info[-136:-128] = bytes(8)
-    blocks[1]["txs"][0] = info.hex()
-    damaged = tmp_path / "blocks.json"
-    damaged.write_text(json.dumps(blocks))
-    done = replay(damaged, *RANGE, *FROM_L1)
+    transactions[0] = info.hex()
+    (tmp_path / "blocks.json").write_text(json.dumps(known))
+    done = replay(tmp_path / "blocks.json", *RANGE, *FROM_L1)
     assert done.code == 1
     warning, first, *more = (line for line in done.err.splitlines() if " lvl=warn " not in line)
     assert "warning" in warning
-    assert first.startswith(
-        "rollup-node: block 16491245 differs from the source in transaction: transaction 0 does not"
-    )
-    number = json.loads(done.out)["epoch"]["number"]
-    assert more[0] == f"rollup-node:   l1_info.number: derived {number}, in the source 0"
-    assert [line.split(": ")[1].strip() for line in more[1:]] == ["transaction 0", "transaction 1"]
+    text = "rollup-node: block 16491245 differs from the source in transaction: transaction 0 does not"
+    assert first.startswith(text)
     line = json.loads(done.out)
+    assert more[0] == f"rollup-node:   l1_info.number: derived {line['epoch']['number']}, in the source 0"
+    assert [line.split(": ")[1].strip() for line in more[1:]] == ["transaction 0", "transaction 1"]
     assert (line["number"], line["hash"], len(line["differences"])) == (16491245, None, 4)
 
 
-def test_without_hashes_the_span_is_read_to_its_end(replay: Replay, shared_data: Path, tmp_path: Path) -> None:
-    blocks = json.loads((shared_data / "op_sepolia_replay" / "l2_blocks.json").read_text())
-    first_only = tmp_path / "blocks.json"
-    first_only.write_text(json.dumps(blocks[:1]))
-    done = replay(first_only, "16491244", "16491251", *FROM_L1)
+def test_without_hashes_the_span_is_read_to_its_end(replay: Replay, blocks: Path, tmp_path: Path) -> None:
+    (tmp_path / "blocks.json").write_text(json.dumps(json.loads(blocks.read_text())[:1]))
+    done = replay(tmp_path / "blocks.json", "16491244", "16491251", *FROM_L1)
     assert done.code == 1
-    assert [json.loads(line)["number"] for line in done.out.splitlines()] == list(range(16491245, 16491250))
+    assert _numbers(done) == list(range(16491245, 16491250))
     assert "nothing is derived after block 16491249: L1 is exhausted at block 6582952" in done.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("flags", "text"),
     [
-        (["--from-l2", "5", "--to-l2", "4", "--l2", "http://127.0.0.1:1"], "--to-l2 4 is not after --from-l2 5"),
-        (["--from-l2", "1", "--to-l2", "4"], "give the L2 source"),
-        (["--from-l2", "x", "--to-l2", "4", "--l2", "http://127.0.0.1:1"], "'x' is not a block number"),
-        (["--to-l2", "4"], "--from-l2"),
+        ("--from-l2 5 --to-l2 4 --l2 http://127.0.0.1:1", "--to-l2 4 is not after --from-l2 5"),
+        ("--from-l2 1 --to-l2 4", "give the L2 source"),
+        ("--from-l2 x --to-l2 4 --l2 http://127.0.0.1:1", "'x' is not a block number"),
+        ("--to-l2 4", "--from-l2"),
     ],
 )
-def test_wrong_flags_are_rejected_in_one_line(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["replay", "--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1", *arguments]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and text in err and len(err.splitlines()) == 1
+def test_wrong_flags_are_rejected_in_one_line(flags: str, text: str, cli: Cli) -> None:
+    node = ("--network", "op-sepolia", "--l1.beacon", "http://127.0.0.1:1")
+    assert text in cli.refused("replay", *node, *flags.split())
 
 
-def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, shared_data: Path) -> None:
+def test_a_replay_ends_behind_the_last_block_before_a_foreign_fork(recorded: str, blocks: Path) -> None:
     """In the middle of a span [LFT9]."""
     time = 1691802540 + 2 * 16491247
-    words = _words(recorded, shared_data / "op_sepolia_replay" / "l2_blocks.json", *RANGE, *FROM_L1)
+    words = _words(recorded, blocks, *RANGE, *FROM_L1)
     command = [sys.executable, "-m", "tests.support.processes.leaving_node", str(time), *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 1

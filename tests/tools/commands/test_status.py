@@ -10,11 +10,10 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import pytest
 
-from rollup_node.node import cli
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.status import CLEAR, HOME, REST_OF_SCREEN
+from tests.support.processes.cli import Cli
 from tests.support.rpc.harness import RpcHarness
 from tests.support.servers.loopback import free_port
 
@@ -83,13 +82,9 @@ async def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) ->
     assert "; before:" in last.splitlines()[0] and "test-net" in last.splitlines()[1]
 
 
-def test_errors_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(cli: Cli) -> None:
     port = free_port()
-    assert cli.main(["status", "--rpc", f"http://127.0.0.1:{port}"]) == 1
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith(f"rollup-node: --rpc: 127.0.0.1:{port}: cannot connect (")
-    assert err.count("\n") == 1
-    assert cli.main(["status", "--rpc", "nowhere"]) == 1
-    assert "is not an address such as" in capsys.readouterr().err
-    assert cli.main(["status", "--wach"]) == 1
-    assert "did you mean --watch?" in capsys.readouterr().err
+    text = cli.refused("status", "--rpc", f"http://127.0.0.1:{port}")
+    assert text.startswith(f"rollup-node: --rpc: 127.0.0.1:{port}: cannot connect (")
+    assert "is not an address such as" in cli.refused("status", "--rpc", "nowhere")
+    assert "did you mean --watch?" in cli.refused("status", "--wach")

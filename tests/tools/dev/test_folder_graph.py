@@ -9,7 +9,6 @@ import pytest
 from rollup_node.tools.dev.folder_graph import (
     Graph,
     cycles,
-    folder_graph,
     folder_of,
     imported_names,
     levels,
@@ -31,16 +30,14 @@ def _write(root: Path, files: Mapping[str, str]) -> Path:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """node/start imports stages/engine/core, which imports ipc/wire; ipc has a module of its own."""
-    return _write(
-        tmp_path,
-        {
-            "ipc/clock.py": "import time\n",
-            "ipc/wire/codec.py": "from rollup_node.ipc import clock\n",
-            "stages/engine/core.py": "def run():\n    from rollup_node.ipc.wire import codec\n",
-            "stages/engine/state.py": "",
-            "node/start.py": "import rollup_node.stages.engine.core\nfrom rollup_node.stages.engine import state\n",
-        },
-    )
+    files = {
+        "ipc/clock.py": "import time\n",
+        "ipc/wire/codec.py": "from rollup_node.ipc import clock\n",
+        "stages/engine/core.py": "def run():\n    from rollup_node.ipc.wire import codec\n",
+        "stages/engine/state.py": "",
+        "node/start.py": "import rollup_node.stages.engine.core\nfrom rollup_node.stages.engine import state\n",
+    }
+    return _write(tmp_path, files)
 
 
 def _graph(**edges: str) -> Graph:
@@ -65,13 +62,6 @@ def test_packages_go_by_their_folder(tmp_path: Path) -> None:
     known = modules(_write(tmp_path, {"ipc/__init__.py": "", "ipc/wire.py": "import rollup_node.ipc\n"}))
     assert {name: folder_of(name, known) for name in known} == {"ipc": "ipc", "ipc.wire": "ipc"}
     assert module_graph(known)["ipc.wire"] == frozenset()
-
-
-def test_folders_and_levels(tree: Path) -> None:
-    graph = folder_graph(modules(tree))
-    assert graph["stages/engine"] == {"ipc/wire"}
-    assert cycles(graph) == []
-    assert levels(graph) == [["node"], ["stages/engine"], ["ipc/wire"], ["ipc"]]
 
 
 def test_a_level_is_above_all_that_is_imported() -> None:
@@ -115,11 +105,7 @@ def test_the_command_prints_imports(tree: Path, capsys: pytest.CaptureFixture[st
 
 def test_the_command_shows_one_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stages/engine/"], tree) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "stages/engine",
-        "  imports     ipc/wire",
-        "  imported by node",
-    ]
+    assert capsys.readouterr().out == "stages/engine\n  imports     ipc/wire\n  imported by node\n"
     assert main(["stages/none"], tree) == 1
     assert "no folder stages/none" in capsys.readouterr().err
 
@@ -132,8 +118,3 @@ def test_the_command_fails_on_a_cycle_and_names_its_imports(tree: Path, capsys: 
         "  ipc.wire.frames imports stages.engine.state",
         "  stages.engine.core imports ipc.wire.codec",
     ]
-
-
-def test_the_project_has_no_cycle(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert "no cycles" in capsys.readouterr().out

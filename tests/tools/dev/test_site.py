@@ -36,9 +36,8 @@ def test_cited_rules_are_links_that_show_their_beginning() -> None:
     assert link[2] == "`ENG18`, [ENG18](rules/node-engine.md#eng18), ZZ9"
     assert "[ENG18](node-engine.md#eng18" in site_markdown("ENG18", "docs/rules/node-l1.md")
     assert "[SGN10](rules/node-roles.md#sgn10" in site_markdown("[SGN10]", "DECISIONS.md")
-    assert site_markdown('<a id="eng1"></a>**ENG1** x', "docs/rules/node-engine.md").startswith(
-        '<a id="eng1"></a>**ENG1**'
-    )
+    rule = '<a id="eng1"></a>**ENG1**'
+    assert site_markdown(f"{rule} x", "docs/rules/node-engine.md").startswith(rule)
 
 
 def test_code_is_left_alone_and_diagrams_become_tables() -> None:
@@ -70,9 +69,8 @@ def test_a_broken_link_fails_the_build(
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "index.md").write_text("# Index\n\n[x](#index)\n")
-    (tmp_path / "mkdocs.yml").write_text(
-        "site_name: x\ntheme: {name: material, font: false}\nvalidation: {anchors: warn}\n"
-    )
+    settings = "site_name: x\ntheme: {name: material, font: false}\nvalidation: {anchors: warn}\n"
+    (tmp_path / "mkdocs.yml").write_text(settings)
     monkeypatch.setattr(site, "ROOT", tmp_path)
     assert site.main(["--out", str(tmp_path / "site")]) == 0
     (docs / "index.md").write_text("# Index\n\n[x](#nothing)\n")

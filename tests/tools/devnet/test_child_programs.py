@@ -11,6 +11,7 @@ import pytest
 from rollup_node.tools.devnet.child_programs import MAX_STARTS_A_MINUTE, ChildPrograms, ProgramExited, python
 from rollup_node.tools.devnet.fork_server import ForkServer
 
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 
 
@@ -24,24 +25,16 @@ def test_a_program_that_exits_is_reported_with_its_last_lines(tmp_path: Path) ->
     children.stop()
 
 
-def test_all_are_stopped(tmp_path: Path) -> None:
+def test_all_are_stopped_and_those_that_ignore_it_are_killed(tmp_path: Path) -> None:
     children = ChildPrograms()
-    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    processes = {name: children.start(name, sleep, tmp_path / name).process for name in ("one", "other")}
+    processes = {name: children.start(name, SLEEP, tmp_path / name).process for name in ("one", "other")}
     children.check()
     assert children.pids() == {name: process.pid for name, process in processes.items()}
-    children.stop(30.0)
-    assert [process.returncode for process in processes.values()] == [-15, -15]
-
-
-def test_a_program_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
-    children = ChildPrograms()
-    log = tmp_path / "stubborn"
-    stubborn = children.start("stubborn", [sys.executable, "-c", STUBBORN], log)
-    while "up" not in log.read_text():
+    stubborn = children.start("stubborn", [sys.executable, "-c", STUBBORN], tmp_path / "stubborn")
+    while "up" not in (tmp_path / "stubborn").read_text():
         stubborn.check()
     children.stop(0.2)
-    assert stubborn.process.returncode == -9
+    assert [process.returncode for process in (*processes.values(), stubborn.process)] == [-15, -15, -9]
 
 
 def test_a_program_is_started_again_a_few_times_a_minute(tmp_path: Path) -> None:
@@ -58,7 +51,7 @@ def test_a_program_is_started_again_a_few_times_a_minute(tmp_path: Path) -> None
 
 def test_a_program_is_killed_for_a_while(tmp_path: Path) -> None:
     children = ChildPrograms()
-    child = children.start("node", [sys.executable, "-c", "import time; time.sleep(60)"], tmp_path / "log")
+    child = children.start("node", SLEEP, tmp_path / "log")
     before = child.process
     with children.stopped("node"):
         assert before.returncode == -9

@@ -8,24 +8,13 @@ import pytest
 
 from rollup_node.tools.devnet import cli, settings
 from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.cli import FAILURES, exit_code
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult
 from rollup_node.tools.devnet.settings import FAULTS, DevnetSettings
 from rollup_node.tools.devnet.status import NoProgress
 from rollup_node.tools.devnet.view import View
 
-EQUAL = RunResult(
-    blocks=31,
-    safe=30,
-    finalized=26,
-    output_roots_equal=True,
-    seconds=40.5,
-    processes={"sequencer": []},
-    first_difference=None,
-    first_safe_seconds=12.3,
-)
-DIFFERENT = RunResult(8, 30, 26, False, 40.5, {}, 7, 12.3)
+EQUAL = RunResult(31, 30, 26, True, 40.5, {"sequencer": []}, None, 12.3)
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, outcome: RunResult | BaseException, *flags: str) -> int:
@@ -40,29 +29,15 @@ def run_with(monkeypatch: pytest.MonkeyPatch, outcome: RunResult | BaseException
     return cli.main(flags)
 
 
-def test_equal_output_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_printed_of_a_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_with(monkeypatch, EQUAL) == 0
-    assert capsys.readouterr().out == (
-        "31 blocks, output roots equal on all nodes; safe 30, finalized 26; "
-        "first safe block after 12.3 s, 40.5 s in all\n"
-    )
-
-
-def test_different_output_roots(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_with(monkeypatch, DIFFERENT) == 1
+    end = "safe 30, finalized 26; first safe block after 12.3 s, 40.5 s in all\n"
+    assert capsys.readouterr().out == f"31 blocks, output roots equal on all nodes; {end}"
+    assert run_with(monkeypatch, replace(EQUAL, output_roots_equal=False, first_difference=7)) == 1
     assert "output roots DIFFER first at block 7" in capsys.readouterr().out
-
-
-def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_with(monkeypatch, EQUAL, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {
-        "blocks": 31,
-        "safe": 30,
-        "finalized": 26,
-        "output_roots_equal": True,
-        "seconds": 40.5,
-        "processes": {"sequencer": []},
-    }
+    expected = {"blocks": 31, "safe": 30, "finalized": 26, "output_roots_equal": True, "seconds": 40.5}
+    assert json.loads(capsys.readouterr().out) == {**expected, "processes": {"sequencer": []}}
 
 
 @pytest.mark.parametrize(("signed_twice", "code"), [((), 0), ((7,), 1)])
@@ -74,19 +49,30 @@ def test_the_report_on_faults_decides_as_well(
     assert capsys.readouterr().out.splitlines()[0] == "faults: 2 x kill of the node"
     assert run_with(monkeypatch, replace(EQUAL, chaos=chaos), "--json") == code
     assert json.loads(capsys.readouterr().out)["chaos"]["signed_twice"] == list(signed_twice)
-    assert run_with(monkeypatch, NoProgress("no new blocks")) == 1
-    assert capsys.readouterr().err == "error: no new blocks\n"
 
 
-def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_with(monkeypatch, ProgramExited("batcher exited")) == 1
-    assert run_with(monkeypatch, EQUAL, "--blocks", "0") == 1
-    assert run_with(monkeypatch, KeyboardInterrupt()) == 130
-    assert capsys.readouterr().err.splitlines() == [
-        "error: batcher exited",
-        "error: --blocks: must be at least 1, not 0",
-        "interrupted before the output roots were compared",
-    ]
+@pytest.mark.parametrize(
+    ("outcome", "flags", "line"),
+    [
+        (NoProgress("no new blocks"), (), "error: no new blocks"),
+        (ProgramExited("batcher exited"), (), "error: batcher exited"),
+        (PermissionError(13, "Permission denied", "/tmp/x"), (), "error: /tmp/x: Permission denied"),
+        (OSError("no space"), (), "error: no space"),
+        (EQUAL, ("--blocks", "0"), "error: --blocks: must be at least 1, not 0"),
+        (EQUAL, ("--prepare",), "error: --prepare: give the --data-dir to write into"),
+        (KeyboardInterrupt(), (), "interrupted before the output roots were compared"),
+    ],
+    ids=str,
+)
+def test_a_failure_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    outcome: RunResult | BaseException,
+    flags: tuple[str, ...],
+    line: str,
+) -> None:
+    assert run_with(monkeypatch, outcome, *flags) == (130 if isinstance(outcome, KeyboardInterrupt) else 1)
+    assert capsys.readouterr() == ("", f"{line}\n")
 
 
 def test_faults_need_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +93,6 @@ def test_prepare_writes_the_files_for_external_engines(tmp_path: Path, capsys: p
     genesis = [json.loads((directory / f"{layer}-genesis.json").read_text()) for layer in ("l1", "l2")]
     assert genesis[0]["timestamp"] == genesis[1]["timestamp"]
     assert capsys.readouterr().out.startswith("wrote l1-genesis.json, l2-genesis.json and jwt.txt into ")
-    assert cli.main(["--prepare"]) == 1
-    assert "give the --data-dir to write into" in capsys.readouterr().err
 
 
 def test_the_forks_of_prepare_are_repeated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,24 +113,3 @@ def test_an_installation_without_the_extra_is_one_line(
         "error: command devnet needs the package no_such_package: install rollup-node[devnet]\n"
     )
     assert not (tmp_path / "net").exists()
-
-
-RAISED: list[tuple[BaseException, int, str]] = [
-    (PermissionError(13, "Permission denied", "/tmp/x"), 1, "error: /tmp/x: Permission denied"),
-    (OSError("no space"), 1, "error: no space"),
-    (FAILURES[0]("--blocks: must be at least 1, not 0"), 1, "error: --blocks: must be at least 1, not 0"),
-    (KeyboardInterrupt(), 130, "interrupted before the output roots were compared"),
-]
-
-
-@pytest.mark.parametrize(("error", "code", "line"), RAISED)
-def test_a_failure_is_one_line(error: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    def command() -> int:
-        raise error
-
-    assert exit_code(command) == code
-    assert capsys.readouterr().err == f"{line}\n"
-
-
-def test_the_exit_code_of_a_command_is_its_own() -> None:
-    assert [exit_code(lambda: 3), exit_code(lambda: 0)] == [3, 0]

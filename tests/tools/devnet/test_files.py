@@ -3,27 +3,14 @@
 import json
 from pathlib import Path
 
-from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.l1_chains import parse_l1_chain
-from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.files import (
-    DEV_KEYS,
     L1_CHAIN_ID,
-    L2_CHAIN_ID,
-    SIGNER_KEY,
-    SIGNER_SLOT,
-    SYSTEM_CONFIG,
     NetworkFiles,
-    dependency_set,
-    l1_chain_config,
     l1_genesis,
-    rollup_json,
-    write_json,
     write_secrets,
 )
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.settings import parse
 
 
 def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
@@ -38,58 +25,18 @@ def test_secrets_are_private_and_kept(tmp_path: Path) -> None:
     assert files.peer_key("verifier-2").exists()
 
 
-def test_json_is_replaced_as_a_whole(tmp_path: Path) -> None:
-    path = tmp_path / "network.json"
-    write_json(path, {"a": 1})
-    write_json(path, {"b": 2})
-    assert json.loads(path.read_text()) == {"b": 2}
-    assert [item.name for item in tmp_path.iterdir()] == ["network.json"]
-
-
-def test_the_l1_genesis_has_funds_and_the_block_signer() -> None:
-    backend = L1Backend(l1_genesis(1_700_000_000), 2)
-    state = State(backend.store, backend.chain.genesis.header.state_root)
-    assert all(state.balance(key.address) == 10**22 for key in DEV_KEYS)
-    signer = state.storage(SYSTEM_CONFIG, int.from_bytes(SIGNER_SLOT, "big"))
-    assert signer == int.from_bytes(SIGNER_KEY.address, "big")
-
-
-def test_the_l1_chain_config_is_one_that_the_node_reads() -> None:
-    chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
-    assert [fork.name for fork in chain.blob_forks] == ["cancun", "prague"]
-
-
 def test_late_forks_of_l1() -> None:
     """Those at genesis have the time 0; Osaka has the blobs of Prague, and Amsterdam none of its own [LIN28, LIN32]."""
     genesis = l1_genesis(1000, {"osaka": 0, "bpo1": 0, "bpo2": 6, "amsterdam": 20})
     config = genesis["config"]
     assert [config[f"{fork}Time"] for fork in ("osaka", "bpo1", "bpo2", "amsterdam")] == [0, 0, 1006, 1020]
     chain = parse_l1_chain(json.dumps(config).encode(), L1_CHAIN_ID)
-    assert [(fork.name, fork.time) for fork in chain.blob_forks] == [
-        *(("cancun", 0), ("prague", 0), ("osaka", 0)),
-        *(("bpo1", 0), ("bpo2", 1006)),
-    ]
+    names = ("cancun", "prague", "osaka", "bpo1")
+    assert [(fork.name, fork.time) for fork in chain.blob_forks] == [*((name, 0) for name in names), ("bpo2", 1006)]
     backend = L1Backend(genesis, 2)
     for time in (1000, 1005, 1006, 1020):
         blobs = backend.evm_rules(time).blobs
         assert blobs is not None and blobs.update_fraction == chain.update_fraction(time)
-
-
-def test_the_rollup_config_is_one_that_the_node_reads() -> None:
-    settings = parse(["--fork", "karst=30", "--l2-block-time", "2"])
-    text = json.dumps(rollup_json(settings, to_hex(b"\x01" * 32), to_hex(b"\x02" * 32), 1000))
-    config = parse_rollup_config(text.encode()).config
-    assert (config.l1_chain_id, config.l2_chain_id, config.block_time) == (L1_CHAIN_ID, L2_CHAIN_ID, 2)
-    assert (config.genesis.l1.hash, config.genesis.l2.hash, config.genesis.l2_time) == (
-        b"\x01" * 32,
-        b"\x02" * 32,
-        1000,
-    )
-    assert (config.fork_times["jovian"], config.fork_times["karst"]) == (0, 1030)
-
-
-def test_the_dependency_set_is_the_chain_itself() -> None:
-    assert dependency_set() == {"dependencies": {"901": {}}}
 
 
 def test_a_node_whose_files_are_elsewhere(tmp_path: Path) -> None:

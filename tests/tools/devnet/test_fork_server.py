@@ -3,9 +3,8 @@
 import os
 import signal
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,24 +14,9 @@ from rollup_node.tools.devnet.fork_server import ForkedProgram, ForkServer, fork
 from tests.support.processes.forked_programs import spawned_fork_server
 from tests.support.processes.forking import NAME, SECONDS
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program
+from tests.support.processes.programs import Program, is_alive, wait_for
 
 ROOT = Path(__file__).parents[3]
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a process has ended; a zombie has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except OSError:
-        return True
 
 
 class Case:
@@ -67,6 +51,21 @@ def test_what_a_program_has_from_its_start_and_how_it_ends(case: Case) -> None:
     assert said == f"{case.server.pid} True ['0', '1', '2'] rollup-node devnet: a program"
 
 
+def test_without_pidfds_a_program_is_looked_at(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LIF28]"""
+
+    def deny(_: int) -> int:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "pidfd_open", deny)
+    assert case.start("7").wait(SECONDS) == 7
+    program = case.running()
+    with pytest.raises(subprocess.TimeoutExpired):
+        program.wait(0.05)
+    program.kill()
+    assert program.wait(SECONDS) == -signal.SIGKILL
+
+
 def test_a_program_ends_by_a_signal(case: Case) -> None:
     program = case.running()
     assert program.poll() is None and program.returncode is None
@@ -99,21 +98,16 @@ def test_programs_end_with_their_server(case: Case) -> None:
         case.start("0")
 
 
-def test_there_is_no_server_beside_a_thread() -> None:
-    ended = threading.Event()
-    thread = threading.Thread(target=ended.wait)
-    thread.start()
-    try:
-        with fork_server() as other:
-            assert other is None
-    finally:
-        ended.set()
-        thread.join()
-
-
 def test_all_end_with_the_process_that_started_the_server(leftovers: Leftovers) -> None:
     words = ("tests.support.processes.forking", str(leftovers.folder))
     with Program(leftovers, *words, PYTHONPATH=str(ROOT)) as program:
         ended = program.wait_for_exit()
     for pid in map(int, ended.out.split()):
-        wait_for(lambda pid=pid: has_ended(pid), f"the end of {pid}")  # type: ignore[misc]
+        wait_for(lambda pid=pid: not is_alive(pid), f"the end of {pid}")  # type: ignore[misc]
+
+
+def test_there_is_no_server_beside_a_thread() -> None:
+    with ThreadPoolExecutor() as executor:
+        executor.submit(int).result()
+        with fork_server() as server:
+            assert server is None

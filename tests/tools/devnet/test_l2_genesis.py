@@ -127,8 +127,3 @@ def test_invalid_files_have_an_error(tmp_path: Path, content: Any, error: str) -
     with pytest.raises(SettingsError, match=r"^--l2-alloc .*genesis\.json: ") as refusal:
         read_alloc(write(tmp_path, content))
     assert error in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def test_a_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="No such file"):
-        read_alloc(tmp_path / "nothing.json")

@@ -7,14 +7,14 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from rollup_node.node.cli import main
+from rollup_node.tools.devnet.ports import PortInUse, reserved
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 
@@ -28,13 +28,8 @@ def start(watch: Leftovers, *words: str) -> Program:
 
 def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
     """Return the batches that `rollup-node batches` lists on the L1 of a network."""
-    files = (
-        "--rollup.config",
-        str(net.root / "rollup.json"),
-        "--rollup.l1-chain-config",
-        str(net.root / "l1-chain-config.json"),
-    )
-    flags = ("--l1", net.network["l1"], *files, "--from-l1", "1", "--to-l1", str(last), "--json", *words)
+    files = f"--rollup.config={net.root}/rollup.json", f"--rollup.l1-chain-config={net.root}/l1-chain-config.json"
+    flags = (f"--l1={net.network['l1']}", *files, "--from-l1=1", f"--to-l1={last}", "--json", *words)
     with Program(watch, "rollup_node.node", "batches", *flags) as command:
         return [json.loads(line) for line in command.wait_for_exit(END_SECONDS).lines()]
 
@@ -43,21 +38,11 @@ def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> lis
 def free_ports() -> Iterator[int]:
     """Yield the first of 17 free consecutive ports below the ephemeral range, which stay reserved while the context
     lasts."""
-    from rollup_node.tools.devnet.ports import PortInUse, reserved
-
-    with ExitStack() as kept:
-        for base in range(20_000 + os.getpid() % 700 * 17, 32_700, 17):
-            try:
-                kept.enter_context(reserved(base, Devnet.nodes))
-            except PortInUse:
-                continue
+    for base in range(20_000 + os.getpid() % 700 * 17, 32_700, 17):
+        with contextlib.suppress(PortInUse), reserved(base, Devnet.nodes):
             yield base
             return
     raise AssertionError("no 17 free consecutive ports")
-
-
-def unsafe_number(net: Devnet, name: str) -> int:
-    return int(net.sync_status(name)["unsafe_l2"]["number"])
 
 
 class TerminalNet(Devnet):
@@ -94,7 +79,7 @@ def test_singular_batches_in_calldata_with_zlib_and_a_remote_signer_in_the_live_
         ports |= {int(node["p2p"].split("/")[4]) for node in nodes}
         assert ports == {*range(base + 2, base + 12), base + 15, base + 16}
         assert f"endpoint=127.0.0.1:{base + 12}" in net.log("sequencer"), "the signer has the next port"
-        net.wait(lambda: unsafe_number(net, "verifier") > net.safe_number("verifier"), "gossiped blocks")
+        net.wait(lambda: net.sync_status("verifier")["unsafe_l2"]["number"] > net.safe_number(), "gossiped blocks")
         origin = net.sync_status("verifier")["current_l1"]["number"]
         result = listed_batches(leftovers, net, origin, "--l1.beacon.ignore")
         assert {batch["kind"] for batch in result} == {"singular"}
@@ -132,22 +117,6 @@ def test_an_invalid_argument_is_one_line_on_stderr(leftovers: Leftovers, words: 
         assert program.wait_for_exit().error_line() == error
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (("--blocks", "0"), "--blocks: must be at least 1, not 0"),
-        (
-            ("--data-dir", "/proc/nothing"),
-            "--data-dir /proc/nothing: No such file or directory; give another directory",
-        ),
-        (("--prepare",), "--prepare: give the --data-dir to write into"),
-    ],
-)
-def test_invalid_arguments(words: tuple[str, ...], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["devnet", "--json", *words]) == 1
-    assert capsys.readouterr() == ("", f"error: {error}\n")
-
-
 def find_anvil() -> str | None:
     """Return the path of anvil: from $ANVIL, PATH, or npm packages in the checkout."""
     packages = [ROOT / "node_modules", ROOT / "tests" / "interop" / "js" / "node_modules"]
@@ -165,7 +134,6 @@ def test_anvil_as_l1(leftovers: Leftovers) -> None:
         net.kill_process("verifier", "l1")
         net.wait_for_safe(net.safe_number() + 3)
         origin = net.sync_status("verifier")["current_l1"]["number"]
-        assert {
-            batch["kind"] for batch in listed_batches(leftovers, net, origin, "--l1.beacon.ignore", "--l1.trustrpc")
-        } == {"span"}
+        result = listed_batches(leftovers, net, origin, "--l1.beacon.ignore", "--l1.trustrpc")
+        assert {batch["kind"] for batch in result} == {"span"}
         net.finish()

@@ -36,27 +36,12 @@ def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
                 socket.create_server((LOOPBACK, port))
 
 
-def test_consecutive_ports_from_a_base() -> None:
-    with reserved(0, NODES) as free:
-        base = free.l1
-    while True:
-        try:
-            with reserved(base, NODES) as row:
-                assert numbers(row) == list(range(base, base + 17))
-                break
-        except PortInUse:
-            base += 17
-
-
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         error = f"port {port} is in use; give another --base-port"
         with pytest.raises(PortInUse, match=error), reserved(port, NODES):
             pass
-
-
-PORTS = {"sequencer": 9000}
 
 
 @pytest.fixture
@@ -77,37 +62,20 @@ def test_addresses(files: NetworkFiles) -> None:
     assert len(enode) == len("enode://") + 128 + len("@127.0.0.1:9000")
 
 
-def test_the_sequencer_signs_and_has_no_static_peers(files: NetworkFiles) -> None:
-    options = peer_options(files, "sequencer", 9000, PORTS)
-    assert "p2p.sequencer.key" in options and "signer.endpoint" not in options
-    assert "p2p.static" not in options and "p2p.bootnodes" not in options
-
-
-def test_with_a_signer_the_sequencer_has_no_key(files: NetworkFiles) -> None:
-    options = peer_options(files, "sequencer", 9000, PORTS, "http://127.0.0.1:9002")
-    assert options["signer.endpoint"] == "http://127.0.0.1:9002" and "p2p.sequencer.key" not in options
-    assert "signer.endpoint" not in peer_options(files, "verifier", 9001, PORTS, "http://127.0.0.1:9002")
-
-
-def test_a_verifier_knows_the_sequencer(files: NetworkFiles) -> None:
-    options = peer_options(files, "verifier", 9001, PORTS)
-    assert options["p2p.static"] == address(files, "sequencer", 9000)
-    assert options["p2p.bootnodes"] == bootnode(files, "sequencer", 9000)
-    assert "p2p.sequencer.key" not in options
-
-
-def test_each_sequencer_dials_those_before_it_and_a_verifier_all(files: NetworkFiles) -> None:
+def test_peers_and_signing(files: NetworkFiles) -> None:
+    """A sequencer signs with a key or a signer and dials those before it; a verifier dials all."""
     write_secrets(files, ("sequencer-2",))
-    ports = {**PORTS, "sequencer-2": 9002}
+    ports = {"sequencer": 9000, "sequencer-2": 9002}
     first, second = (address(files, name, port) for name, port in ports.items())
-    assert "p2p.static" not in peer_options(files, "sequencer", 9000, ports)
-    options = peer_options(files, "sequencer-2", 9002, ports)
-    assert options["p2p.static"] == first and "p2p.sequencer.key" in options
-    options = peer_options(files, "verifier", 9001, ports)
-    assert options["p2p.static"] == f"{first},{second}" and options["p2p.bootnodes"].count("enode://") == 2
-
-
-@pytest.mark.parametrize("name", ["sequencer", "verifier"])
-def test_no_packet_leaves_the_loopback_interface(files: NetworkFiles, name: str) -> None:
-    options = peer_options(files, name, 9001, PORTS)
-    assert (options["p2p.listen.ip"], options["p2p.netrestrict"]) == ("127.0.0.1", "127.0.0.0/8")
+    options = {name: peer_options(files, name, 9000, ports) for name in (*ports, "verifier")}
+    assert [values.get("p2p.static") for values in options.values()] == [None, first, f"{first},{second}"]
+    assert ["p2p.sequencer.key" in values for values in options.values()] == [True, True, False]
+    assert "p2p.bootnodes" not in options["sequencer"]
+    assert options["sequencer-2"]["p2p.bootnodes"] == bootnode(files, "sequencer", 9000)
+    assert options["verifier"]["p2p.bootnodes"].count("enode://") == 2
+    for values in options.values():
+        assert (values["p2p.listen.ip"], values["p2p.netrestrict"]) == ("127.0.0.1", "127.0.0.0/8")
+    signer = "http://127.0.0.1:9003"
+    options = {name: peer_options(files, name, 9000, ports, signer) for name in (*ports, "verifier")}
+    assert [values.get("signer.endpoint") for values in options.values()] == [signer, signer, None]
+    assert not any("p2p.sequencer.key" in values for values in options.values())

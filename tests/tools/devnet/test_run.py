@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,72 +37,58 @@ def short_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "TICK_SECONDS", 0.001)
 
 
-def run_until_end(
+async def run_until_end(
     network: ScriptedNetwork, *flags: str, elapsed: float = 0.0, stopped: bool = False, faults: Callable[[], int] = int
-) -> tuple[NetworkStatus, float | None]:
-    """Return the last status and the time of the first safe block; the run began `elapsed` seconds ago."""
-
-    async def scenario() -> tuple[NetworkStatus, float | None]:
-        stop = asyncio.Event()
-        if stopped:
-            stop.set()
-        started = time.monotonic() - elapsed
-        async with asyncio.timeout(10):
-            return await runs.wait_for_end(
-                network.check, network.poll, faults, parse(flags), SilentView(), stop, started
-            )
-
-    return asyncio.run(scenario())
+) -> tuple[NodeHeads | None, float | None]:
+    """Return the last heads and the time of the first safe block; the run began `elapsed` seconds ago."""
+    stop, started = asyncio.Event(), time.monotonic() - elapsed
+    if stopped:
+        stop.set()
+    async with asyncio.timeout(10):
+        status, first_safe = await runs.wait_for_end(
+            network.check, network.poll, faults, parse(flags), SilentView(), stop, started
+        )
+    return status.nodes["verifier"], first_safe
 
 
-def test_a_run_ends_at_a_number_of_safe_blocks() -> None:
-    network = ScriptedNetwork(None, 0, 3, 4, 5, 6)
-    status, first_safe = run_until_end(network, "--blocks", "5")
-    assert status.nodes["verifier"] == NodeHeads(6, 5, 0) and network.polls == 5
-    assert first_safe is not None
+@pytest.mark.parametrize(
+    ("safe", "flags", "options", "end"),
+    [
+        ((None, 0, 3, 4, 5, 6), "--blocks 5", {}, 5),
+        ((None, None, 0, 7), "--duration 60", {"elapsed": 61}, 0),
+        ((1, 2, 3, 4), "--blocks 2 --duration 60", {}, 2),
+        ((9,), "", {"stopped": True}, 9),
+    ],
+    ids=["number of safe blocks", "duration once all nodes answer", "the first of both", "signal"],
+)
+async def test_the_end_of_a_run(safe: tuple[int | None, ...], flags: str, options: dict[str, Any], end: int) -> None:
+    heads, first_safe = await run_until_end(ScriptedNetwork(*safe), *flags.split(), **options)
+    assert heads == NodeHeads(end + 1, end, 0) and (first_safe is not None) == (end > 0)
 
 
 CHAOS = ("--sequencers", "2", "--conductor", "--chaos", "2", "--chaos-faults", "3")
 
 
 @pytest.mark.parametrize(("blocks", "polls"), [((), 3), (("--blocks", "2"), 3), (("--blocks", "5"), 5)])
-def test_a_run_goes_on_until_all_its_faults_are_made(blocks: tuple[str, ...], polls: int) -> None:
+async def test_a_run_goes_on_until_all_its_faults_are_made(blocks: tuple[str, ...], polls: int) -> None:
     network = ScriptedNetwork(1, 2, 3, 4, 5, 6)
-    run_until_end(network, *CHAOS, *blocks, faults=lambda: network.polls)
+    await run_until_end(network, *CHAOS, *blocks, faults=lambda: network.polls)
     assert network.polls == polls
 
 
-def test_a_run_ends_by_duration_once_all_nodes_answer() -> None:
-    status, first_safe = run_until_end(ScriptedNetwork(None, None, 0, 7), "--duration", "60", elapsed=61)
-    assert status.nodes["verifier"] == NodeHeads(1, 0, 0) and first_safe is None
-
-
-def test_the_first_of_both_ends_a_run() -> None:
-    status, _ = run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "2", "--duration", "60")
-    assert status.nodes["verifier"] == NodeHeads(3, 2, 0)
-
-
-def test_a_signal_ends_a_run() -> None:
-    status, _ = run_until_end(ScriptedNetwork(9), stopped=True)
-    assert status.nodes["sequencer"] == NodeHeads(10, 9, 0)
-
-
-def test_a_signal_ends_a_run_although_a_node_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "FINAL_STATUS_SECONDS", 0.05)
     with pytest.raises(NoProgress, match="not all nodes report their heads"):
-        run_until_end(ScriptedNetwork(None), stopped=True)
-
-
-def test_a_stall_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+        await run_until_end(ScriptedNetwork(None), stopped=True)
     monkeypatch.setattr(runs, "STALL_SECONDS", 0.05)
     with pytest.raises(NoProgress, match=r"no new safe block for 0 s \(safe head 4\)"):
-        run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "5")
+        await run_until_end(ScriptedNetwork(1, 2, 3, 4), "--blocks", "5")
 
 
-def test_without_a_batcher_safe_heads_may_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_batcher_safe_heads_may_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "STALL_SECONDS", 0.0)
-    status, _ = run_until_end(ScriptedNetwork(0, 0, 0, 0, 5), "--blocks", "5", "--no-batcher")
-    assert status.nodes["verifier"] == NodeHeads(6, 5, 0)
+    heads, _ = await run_until_end(ScriptedNetwork(0, 0, 0, 0, 5), "--blocks", "5", "--no-batcher")
+    assert heads == NodeHeads(6, 5, 0)
 
 
 def test_a_temporary_directory_is_removed() -> None:
@@ -111,8 +98,7 @@ def test_a_temporary_directory_is_removed() -> None:
 
 
 def test_a_given_directory_is_kept_and_locked(tmp_path: Path) -> None:
-    value = tmp_path / "a" / "b"
-    (tmp_path / "a").mkdir()
+    value = tmp_path / "data"
     with data_directory(value):
         (value / "network.json").write_text("{}")
         with pytest.raises(UnusableDirectory, match="another network runs in it"), data_directory(value):

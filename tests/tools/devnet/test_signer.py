@@ -1,6 +1,5 @@
 """The signer program of the local network, with the node's client of remote signers."""
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.signer import SignerMethods, main
-from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call
+from tests.support.servers.http_listener import json_rpc_app, listening
 
 KEY = LocalSigner(SIGNER_KEY.secret)
+METHODS = SignerMethods(private_key(SIGNER_KEY.secret))
 HASH = b"\x07" * 32
 
 
@@ -27,22 +26,13 @@ def request(**changes: Any) -> dict[str, Any]:
     return {**wanted, "senderAddress": to_hex(KEY.address), **changes}
 
 
-def test_a_node_gets_its_blocks_signed(tmp_path: Path, leftovers: Leftovers) -> None:
-    path = tmp_path / "key.txt"
-    path.write_text(SIGNER_KEY.secret.hex())
-    with Program(leftovers, "rollup_node.tools.devnet.signer", "--key-file", str(path)) as program:
-        url = program.wait_for_line("signer ").split()[1]
-        assert call(url, "health_status") == "rollup-node-development-signer"
-
-        async def sign() -> bytes:
-            signer = RemoteSigner(SignerConfig(url, KEY.address, tls_enabled=False))
-            try:
-                return await signer.sign_block(901, HASH)
-            finally:
-                await signer.close()
-
-        assert asyncio.run(sign()) == asyncio.run(KEY.sign_block(901, HASH))
-        assert "Traceback" not in program.stop().err
+async def test_a_node_gets_its_blocks_signed() -> None:
+    async with listening(json_rpc_app(METHODS.methods())) as (url,):
+        signer = RemoteSigner(SignerConfig(url, KEY.address, tls_enabled=False))
+        try:
+            assert await signer.sign_block(901, HASH) == await KEY.sign_block(901, HASH)
+        finally:
+            await signer.close()
 
 
 @pytest.mark.parametrize(
@@ -57,7 +47,7 @@ def test_a_node_gets_its_blocks_signed(tmp_path: Path, leftovers: Leftovers) -> 
 )
 def test_other_requests_are_refused(changes: dict[str, Any], error: str) -> None:
     with pytest.raises(JsonRpcError, match=error):
-        SignerMethods(private_key(SIGNER_KEY.secret)).sign(request(**changes))
+        METHODS.sign(request(**changes))
 
 
 def test_an_unusable_key_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

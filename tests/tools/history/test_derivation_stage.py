@@ -1,6 +1,6 @@
 """The derivation process of a range: where it begins and ends, and a disk that refuses."""
 
-import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,79 +16,78 @@ from rollup_node.tools.history.derivation_stage import RESULT, RangeConfig, Rang
 from tests.conformance.kit.chain import L1Blocks
 from tests.support.chains.chain_fixture import L1_CHAIN
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.tools.history.conftest import NewBuses
+from tests.tools.conftest import NewBuses
 
-ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
+NewStage = Callable[..., RangeDerivationStage]
+SYSTEM = PLAIN_ROLLUP.genesis.system_config
 
 
-def _stage(
-    new_buses: NewBuses, folder: Path, first: int, last: int, assume_parents: bool = False
-) -> RangeDerivationStage:
-    """Return the stage, which has been started at block 0 of a chain of seven empty L1 blocks."""
+def _chain() -> L1Blocks:
+    """Return seven empty L1 blocks."""
     chain = L1Blocks()
     for _ in range(6):
         chain.add()
-    base = chain.blocks[0]
-    config = RangeConfig(
-        DerivationConfig(PLAIN_ROLLUP, L1_CHAIN, inline_decoding=True),
-        base.header.number + first,
-        base.header.number + last,
-        str(folder),
-        assume_parents,
-    )
-    buses = new_buses(folder, ROLES)
-    stage = build(config, buses["derivation"], Meter("derivation"))
-    system = PLAIN_ROLLUP.genesis.system_config
-    safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)
-    stage._on_engine(PipelineStart(1, safe, system, base.ref.id, system))
-    for block in chain.blocks:
-        stage._on_l1(L1BlockResponse(block))
-    return stage
+    return chain
 
 
-def _steps(stage: RangeDerivationStage) -> int:
+@pytest.fixture
+def new_stage(new_buses: NewBuses) -> NewStage:
+    """Make a stage over the third to the fifth block, which has been started at the first."""
+
+    def make(folder: Path, assume_parents: bool = False) -> RangeDerivationStage:
+        chain = _chain()
+        base = chain.blocks[0]
+        derivation = DerivationConfig(PLAIN_ROLLUP, L1_CHAIN, inline_decoding=True)
+        first, last = base.header.number + 2, base.header.number + 4
+        config = RangeConfig(derivation, first, last, str(folder), assume_parents)
+        stage = build(config, new_buses(folder)["derivation"], Meter("derivation"))
+        safe = L2BlockRef(b"\x03" * 32, 9, b"\x04" * 32, base.header.timestamp, base.ref.id, 0)
+        stage._on_engine(PipelineStart(1, safe, SYSTEM, base.ref.id, SYSTEM))
+        for block in chain.blocks:
+            stage._on_l1(L1BlockResponse(block))
+        return stage
+
+    return make
+
+
+async def _steps(stage: RangeDerivationStage) -> int:
     """Step the stage until it ends; its exit code."""
-
-    async def steps() -> None:
+    with pytest.raises(ExitRequested) as end:
         for _ in range(20):
             await stage._step()
-
-    with pytest.raises(ExitRequested) as end:
-        asyncio.run(steps())
     return end.value.code
 
 
-def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(new_buses: NewBuses, tmp_path: Path) -> None:
-    stage = _stage(new_buses, tmp_path, 2, 4)
-    assert _steps(stage) == 0
+async def test_it_ends_when_the_last_block_is_exhausted_and_reads_no_further(
+    new_stage: NewStage, tmp_path: Path
+) -> None:
+    stage, blocks = new_stage(tmp_path), _chain().blocks
+    assert await _steps(stage) == 0
     result = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult)
-    chain = L1Blocks()
-    for _ in range(6):
-        chain.add()
-    assert result.start.l1.hash == f"0x{chain.blocks[1].header.hash.hex()}"
-    assert result.end.l1.hash == f"0x{chain.blocks[4].header.hash.hex()}"
+    assert result.start.l1.hash == f"0x{blocks[1].header.hash.hex()}"
+    assert result.end.l1.hash == f"0x{blocks[4].header.hash.hex()}"
     assert (result.l2_blocks, result.rows, result.start.safe) == (0, {}, result.end.safe)
-    assert stage.deriver.origin == chain.blocks[4].ref
+    assert stage.deriver.origin == blocks[4].ref
 
 
-def test_without_an_l2_source_it_says_where_the_next_range_continues(new_buses: NewBuses, tmp_path: Path) -> None:
+@pytest.mark.parametrize("assume", [True, False])
+async def test_without_an_l2_source_it_says_where_the_next_range_continues(
+    assume: bool, new_stage: NewStage, tmp_path: Path
+) -> None:
     """From the base of this range on, as the safe head's origin is that block; with an L2 source it says nothing."""
-    for assume, folder in ((True, tmp_path / "a"), (False, tmp_path / "b")):
-        folder.mkdir()
-        stage = _stage(new_buses, folder, 2, 4, assume)
-        assert _steps(stage) == 0
-        resume = msgspec.json.decode((folder / RESULT).read_bytes(), type=RangeResult).resume
-        assert (resume is not None) == assume == stage.deriver.assume_parents
-        if resume is not None:
-            system = PLAIN_ROLLUP.genesis.system_config
-            assert (resume.safe.number, resume.config, resume.base_config) == (9, system, system)
-            assert resume.base == L1Blocks().blocks[0].header.number
+    stage = new_stage(tmp_path, assume)
+    assert await _steps(stage) == 0
+    resume = msgspec.json.decode((tmp_path / RESULT).read_bytes(), type=RangeResult).resume
+    assert (resume is not None) == assume == stage.deriver.assume_parents
+    if resume is not None:
+        assert (resume.safe.number, resume.config, resume.base_config) == (9, SYSTEM, SYSTEM)
+        assert resume.base == L1Blocks().blocks[0].header.number
 
 
 def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_there(
-    new_buses: NewBuses, tmp_path: Path
+    new_stage: NewStage, tmp_path: Path
 ) -> None:
-    stage = _stage(new_buses, tmp_path, 2, 4, True)
+    stage = new_stage(tmp_path, True)
     assert stage._safe is not None
     safe, system = stage._safe
     timeout = PLAIN_ROLLUP.schedule().l1(safe.timestamp).channel_timeout
@@ -99,10 +98,9 @@ def test_the_next_range_reads_from_a_channel_timeout_before_with_the_config_ther
     assert (resume.base, resume.base_config, resume.config) == (2000 - timeout, later, system)
 
 
-def test_a_disk_that_refuses_ends_it_with_a_line(
-    new_buses: NewBuses, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+async def test_a_disk_that_refuses_ends_it_with_a_line(
+    new_stage: NewStage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stage = _stage(new_buses, tmp_path, 2, 4)
     (tmp_path / RESULT).mkdir()
-    assert _steps(stage) == EXIT_REPORTED
+    assert await _steps(new_stage(tmp_path)) == EXIT_REPORTED
     assert "cannot write the rows of L1 blocks" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """What a history asks of L1 before its ranges run."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSES", (0.0, 0.0))
 
 
-def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1View, list[str]]:
+async def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1View, list[str]]:
     """Return the view of an endpoint, and the blocks that it was asked for."""
     asked: list[str] = []
 
@@ -35,44 +34,38 @@ def _view(methods: Methods, first: int, archive: Path | None = None) -> tuple[L1
         asked.append(number)
         return CHAIN.methods(1)["eth_getBlockByNumber"](number, full)
 
-    async def main() -> L1View:
-        known: Methods = {"eth_blockNumber": lambda: "0x9", "eth_getBlockByNumber": by_number}
-        async with listening(json_rpc_app({**known, **methods})) as urls:
-            config = L1Config(urls, PLAIN_ROLLUP, archive=None if archive is None else str(archive), archive_last=9)
-            if archive is not None:
-                body = msgspec.json.encode({"result": CHAIN.block_json(4)})
-                await BlockArchive(str(archive), config).keep(CHAIN.block(4).header, body, None)
-            return await l1_view(config, first)
-
-    return asyncio.run(main()), asked
+    known: Methods = {"eth_blockNumber": lambda: "0x9", "eth_getBlockByNumber": by_number}
+    async with listening(json_rpc_app({**known, **methods})) as urls:
+        config = L1Config(urls, PLAIN_ROLLUP, archive=None if archive is None else str(archive), archive_last=9)
+        if archive is not None:
+            body = msgspec.json.encode({"result": CHAIN.block_json(4)})
+            await BlockArchive(str(archive), config).keep(CHAIN.block(4).header, body, None)
+        return await l1_view(config, first), asked
 
 
-def test_head_finalized_block_and_time(tmp_path: Path) -> None:
-    assert _view({}, 5) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
-    assert _view({}, 50) == (L1View(9, 3, 9 * BLOCK_TIME), ["0x9", "finalized"])
-    assert _view({}, 4, tmp_path) == (L1View(9, 3, 4 * BLOCK_TIME), ["finalized"])
-    assert _view({}, 5, tmp_path) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
+async def test_head_finalized_block_and_time(tmp_path: Path) -> None:
+    assert await _view({}, 5) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
+    assert await _view({}, 50) == (L1View(9, 3, 9 * BLOCK_TIME), ["0x9", "finalized"])
+    assert await _view({}, 4, tmp_path) == (L1View(9, 3, 4 * BLOCK_TIME), ["finalized"])
+    assert await _view({}, 5, tmp_path) == (L1View(9, 3, 5 * BLOCK_TIME), ["0x5", "finalized"])
 
 
-def test_an_endpoint_without_finality_and_one_that_is_none() -> None:
+async def test_an_endpoint_without_finality_and_one_that_is_none() -> None:
     def without_labels(number: str, full: bool) -> Any:
         if number == "finalized":
             raise JsonRpcError(-32602, "unknown label")
         return {"timestamp": to_hex(b"\x07"), "number": number}
 
-    def without_method() -> Any:
-        raise JsonRpcError(-32601, "no such method")
-
-    assert _view({"eth_getBlockByNumber": without_labels}, 5)[0] == L1View(9, -1, 7)
+    assert (await _view({"eth_getBlockByNumber": without_labels}, 5))[0] == L1View(9, -1, 7)
     with pytest.raises(SetupError, match="--l1: unexpected answer"):
-        _view({"eth_blockNumber": lambda: "many"}, 5)
-    with pytest.raises(SetupError, match="--l1: error -32601"):
-        _view({"eth_blockNumber": without_method}, 5)
+        await _view({"eth_blockNumber": lambda: "many"}, 5)
+    with pytest.raises(SetupError, match="--l1: error -32602"):
+        await _view({"eth_blockNumber": lambda: without_labels("finalized", False)}, 5)
 
 
-def test_an_endpoint_that_fails_once_is_asked_again() -> None:
+async def test_an_endpoint_that_fails_once_is_asked_again() -> None:
     answers = iter(["many", "0x9"])
-    assert _view({"eth_blockNumber": lambda: next(answers)}, 5)[0] == L1View(9, 3, 5 * BLOCK_TIME)
+    assert (await _view({"eth_blockNumber": lambda: next(answers)}, 5))[0] == L1View(9, 3, 5 * BLOCK_TIME)
 
 
 def block(number: int, *transactions: bytes) -> L2BlockContent:

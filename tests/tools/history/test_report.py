@@ -42,16 +42,8 @@ def test_days_are_summed_up() -> None:
     page = report_page("local", _values(), ["L1 blocks 5 to 9: not derived"])
     assert "3 L2 blocks, 3 batches, 4 drops on 2 days of L1" in page
     titles = re.findall(r"<title>(1970[^<]*)</title>", page)
-    assert titles == [
-        "1970-01-01: 20.0",
-        "1970-01-02: 7.0",
-        "1970-01-01: 2.0",
-        "1970-01-02: 1.0",
-        "1970-01-01: 35.0",
-        "1970-01-02: 10.0",
-        "1970-01-01: 60.0",
-        "1970-01-02: 10.0",
-    ]
+    values = ((20.0, 7.0), (2.0, 1.0), (35.0, 10.0), (60.0, 10.0))
+    assert titles == [f"1970-01-0{day}: {value}" for of_days in values for day, value in enumerate(of_days, 1)]
     assert "<td>PX5</td><td>dropped</td><td>span_past</td><td>3</td>" in page
     assert "<li>L1 blocks 5 to 9: not derived</li>" in page
 
@@ -90,12 +82,12 @@ def folder(written: HistoryFolder, tmp_path: Path) -> HistoryFolder:
     return HistoryFolder(shutil.copytree(written.path, tmp_path / "out"))
 
 
-def _found(folder: HistoryFolder) -> list[str]:
+def _problems(folder: HistoryFolder) -> list[str]:
     return list(history_problems(folder, folder.existing()))
 
 
 def test_a_whole_history_has_no_problem(written: HistoryFolder, tmp_path: Path) -> None:
-    assert _found(written) == []
+    assert _problems(written) == []
     rows = progress(run_file().plan, written.manifests(), run_file().config.digest).done
     again = small_history(tmp_path / "again")
     publish_range(again, FIRST)
@@ -118,12 +110,12 @@ def test_each_file_is_the_one_in_its_manifest(table: Table, folder: HistoryFolde
     }
     for damage, data in damages.items():
         path.write_bytes(data)
-        result = _found(folder)
+        result = _problems(folder)
         assert any(line.startswith(f"L1 blocks 110 to 119: {name}: {len(data)} bytes with") for line in result), damage
     path.unlink()
-    assert f"L1 blocks 110 to 119: {name}: No such file or directory" in _found(folder)
+    assert f"L1 blocks 110 to 119: {name}: No such file or directory" in _problems(folder)
     path.write_bytes(whole)
-    assert _found(folder) == []
+    assert _problems(folder) == []
 
 
 # --- manifests -----------------------------------------------------------------------------------------------------
@@ -160,6 +152,10 @@ def _elsewhere(folder: HistoryFolder, row: ManifestRow) -> None:
     forged(folder, row, files=(msgspec.structs.replace(row.files[0], path="../frames/x"), *row.files[1:]))
 
 
+def _twice(folder: HistoryFolder, row: ManifestRow) -> None:
+    forged(folder, row, files=(*row.files, row.files[0]))
+
+
 def _state(number: int, **changes: Any) -> State:
     return msgspec.structs.replace(state_after(number), **changes)
 
@@ -172,6 +168,7 @@ def _remove(folder: HistoryFolder, row: ManifestRow) -> None:
     (folder.path / "manifest" / f"{NAME}.json").unlink()
 
 
+ALL = "last L1 block, safe head, L1 origin of the safe head differ"
 CHANNEL = OpenChannel("aa", 115, (0,), "bb")
 DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
     (_edit, ("unreadable (its SHA-256 is not that of what stands in it)", "L1 blocks 110 to 119: not derived")),
@@ -182,14 +179,10 @@ DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
     (_forge(first=115), (f"manifest/{NAME}.json: it is that of L1 blocks 115 to 119",)),
     (_forge(files=()), ("the files have 0 L2 blocks, the range 20", f"{NAME}.jsonl: in no manifest")),
     (
-        _forge(start=state_after(119), end=state_after(109)),
-        (
-            "L1 blocks 110 to 119: the start state is that of L1 block 119",
-            "L1 blocks 110 to 119: the end state is that of L1 block 109",
-            "seam L1 109/110: last L1 block, safe head, L1 origin of the safe head differ",
-            "seam L1 119/120: last L1 block, safe head, L1 origin of the safe head differ",
-        ),
+        _forge(start=state_after(119)),
+        ("the start state is that of L1 block 119", f"seam L1 109/110: {ALL}"),
     ),
+    (_forge(end=state_after(109)), ("the end state is that of L1 block 109", f"seam L1 119/120: {ALL}")),
     (_forge(start=_state(109, system_config="x")), ("seam L1 109/110: system config differ",)),
     (_forge(end=_state(119, channels=(CHANNEL,))), ("seam L1 119/120: open channels differ",)),
     (
@@ -198,7 +191,9 @@ DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
     ),
     (_forge(end=_state(119, origin=Block(116, "0x00"))), ("seam L1 119/120", "l2_blocks: the last is 238")),
     (_forge(l2_blocks=19), ("19 L2 blocks lead from 218 to 238",)),
+    (_forge(end=_state(119, safe=Block(238, None))), ("the L2 source gave no hash of block 238",)),
     (_elsewhere, ("its manifest has ../frames/x as a file of l1_inputs",)),
+    (_twice, (f"L1 blocks 110 to 119: its manifest has l1_inputs/day=2024-08-28/{NAME}.jsonl as a file of l1_inputs",)),
     (_copy_elsewhere, ("drops/day=2024-08-28/range-000000000910.jsonl: in no manifest",)),
     (_move_to_another_day, (f"stands in drops/day=2024-08-29/{NAME}.jsonl",)),
 ]
@@ -207,14 +202,8 @@ DAMAGED: list[tuple[Damage, tuple[str, ...]]] = [
 @pytest.mark.parametrize(("damage", "texts"), DAMAGED)
 def test_a_manifest_that_is_another(damage: Damage, texts: tuple[str, ...], folder: HistoryFolder) -> None:
     damage(folder, folder.manifests()[NAME])
-    result = _found(folder)
+    result = _problems(folder)
     assert [text for text in texts if not any(text in line for line in result)] == [], result
-
-
-def test_a_file_that_a_manifest_has_twice(folder: HistoryFolder) -> None:
-    row = folder.manifests()[NAME]
-    forged(folder, row, files=(*row.files, row.files[0]))
-    assert f"L1 blocks 110 to 119: its manifest has {row.files[0].path} as a file of l1_inputs" in _found(folder)
 
 
 def test_a_range_of_another_run_is_none_of_this(folder: HistoryFolder, tmp_path: Path) -> None:
@@ -223,7 +212,7 @@ def test_a_range_of_another_run_is_none_of_this(folder: HistoryFolder, tmp_path:
     other.open(msgspec.structs.replace(run_file(), last=139))
     publish_range(other, 130)
     shutil.copytree(other.path, folder.path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("run.json"))
-    assert "manifest/range-000000000130.json: the run has no range of L1 blocks 130 to 139" in _found(folder)
+    assert "manifest/range-000000000130.json: the run has no range of L1 blocks 130 to 139" in _problems(folder)
 
 
 @settings(max_examples=40, deadline=None)
@@ -236,7 +225,7 @@ def test_no_byte_can_be_changed(written: HistoryFolder, file: int, at: int, chan
     data[at % len(data)] ^= change
     path.write_bytes(data)
     try:
-        assert _found(written)
+        assert _problems(written)
     except SetupError as error:
         assert path.name == "run.json" and "is unreadable" in str(error)
     finally:
@@ -249,26 +238,26 @@ def test_no_byte_can_be_changed(written: HistoryFolder, file: int, at: int, chan
 def test_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = small_history(tmp_path / "out", "parquet")
-    assert _found(folder) == []
+    assert _problems(folder) == []
     for number, table in enumerate(Table):
         path = folder.path / table.value / "day=2024-08-28" / f"{NAME}.parquet"
         whole = path.read_bytes()
         data = (whole[:40] + bytes([whole[40] ^ 1]) + whole[41:], whole[:-9], b"")[number % 3]
         path.write_bytes(data)
-        result = _found(folder)
+        result = _problems(folder)
         assert any(f"{path.name}: {len(data)} bytes with SHA-256" in line for line in result), result
         path.write_bytes(whole)
         rows = parquet.read_table(path)
         parquet.write_table(rows.drop_columns("l1_hash"), path)
-        assert any(f"{table.value}: its rows are unreadable: its columns are not" in line for line in _found(folder))
+        assert any(f"{table.value}: its rows are unreadable: its columns are not" in line for line in _problems(folder))
         parquet.write_table(rows.replace_schema_metadata({"rollup_node.tables": "7"}), path)
-        assert any("unreadable: it is of version 7 of the tables" in line for line in _found(folder))
+        assert any("unreadable: it is of version 7 of the tables" in line for line in _problems(folder))
         path.write_bytes(whole)
-    assert _found(folder) == []
+    assert _problems(folder) == []
 
     def missing(*_: object) -> None:
         raise ModuleNotFoundError(name="pyarrow")
 
     monkeypatch.setattr(row_checks, "check_schema", missing)
     with pytest.raises(SetupError, match=r"need the package pyarrow: install it with: pip install"):
-        _found(folder)
+        _problems(folder)

@@ -108,16 +108,14 @@ def test_without_an_l2_source_the_batcher_of_the_range_before_is_the_one_to_begi
     folder.open(run)
     ranges = Reading(folder)
     report = HistoryRun(folder, run, ranges, (), "v1", 50, lambda outcome: None).run()
-    assert report.repaired == (
-        "seam L1 119/120: system config differ; run again from the end of L1 block 119: it closes",
-    )
+    text = "seam L1 119/120: system config differ; run again from the end of L1 block 119: it closes"
+    assert report.repaired == (text,)
     assert [(task.batcher, task.safe_head) for task in ranges.tasks] == [("0x05", None)] * 4 + [(f"0x{110:040x}", None)]
 
 
 def test_a_seam_that_stays_open_is_reported_and_not_run_for_ever(tmp_path: Path) -> None:
     folder = HistoryFolder(tmp_path / "out")
-    report, tasks = _run(folder, deaf={120})
-    assert report.open_seams == ("seam L1 119/120: safe head differ after a second run",)
+    assert _run(folder, deaf={120})[0].open_seams == ("seam L1 119/120: safe head differ after a second run",)
     report, tasks = _run(folder, deaf={120})
     assert tasks == [] and len(report.open_seams) == 1
 
@@ -147,9 +145,8 @@ def test_without_an_l2_source_each_range_continues_where_the_one_before_ended(tm
         assert [task.first for task in ranges.tasks] == begun
         bases = [genesis.base if first == 100 else first - 1 for first in begun]
         assert [task.resume and task.resume.base for task in ranges.tasks] == bases
-        assert [task.after and task.after.last for task in ranges.tasks] == [
-            None if first == 100 else first - 1 for first in begun
-        ]
+        before = [None if first == 100 else first - 1 for first in begun]
+        assert [task.after and task.after.last for task in ranges.tasks] == before
         assert {task.safe_head for task in ranges.tasks} == {None}
 
 

@@ -1,6 +1,5 @@
 """Where a range starts: a block whose origin is surely not after the warm-up's first block."""
 
-import asyncio
 from pathlib import Path
 
 import msgspec
@@ -8,28 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.ipc.bus.bus import ProcessId
+from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L1BlockRef, L2BlockContent
 from rollup_node.tools.history import l1_view
-from rollup_node.tools.history.manifest import Block, ManifestRow, Resume, genesis_resume, plan_ranges
-from rollup_node.tools.history.start_stage import (
-    RangeStartConfig,
-    RangeStartStage,
-    build,
-    differences,
-    open_seams,
-    problems,
-    progress,
-)
+from rollup_node.tools.history.manifest import ManifestRow, Resume, genesis_resume, plan_ranges
+from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage, build, problems, progress
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.chains.history_values import CONFIG, row, state
+from tests.support.chains.history_values import CONFIG, row
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.tools.history.conftest import NewBuses
+from tests.tools.conftest import NewBuses
 
-ROLES = ("l1", "derivation", "engine", "rpc")
+GENESIS = genesis_resume(PLAIN_ROLLUP)
 
 
 class L1Refs:
@@ -40,45 +31,45 @@ class L1Refs:
 
 
 def _stage(
-    new_buses: NewBuses, folder: Path, first: int, warmup: int, resume: Resume | None = None, overlap: str | None = None
+    buses: dict[str, Bus], first: int, warmup: int, resume: Resume | None = None, overlap: str | None = None
 ) -> RangeStartStage:
     replay = ReplayConfig(PLAIN_ROLLUP, 0, 1 << 62, "http://127.0.0.1:9", None, None, RowFormat.JSON, 1, 2)
-    buses = new_buses(folder, ROLES)
     stage = build(RangeStartConfig(replay, first, warmup, None, 0, resume, overlap), buses["engine"], Meter("engine"))
     stage._l1 = L1Refs()  # type: ignore[assignment]
     return stage
 
 
 @pytest.mark.parametrize(("first", "warmup", "number"), [(100, 50, 300), (100, 99, 6), (20, 50, 0)])
-def test_the_newest_block_of_the_time_at_which_the_warm_up_begins(
+async def test_the_newest_block_of_the_time_at_which_the_warm_up_begins(
     new_buses: NewBuses, first: int, warmup: int, number: int, tmp_path: Path
 ) -> None:
-    assert asyncio.run(_stage(new_buses, tmp_path, first, warmup)._warm_head()) == number
+    assert await _stage(new_buses(tmp_path), first, warmup)._warm_head() == number
 
 
-def test_a_warm_up_beyond_l1(new_buses: NewBuses, tmp_path: Path) -> None:
+async def test_a_warm_up_beyond_l1(new_buses: NewBuses, tmp_path: Path) -> None:
     with pytest.raises(ReplayFailed, match="L1 block 150, where the warm-up begins, does not exist"):
-        asyncio.run(_stage(new_buses, tmp_path, 200, 50)._warm_head())
+        await _stage(new_buses(tmp_path), 200, 50)._warm_head()
 
 
-def test_without_an_l2_source_it_continues_where_the_range_before_ended(new_buses: NewBuses, tmp_path: Path) -> None:
-    resume = msgspec.structs.replace(genesis_resume(PLAIN_ROLLUP), base=7)
-    start = asyncio.run(_stage(new_buses, tmp_path, 100, 50, resume)._find_start())
+async def test_without_an_l2_source_it_continues_where_the_range_before_ended(
+    new_buses: NewBuses, tmp_path: Path
+) -> None:
+    resume = msgspec.structs.replace(GENESIS, base=7)
+    start = await _stage(new_buses(tmp_path), 100, 50, resume)._find_start()
     assert (start.safe_head, start.base) == (resume.safe, start.base) and start.base.number == 7
     assert start.safe_head.hash == PLAIN_ROLLUP.genesis.l2.hash
     with pytest.raises(ReplayFailed, match="L1 block 101, the first to read, does not exist"):
-        asyncio.run(_stage(new_buses, tmp_path, 100, 50, msgspec.structs.replace(resume, base=101))._find_start())
+        await _stage(new_buses(tmp_path), 100, 50, msgspec.structs.replace(resume, base=101))._find_start()
 
 
 async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derived_ones(
     new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(l1_view, "MAX_BYTES", 25)
-    resume = genesis_resume(PLAIN_ROLLUP)
-    stage, sent = _stage(new_buses, tmp_path, 100, 50, resume), []
+    stage, sent = _stage(new_buses(tmp_path), 100, 50, GENESIS), []
     monkeypatch.setattr(stage._server, "send", lambda peer, message: sent.append(message))
     contents = [
-        L2BlockContent(msgspec.structs.replace(resume.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
+        L2BlockContent(msgspec.structs.replace(GENESIS.safe, number=number, hash=UNKNOWN_HASH), (bytes(10),))
         for number in (1, 2, 3)
     ]
     await stage._find_start()
@@ -90,18 +81,14 @@ async def test_without_an_l2_source_the_blocks_that_spans_overlap_are_the_derive
     assert stage._failure == "a span batch overlaps block 1, of which only an L2 source has the contents: give one"
 
 
-def test_the_blocks_of_the_range_before_are_known(
-    new_buses: NewBuses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resume = genesis_resume(PLAIN_ROLLUP)
-    safe = msgspec.structs.replace(resume.safe, number=7, hash=UNKNOWN_HASH)
+async def test_the_blocks_of_the_range_before_are_known(new_buses: NewBuses, tmp_path: Path) -> None:
+    safe = msgspec.structs.replace(GENESIS.safe, number=7, hash=UNKNOWN_HASH)
     content = L2BlockContent(safe, (b"\x7e",))
     l1_view.RecentBlocks([content]).write(tmp_path / "overlap")
-    later = msgspec.structs.replace(resume, safe=safe)
-    for overlap, result in ((str(tmp_path / "overlap"), content), (None, None)):
-        stage = _stage(new_buses, tmp_path, 100, 50, later, overlap)
-        asyncio.run(stage._find_start())
-        assert stage._recent.get(7) == result
+    for overlap, known in ((str(tmp_path / "overlap"), content), (None, None)):
+        stage = _stage(new_buses(tmp_path), 100, 50, msgspec.structs.replace(GENESIS, safe=safe), overlap)
+        await stage._find_start()
+        assert stage._recent.get(7) == known
 
 
 PLAN = plan_ranges(10, 39, 10)
@@ -109,11 +96,6 @@ PLAN = plan_ranges(10, 39, 10)
 
 def _rows() -> dict[str, ManifestRow]:
     return {item.name: row(item.first, item.last) for item in PLAN}
-
-
-def test_a_whole_history_has_no_problem() -> None:
-    assert problems(PLAN, _rows(), CONFIG) == []
-    assert progress(PLAN, _rows(), CONFIG).missing == ()
 
 
 @settings(max_examples=30, deadline=None)
@@ -129,31 +111,3 @@ def test_another_configuration_or_length_is_missing() -> None:
     rows[PLAN[1].name] = row(20, 29, config="other")
     rows[PLAN[2].name] = row(30, 35)
     assert progress(PLAN, rows, CONFIG).missing == PLAN[1:]
-
-
-def test_an_open_seam_names_what_differs() -> None:
-    rows = _rows()
-    rows[PLAN[1].name] = row(20, 29, salt="5")
-    (seam,) = open_seams(rows.values())
-    assert (seam.after, seam.range) == (PLAN[0], PLAN[1])
-    assert problems(PLAN, rows, CONFIG) == ["seam L1 19/20: L1 origin of the safe head differ"]
-    assert differences(state(5, 9), state(5, 8)) == ("safe head",)
-    gap = [row(10, 19), row(30, 39)]
-    assert list(open_seams(gap)) == []
-
-
-def test_a_manifest_that_contradicts_itself() -> None:
-    good = row(10, 19)
-    wrong = [
-        (msgspec.structs.replace(good, start=state(8, 18)), "the start state is that of L1 block 8"),
-        (msgspec.structs.replace(good, end=state(20, 38)), "the end state is that of L1 block 20"),
-        (msgspec.structs.replace(good, l2_blocks=19), "19 L2 blocks lead from 18 to 38"),
-        (msgspec.structs.replace(good, files=()), "the files have 0 L2 blocks, the range 20"),
-        (
-            msgspec.structs.replace(good, end=msgspec.structs.replace(good.end, safe=Block(38, None))),
-            "the L2 source gave no hash of block 38",
-        ),
-    ]
-    for item, text in wrong:
-        result = problems(plan_ranges(10, 19, 10), {item.range.name: item}, CONFIG)
-        assert any(text in line for line in result), text

@@ -19,30 +19,29 @@ from rollup_node.tools.history.tables import (
     write_parquet,
 )
 
+parquet = pytest.importorskip("pyarrow.parquet")
+
 
 def test_rows_are_partitioned_by_the_utc_day_of_their_l1_block() -> None:
-    assert [day_of(time) for time in (0, 86_399, 86_400, 1_724_785_044)] == [
-        "1970-01-01",
-        "1970-01-01",
-        "1970-01-02",
-        "2024-08-27",
-    ]
+    days = {0: "1970-01-01", 86_399: "1970-01-01", 86_400: "1970-01-02", 1_724_785_044: "2024-08-27"}
+    assert {time: day_of(time) for time in days} == days
     assert partition(Table.DROPS, 1_724_785_044) == "drops/day=2024-08-27"
     assert day_of(1 << 63) == "9999-12-31"
 
 
-def test_each_table_has_columns_and_its_l1_block() -> None:
-    assert set(COLUMNS) == set(Table)
-    for table in Table:
-        assert {"l1_number", "l1_hash", "l1_time"} <= set(COLUMNS[table])
+@pytest.mark.parametrize("table", Table)
+def test_each_table_has_columns_a_schema_and_its_l1_block(table: Table) -> None:
+    assert {"l1_number", "l1_hash", "l1_time"} <= set(COLUMNS[table])
+    assert arrow_schema(table).names == list(COLUMNS[table])
+
+
+ROW = {"l1_number": 1, "l1_hash": "0x01", "l1_time": 2, "l2_number": 3, "l2_hash": None}
 
 
 def test_both_forms_give_the_same(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     day = tmp_path / "safe_heads" / "day=2024-01-01"
     day.mkdir(parents=True)
-    row = {"l1_number": 1, "l1_hash": "0x01", "l1_time": 2, "l2_number": 3, "l2_hash": None}
-    (day / "range-1.jsonl").write_text("".join(json.dumps(row | {"l1_number": number}) + "\n" for number in range(3)))
+    (day / "range-1.jsonl").write_text("".join(json.dumps(ROW | {"l1_number": number}) + "\n" for number in range(3)))
     write_parquet(Table.SAFE_HEADS, day / "range-1.jsonl", day / "range-2.parquet")
     first, second = table_files(tmp_path, Table.SAFE_HEADS)
     expected = [(number, None) for number in range(3)]
@@ -59,9 +58,8 @@ def test_a_line_that_is_no_row(tmp_path: Path, line: str) -> None:
 
 
 def test_parquet_that_is_damaged_or_of_another_table(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
     source, path = tmp_path / "x.jsonl", tmp_path / "x.parquet"
-    source.write_text(json.dumps({"l1_number": 1, "l1_hash": "0x01", "l1_time": 2, "l2_number": 3, "l2_hash": None}))
+    source.write_text(json.dumps(ROW))
     write_parquet(Table.SAFE_HEADS, source, path)
     with pytest.raises(ValueError, match="rule"):
         list(rows(path, ("rule",)))
@@ -91,9 +89,6 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         RowFiles(tmp_path).add(Table.DROPS, 10, {})
 
 
-parquet = pytest.importorskip("pyarrow.parquet")
-
-
 def test_rows_come_back_with_their_types(tmp_path: Path) -> None:
     source = tmp_path / "rows"
     row = {"l1_number": 5, "l1_hash": "0xaa", "l1_time": 7, "index": 0, "transaction": None, "type": 3}
@@ -106,8 +101,3 @@ def test_rows_come_back_with_their_types(tmp_path: Path) -> None:
     assert table.to_pylist() == [row, row | {"blobs": []}]
     assert table.schema.metadata[METADATA.encode()] == str(TABLES_VERSION).encode()
     assert parquet.ParquetFile(tmp_path / "a").metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_each_table_has_a_schema() -> None:
-    for table in Table:
-        assert arrow_schema(table).names == list(COLUMNS[table])

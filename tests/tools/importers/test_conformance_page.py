@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from rollup_node.tools.importers.conformance_page import PAGE, Case, load_cases, load_report, page
 
 CASES = load_cases()
@@ -15,13 +13,6 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
-    path = tmp_path / "report.xml"
-    path.write_text(REPORT)
-    return path
-
-
 def rows(text: str) -> dict[str, list[str]]:
     """Return the cells after the id, by id."""
     result = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
@@ -29,9 +20,12 @@ def rows(text: str) -> dict[str, list[str]]:
 
 
 def test_the_page_lists_every_case_as_the_table_has_it() -> None:
-    listed, expected = rows(PAGE.read_text()), rows(page(CASES, {}))
+    listed, expected = (
+        {key: cells[:2] for key, cells in rows(text).items()} for text in (PAGE.read_text(), page(CASES, {}))
+    )
+    hint = "run pytest tests/conformance --junitxml=FILE, then tools/importers/conformance_page on it"
     assert {key: cells[:2] for key, cells in listed.items()} == {key: cells[:2] for key, cells in expected.items()}, (
-        "run pytest tests/conformance --junitxml=FILE, then tools/importers/conformance_page on FILE"
+        hint
     )
 
 
@@ -51,14 +45,10 @@ def test_the_page_names_the_files_of_the_tests() -> None:
     assert named and all((root / file).is_file() for file in named)
 
 
-def test_results_are_those_of_the_run(report: Path) -> None:
-    text = page(CASES, load_report(report))
-    listed = rows(text)
-    assert [listed[key][2] for key in ("frame_one_ok", "frame_zero_len", "fq_gap", "fq_dup")] == [
-        "passed",
-        "failed",
-        "skipped",
-        "no test",
-    ]
+def test_results_are_those_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "report.xml").write_text(REPORT)
+    text = page(CASES, load_report(tmp_path / "report.xml"))
+    results = {"frame_one_ok": "passed", "frame_zero_len": "failed", "fq_gap": "skipped", "fq_dup": "no test"}
+    assert {key: rows(text)[key][2] for key in results} == results
     assert f"{len(CASES)} cases: 1 failed, {len(CASES) - 3} no test, 1 passed, 1 skipped." in text
     assert "`tests/conformance/test_frame.py`" in text

@@ -10,16 +10,15 @@ import pytest
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.importers.marked_tests import NAMES, marked, marks
-from rollup_node.tools.importers.troubleshooting import PAGE, Sign, conditions, main, page
+from rollup_node.tools.importers.troubleshooting import Sign, conditions
 from tests.support.source_trees import tree_of
 
 TESTS = Path(__file__).parents[2]
 CONDITIONS = conditions()
+SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.seen_signs()]
+LONGEST = 30
+of_each_sign = pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
 FLAGS_OF_COMMANDS = {"watch", "override.FORK"}
-
-
-def test_the_document_is_current() -> None:
-    assert PAGE.read_text() == page(), "run python -m rollup_node.tools.importers.troubleshooting"
 
 
 def test_all_conditions_are_there() -> None:
@@ -37,10 +36,6 @@ def test_each_condition_has_tests(name: str) -> None:
     signs = (sign for of, sign in SIGNS if of == name)
     shown = {test for sign in signs for test in (*sign.lines, *sign.readyz, *sign.check)}
     assert len(shown | set(marked("condition", name))) >= 2
-
-
-LONGEST = 30
-SIGNS = [(name, sign) for name, condition in CONDITIONS.items() for sign in condition.seen_signs()]
 
 
 def source(test: str) -> str:
@@ -83,7 +78,7 @@ def test_each_condition_has_a_sign_with_one_of_its_codes() -> None:
         assert set(condition.signs) <= {sign.code for of, sign in SIGNS if of == name}, name
 
 
-@pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
+@of_each_sign
 def test_its_line_has_the_code_and_the_remedy_within_half_a_minute(name: str, sign: Sign) -> None:
     assert sign.delay.number <= LONGEST, f"{sign.code} comes after {sign.delay.number} s"
     for test in sign.lines:
@@ -91,7 +86,7 @@ def test_its_line_has_the_code_and_the_remedy_within_half_a_minute(name: str, si
         assert names(text, sign.code) and "remedy" in text, f"{test} does not see the code and the remedy"
 
 
-@pytest.mark.parametrize(("name", "sign"), SIGNS, ids=[f"{name} {sign.code}" for name, sign in SIGNS])
+@of_each_sign
 def test_it_is_shown_in_readyz_or_in_check(name: str, sign: Sign) -> None:
     assert sign.readyz or sign.check
     for test in sign.readyz:
@@ -115,9 +110,3 @@ def test_its_codes_and_options_exist(name: str) -> None:
 def test_codes_of_conditions_that_last_are_all_explained() -> None:
     shown = {code for condition in CONDITIONS.values() for code in condition.codes}
     assert {code.text for code in Code if not (code.is_finding or code.is_event)} <= shown
-
-
-def test_the_command_writes_the_file(tmp_path: Path) -> None:
-    out = tmp_path / "page.md"
-    assert main(["--out", str(out)]) == 0
-    assert out.read_text() == page()

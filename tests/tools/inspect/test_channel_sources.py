@@ -14,6 +14,7 @@ from tests.conformance.kit.chain import BATCHER, STRANGER, L1Blocks, blobs, call
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 RULES = L1Rules(blobs_as_data=True)
+HASHES = [bytes((digit,)) * 32 for digit in range(3)]
 
 
 def data(*channels: str) -> bytes:
@@ -39,16 +40,15 @@ def add(sources: ChannelSources, *inbox: InboxTransaction, contents: tuple[BlobC
 
 
 def test_calldata_and_blobs_of_several_blocks() -> None:
-    sources, hashes = ChannelSources(), [bytes((digit,)) * 32 for digit in range(3)]
-    refused = content(1, None)
+    sources = ChannelSources()
     add(
         sources,
         hashed(calldata(data("a", "b")), 1),
         hashed(calldata(data("a"), STRANGER), 2),
-        hashed(blobs(hashes[:2]), 3),
-        hashed(blobs(hashes[2:]), 4),
+        hashed(blobs(HASHES[:2]), 3),
+        hashed(blobs(HASHES[2:]), 4),
         hashed(calldata(b"\5"), 5),
-        contents=(content(0, data("b", "b")), refused, content(2, data("a"))),
+        contents=(content(0, data("b", "b")), content(1, None), content(2, data("a"))),
     )
     add(sources, hashed(calldata(data("b")), 6))
     assert taken(sources, "a") == [1, 4]
@@ -87,13 +87,19 @@ class Replayed:
         self.events, self._chain = BlockSources(ROLLUP), L1Blocks()
 
     def read(self, *inbox: InboxTransaction, contents: tuple[BlobContent, ...] = ()) -> None:
-        """An L1 block."""
+        """Read an L1 block."""
         self._chain.add()
         block = msgspec.structs.replace(self._chain.blocks[-1], inbox=inbox)
         self.events.block_opened(block, BATCHER)
         rules = ROLLUP.schedule().l1(block.header.timestamp)
         items = data_items(block, BATCHER, rules)
         self.events.frames_parsed(parse_block(block.header.hash, BATCHER, items, contents, rules))
+
+    def open(self, channel: bytes, *batches: SingularBatch) -> None:
+        """Open a channel, and read these batches of it."""
+        self.events.channel_opened(channel * 16, 9)
+        for item in batches:
+            self.events.batch_read(channel * 16, item)
 
     def accepted(self, read: SingularBatch) -> list[int]:
         """Return the transactions, by their first byte, of a batch that is accepted."""
@@ -102,22 +108,19 @@ class Replayed:
 
 
 def test_a_batch_has_the_transactions_of_its_channel() -> None:
-    replayed, hashes = Replayed(), [bytes((digit,)) * 32 for digit in range(3)]
+    replayed = Replayed()
     replayed.read(
         hashed(calldata(data("a", "b")), 1),
         hashed(calldata(data("a"), STRANGER), 2),
         hashed(calldata(b"\5"), 3),
-        hashed(blobs(hashes), 4),
+        hashed(blobs(HASHES), 4),
         hashed(calldata(data("a")), 5),
         contents=(content(0, data("b")), content(1, None), content(2, data("c"))),
     )
     replayed.read(hashed(calldata(data("b")), 6))
     first, second, third, empty = map(batch, range(4))
-    replayed.events.channel_opened(b"a" * 16, 9)
-    replayed.events.batch_read(b"a" * 16, first)
-    replayed.events.batch_read(b"a" * 16, second)
-    replayed.events.channel_opened(b"b" * 16, 9)
-    replayed.events.batch_read(b"b" * 16, third)
+    replayed.open(b"a", first, second)
+    replayed.open(b"b", third)
     assert replayed.accepted(first) == [1, 5]
     assert replayed.accepted(empty) == [], "an empty batch is of no transaction"
     assert replayed.accepted(third) == [1, 4, 6]
@@ -127,10 +130,9 @@ def test_a_batch_has_the_transactions_of_its_channel() -> None:
 def test_the_blocks_of_a_span_have_its_transactions() -> None:
     replayed = Replayed()
     replayed.read(hashed(calldata(data("a")), 1))
-    replayed.events.channel_opened(b"a" * 16, 9)
     # The stages pass spans on as they are; only their identity counts here.
     span = batch(7)
-    replayed.events.batch_read(b"a" * 16, span)
+    replayed.open(b"a", span)
     for number in range(3):
         block = batch(number)
         replayed.events.span_block(span, block)  # type: ignore[arg-type]
@@ -142,8 +144,6 @@ def test_memory_of_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel_sources, "MAX_BATCHES", 2)
     replayed = Replayed()
     replayed.read(hashed(calldata(data("a")), 1))
-    replayed.events.channel_opened(b"a" * 16, 9)
     read = list(map(batch, range(3)))
-    for item in read:
-        replayed.events.batch_read(b"a" * 16, item)
+    replayed.open(b"a", *read)
     assert [replayed.accepted(item) for item in read] == [[], [1], [1]]

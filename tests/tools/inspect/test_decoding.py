@@ -62,16 +62,8 @@ def test_frames_are_joined_per_channel_in_any_order() -> None:
         batcher_data([Frame(B, 0, second, True), Frame(A, 0, first[:half], False)]),
     ]
     result = _outcomes("data", *files)
-    assert [outcome.batch.first_timestamp for outcome in result if isinstance(outcome, FoundBatch)] == [
-        1004,
-        1000,
-        1002,
-    ]
-    assert [(outcome.position.files, outcome.position.channel) for outcome in result] == [
-        (("f1",), B),
-        (("f0", "f1"), A),
-        (("f0", "f1"), A),
-    ]
+    places = [(outcome.position.files, outcome.position.channel) for outcome in result]
+    assert places == [(("f1",), B), *[(("f0", "f1"), A)] * 2]
     assert _lines("frames", *files) == _lines("data", *files) == ["1004", "1000", "1002"]
 
 
@@ -90,9 +82,8 @@ def test_batches_in_transactions_have_their_hashes() -> None:
     assert isinstance(result, FoundBatch)
     assert result.position.transactions == tuple(map(keccak256, files))
     assert result.position.files == ("f0 (data of the transaction)", "f1 (data of the transaction)")
-    assert all(
-        not outcome.position.transactions for outcome in _outcomes("data", batcher_data([Frame(A, 0, body, True)]))
-    )
+    (alone,) = _outcomes("data", batcher_data([Frame(A, 0, body, True)]))
+    assert not alone.position.transactions
 
 
 def test_what_is_no_transaction_with_data() -> None:
@@ -115,11 +106,8 @@ def test_the_beginning_of_an_incomplete_channel_is_read() -> None:
 def test_frames_that_no_channel_takes() -> None:
     frame = Frame(A, 0, b"x" * 10, False)
     lines = _lines("data", batcher_data([frame, frame, Frame(A, 7, b"", False), Frame(A, 5, b"", True)]))
-    offsets = [1, 34, 67, 90]
-    assert lines[:2] == [
-        f"CB9.2 at f0: channel {A.hex()}, offset {offsets[1]}",
-        f"CB10 at f0: channel {A.hex()}, offset {offsets[3]}",
-    ]
+    place = f"at f0: channel {A.hex()}, offset"
+    assert lines[:2] == [f"CB9.2 {place} 34", f"CB10 {place} 90"]
 
 
 def test_too_many_frames_push_out_the_oldest_channel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,34 +151,40 @@ def test_texts_name_the_rule() -> None:
 
 def test_a_span_with_an_invalid_transaction_does_not_end_its_channel() -> None:
     rejected = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
-    assert _lines("channel", _body(_singular(1000), rejected, _singular(1002))) == [
-        "1000",
-        "BE6 at f0: decompressed offset 76",
-        "1002",
-    ]
+    lines = _lines("channel", _body(_singular(1000), rejected, _singular(1002)))
+    assert lines == ["1000", "BE6 at f0: decompressed offset 76", "1002"]
 
 
 # --- rules that depend on time -------------------------------------------------------------------------------------
 
 
-def test_without_times_every_format_is_accepted() -> None:
-    assert _lines("channel", _body(SPAN, brotli=True)) == ["1002"]
+BROTLI, LATER = _body(_singular(2000), brotli=True), _singular(2000, b"\x02ok", b"\x04set code")
+LATE = ForkSchedule({"delta": 1010}, 2, 300, 600)
 
 
-def test_the_first_batch_gives_the_time_of_its_channel() -> None:
-    span, late = _body(SPAN), {"delta": 1003}
-    assert _lines("channel", span, rules=_times(**late)) == ["BE5 at f0: decompressed offset 0"]
-    assert _lines("channel", span, rules=_times(delta=1002)) == ["1002"]
-    assert _lines("channel", _body(_singular(2000), brotli=True), rules=_times(fjord=2001)) == ["RD3 at f0: offset 0"]
-    assert _lines("batch", SPAN, rules=_times(**late)) == ["BE5 at f0: offset 0"]
-    assert _lines("raw-span", SPAN[1:], rules=_times(delta=1002)) == ["1002"]
-
-
-def test_the_time_of_the_l1_block_decides_where_it_is_given() -> None:
-    schedule = ForkSchedule({"delta": 1010}, 2, 300, 600)
-    for time, lines in ((1010, ["1002"]), (1009, ["BE5 at f0: decompressed offset 0"])):
-        rules = DecodingRules(WIDEST.span, schedule, time)
-        assert _lines("channel", _body(SPAN), rules=rules) == lines
+@pytest.mark.parametrize(
+    ("kind", "data", "rules", "lines"),
+    [
+        # Without times every format is accepted.
+        ("channel", _body(SPAN, brotli=True), WIDEST, ["1002"]),
+        ("batch", LATER, WIDEST, ["2000"]),
+        # The first batch gives the time of its channel.
+        ("channel", _body(SPAN), _times(delta=1003), ["BE5 at f0: decompressed offset 0"]),
+        ("channel", _body(SPAN), _times(delta=1002), ["1002"]),
+        ("channel", BROTLI, _times(fjord=2001), ["RD3 at f0: offset 0"]),
+        ("batch", SPAN, _times(delta=1003), ["BE5 at f0: offset 0"]),
+        ("raw-span", SPAN[1:], _times(delta=1002), ["1002"]),
+        # The time of the L1 block decides where it is known.
+        ("channel", _body(SPAN), DecodingRules(WIDEST.span, LATE, 1010), ["1002"]),
+        ("channel", _body(SPAN), DecodingRules(WIDEST.span, LATE, 1009), ["BE5 at f0: decompressed offset 0"]),
+        # Transactions of a later fork.
+        ("batch", LATER, _times(isthmus=2001), ["2000", "V14 at f0: offset 0"]),
+        ("batch", LATER, _times(isthmus=2000), ["2000"]),
+    ],
+    ids=range(11),
+)
+def test_what_times_allow(kind: str, data: bytes, rules: DecodingRules, lines: list[str]) -> None:
+    assert _lines(kind, data, rules=rules) == lines
 
 
 def test_the_limit_of_a_channel_depends_on_time() -> None:
@@ -199,13 +193,6 @@ def test_the_limit_of_a_channel_depends_on_time() -> None:
     lines = _lines("channel", _body(*batches), rules=_times(fjord=2001))
     assert lines[:4] == ["2000", *["2002"] * 3]
     assert lines[4].startswith("ST4 at f0: decompressed offset 9000")
-
-
-def test_transactions_of_a_later_fork() -> None:
-    batch = _singular(2000, b"\x02ok", b"\x04set code")
-    assert _lines("batch", batch) == ["2000"]
-    assert _lines("batch", batch, rules=_times(isthmus=2001)) == ["2000", "V14 at f0: offset 0"]
-    assert _lines("batch", batch, rules=_times(isthmus=2000)) == ["2000"]
 
 
 def test_a_post_exec_transaction_in_a_block_before_lagoon() -> None:

@@ -3,8 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,28 +15,20 @@ from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.reasons.batches import QueuedBatchPast
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect, DropsRequest
-from rollup_node.stages.messages.engine import (
-    AttributesReady,
-    AttributesResult,
-    L2BlocksResponse,
-    PipelineStart,
-    StartRequest,
-)
+from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.protocol.headers import encode_header
-from rollup_node.stages.protocol.payloads import payload_header
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from rollup_node.tools.inspect import explain_stage, replay_stage
+from rollup_node.tools.inspect import explain_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, build
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig
 from rollup_node.tools.inspect.row_formats import RowFormat
-from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture
+from tests.support.chains.chain_fixture import GENESIS_L1, ChainFixture, block_entry
+from tests.support.processes.stage_runner import run_to_exit
 
 ROLES = ("l1", "derivation", "engine", "rpc")
-FAR = 1 << 40
+FAR, LAST_L1 = 1 << 40, 103
 SAFE = 1
 """The number of the safe head that derivation starts at."""
 
@@ -54,36 +46,24 @@ class ExplainHarness:
 
     The L2 source has the blocks up to 3. Requests for drops are answered from `buffer` while `answers_drops`."""
 
-    def __init__(
-        self, chain: ChainFixture, folder: Path, *, last: int = FAR, last_l1: int | None = None, as_json: bool = False
-    ) -> None:
+    def __init__(self, chain: ChainFixture, folder: Path, form: RowFormat = RowFormat.TEXT) -> None:
         self.chain, self.refs = chain, chain.build(3)
         self.buffer = DropBuffer()
         self.answers_drops = True
-        self._start: PipelineStart | None = None
+        self.result: Result
+        self._from_engine: list[object] = []
         self._paths = [folder / "out", folder / "err"]
-        self._fds = [os.open(path, os.O_CREAT | os.O_WRONLY) for path in self._paths]
-        blocks = folder / "blocks.json"
+        self._fds = out, err = [os.open(path, os.O_CREAT | os.O_WRONLY) for path in self._paths]
         payloads = [chain.payloads[ref.hash] for ref in self.refs[1:]]
-        blocks.write_text(
-            json.dumps(
-                [
-                    {
-                        "header_rlp": encode_header(payload_header(payload)).hex(),
-                        "txs": [raw.hex() for raw in payload.transactions],
-                    }
-                    for payload in payloads
-                ]
-            )
-        )
-        form = RowFormat.JSON if as_json else RowFormat.TEXT
-        replay = ReplayConfig(chain.rollup, SAFE, last, None, str(blocks), GENESIS_L1, form, self._fds[0], self._fds[1])
+        (folder / "blocks.json").write_text(json.dumps(list(map(block_entry, payloads))))
+        blocks = str(folder / "blocks.json")
+        replay = ReplayConfig(chain.rollup, SAFE, FAR, None, blocks, GENESIS_L1, form, out, err)
         self.buses = in_process_buses(CHANNELS, folder, dict.fromkeys(ROLES, 1))
-        self.stage = build(ExplainConfig(replay, last_l1), self.buses["engine"], Meter("engine"))
+        self.stage = build(ExplainConfig(replay, LAST_L1), self.buses["engine"], Meter("engine"))
         derivation = self.buses["derivation"]
         self._drops = derivation.serve("derivation.drops", self._answer_drops)
         self._status = derivation.publish("status.derivation")
-        self._engine = derivation.connect("engine.blocks", self._on_engine)
+        self._engine = derivation.connect("engine.blocks", self._from_engine.append)
         self._origins = self.buses["l1"].serve("l1.origins", self._answer_refs)
 
     def _answer_drops(self, peer: ProcessId, request: DropsRequest) -> None:
@@ -93,10 +73,6 @@ class ExplainHarness:
     def _answer_refs(self, peer: ProcessId, request: L1RefsRequest | L1BlocksRequest) -> None:
         assert isinstance(request, L1RefsRequest)
         self._origins.send(peer, L1RefsResponse(request.last, (self.chain.l1_ref(request.last),), None))
-
-    def _on_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse) -> None:
-        if isinstance(message, PipelineStart):
-            self._start = message
 
     def drop(self, text: str, l1_number: int | None) -> None:
         """Derivation drops a batch at this L1 block."""
@@ -110,45 +86,24 @@ class ExplainHarness:
     async def start(self) -> PipelineStart:
         """Derivation requests where to start until it is answered."""
         async with asyncio.timeout(10):
-            while self._start is None:
+            while not self._from_engine:
                 self._engine.send(StartRequest(0, None))
                 await asyncio.sleep(0.01)
-        return self._start
+        (start,) = [message for message in self._from_engine[:1] if isinstance(message, PipelineStart)]
+        return start
 
-    def derive(self) -> None:
-        """Derivation sends the attributes of the block after the safe head."""
-        parent = self.refs[SAFE]
-        attributes = self.chain.attributes(parent, GENESIS_L1)
-        self._engine.send(AttributesReady(RESET, 1, parent, attributes, self.chain.l1_ref(GENESIS_L1 + 1), True))
-
-    async def _run_stage(self) -> int:
-        (task,) = self.stage.periodic_tasks
-        try:
-            while True:
-                pause = await task.step()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await task.wake.wait()
-                task.wake.clear()
-        except ExitRequested as end:
-            return end.code
-
-    def run(self, scenario: Callable[[], Awaitable[None]]) -> Result:
-        """Run the stage to its end, beside a scenario."""
-
-        async def both() -> int:
-            async with running_buses(self.buses), asyncio.timeout(30):
-                async with asyncio.TaskGroup() as group:
-                    running = group.create_task(self._run_stage())
-                    await scenario()
-                await self.stage.close()
-                return running.result()
-
-        code = asyncio.run(both())
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[PipelineStart]:
+        """Run the stage beside the block, and to its end; then `result` is known."""
+        async with running_buses(self.buses), asyncio.timeout(30):
+            async with asyncio.TaskGroup() as group:
+                stage = group.create_task(run_to_exit(self.stage))
+                yield await self.start()
+            await self.stage.close()
         for fd in self._fds:
             os.close(fd)
         out, err = (path.read_text().splitlines() for path in self._paths)
-        return Result(code, out, err)
+        self.result = Result(stage.result(), out, err)
 
 
 def _text(cause: str) -> str:
@@ -156,98 +111,53 @@ def _text(cause: str) -> str:
     return f"batch dropped: past in the batch queue: {cause} [BQ7]"
 
 
-def test_drops_are_written_in_order_up_to_the_last_l1_block(chain: ChainFixture, tmp_path: Path) -> None:
+async def test_drops_are_written_in_order_up_to_the_last_l1_block(chain: ChainFixture, tmp_path: Path) -> None:
     """Those at later L1 blocks are left out; the last block ends the run when it is exhausted."""
-    harness = ExplainHarness(chain, tmp_path, last_l1=103)
-
-    async def scenario() -> None:
-        start = await harness.start()
+    harness = ExplainHarness(chain, tmp_path)
+    async with harness.running() as start:
         assert (start.safe_head, start.base) == (harness.refs[SAFE], chain.l1_ref(GENESIS_L1).id)
         for number in range(300):
             harness.drop(f"drop {number}", 101 + number // 100)
         harness.drop("without a block", None)
         harness.drop("too late", 104)
-        harness.read_l1(103, idle=True)
-
-    code, out, err = harness.run(scenario)
-    assert code == 0
-    assert out == [
-        *(f"L1 {101 + number // 100}  {_text(f'drop {number}')}" for number in range(300)),
-        f"L1 unknown  {_text('without a block')}",
-    ]
-    assert len(err) == 1 and "reading begins at L1 block 100" in err[0]
+        harness.read_l1(LAST_L1, idle=True)
+    code, out, (warning,) = harness.result
+    assert code == 0 and "reading begins at L1 block 100" in warning
+    assert out[:-1] == [f"L1 {101 + number // 100}  {_text(f'drop {number}')}" for number in range(300)]
+    assert out[-1] == f"L1 unknown  {_text('without a block')}"
 
 
-def test_a_later_l1_block_ends_the_run(chain: ChainFixture, tmp_path: Path) -> None:
-    harness = ExplainHarness(chain, tmp_path, last_l1=103, as_json=True)
-
-    async def scenario() -> None:
-        await harness.start()
-        harness.drop("a", 103)
+async def test_a_later_l1_block_ends_the_run(chain: ChainFixture, tmp_path: Path) -> None:
+    harness = ExplainHarness(chain, tmp_path, RowFormat.JSON)
+    async with harness.running():
+        harness.drop("a", LAST_L1)
         harness.read_l1(104)
-
-    code, out, _ = harness.run(scenario)
-    assert code == 0
-    (line,) = map(json.loads, out)
+    (line,) = map(json.loads, harness.result.out)
     assert (line["l1_block"]["number"], line["rule"], line["text"]) == (103, "BQ7", _text("a"))
-    assert line["values"] == {"cause": "a"}
+    assert line["values"] == {"cause": "a"} and harness.result.code == 0
 
 
-def test_the_last_l2_block_ends_the_run_and_is_not_written(chain: ChainFixture, tmp_path: Path) -> None:
-    harness = ExplainHarness(chain, tmp_path, last=SAFE + 1)
-
-    async def scenario() -> None:
-        await harness.start()
-        harness.drop("a", 101)
-        harness.derive()
-
-    code, out, _ = harness.run(scenario)
-    assert (code, out) == (0, [f"L1 101  {_text('a')}"])
-
-
-def test_lost_drops_are_counted_in_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
-    harness = ExplainHarness(chain, tmp_path, last_l1=103)
+async def test_lost_drops_are_counted_in_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
+    harness = ExplainHarness(chain, tmp_path)
     harness.buffer = DropBuffer(kept=2)
     for number in range(5):
         harness.drop(f"drop {number}", 101)
-
-    async def scenario() -> None:
-        await harness.start()
-        harness.read_l1(103, idle=True)
-
-    code, out, err = harness.run(scenario)
+    async with harness.running():
+        harness.read_l1(LAST_L1, idle=True)
+    code, out, err = harness.result
     assert (code, out) == (0, [f"L1 101  {_text('drop 3')}", f"L1 101  {_text('drop 4')}"])
     assert err[-1] == "rollup-node: warning: 3 drops were discarded before they were read"
 
 
-def test_drops_are_written_before_the_error_of_a_failed_replay(
-    chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay_stage, "EXHAUSTED_TIMEOUT", 0.3)
-    harness = ExplainHarness(chain, tmp_path, last=3)
-
-    async def scenario() -> None:
-        await harness.start()
-        harness.drop("a", 101)
-        harness.read_l1(101, idle=True)
-
-    code, out, err = harness.run(scenario)
-    assert (code, out) == (EXIT_REPORTED, [f"L1 101  {_text('a')}"])
-    assert err[-1] == "rollup-node: nothing is derived after block 1: L1 is exhausted at block 101"
-
-
-def test_derivation_that_does_not_answer_ends_in_a_warning(
+async def test_derivation_that_does_not_answer_ends_in_a_warning(
     chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(explain_stage, "LAST_DROPS_TIMEOUT", 0.5)
-    harness = ExplainHarness(chain, tmp_path, last_l1=103)
+    harness = ExplainHarness(chain, tmp_path)
     harness.answers_drops = False
     harness.drop("a", 101)
-
-    async def scenario() -> None:
-        await harness.start()
+    async with harness.running():
         harness.read_l1(104)
-
-    code, out, err = harness.run(scenario)
+    code, out, err = harness.result
     assert (code, out) == (0, [])
     assert err[-1] == "rollup-node: warning: derivation does not answer, later drops may be missing"

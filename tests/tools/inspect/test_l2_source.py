@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from aiohttp import web
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.blocks import header_json
@@ -32,19 +31,14 @@ from rollup_node.tools.inspect.l2_source import (
     L2Prefetch,
     SourceError,
 )
-from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.chains.chain_fixture import ChainFixture, block_entry
 from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
+from tests.support.timing.manual_clock import ManualClock
 
 
 def _payloads(chain: ChainFixture, count: int) -> list[ExecutionPayload]:
     """Consecutive blocks from number 1 on."""
     return [chain.payloads[ref.hash] for ref in chain.build(count)[1:]]
-
-
-def _entry(payload: ExecutionPayload, prefix: str = "0x") -> dict[str, Any]:
-    """Return a block as header RLP and encoded transactions."""
-    header = encode_header(payload_header(payload))
-    return {"header_rlp": prefix + header.hex(), "txs": [prefix + raw.hex() for raw in payload.transactions]}
 
 
 def _block_json(payload: ExecutionPayload) -> dict[str, Any]:
@@ -70,7 +64,7 @@ def _error_of(path: Path) -> str:
 
 async def test_blocks_of_a_file_by_number(chain: ChainFixture, tmp_path: Path) -> None:
     first, second, third = _payloads(chain, 3)
-    path = _write(tmp_path, [_entry(third), _entry(first, prefix="")])
+    path = _write(tmp_path, [block_entry(third), block_entry(first, prefix="")])
     source = FileSource.read(path)
     assert source.numbers == [1, 3]
     assert await source.payload(1) == first
@@ -85,16 +79,19 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     assert _error_of(tmp_path) == f"cannot read {tmp_path}: Is a directory"
 
 
-@pytest.mark.parametrize("content", ["", "not JSON", "[{]", "\x00"])
-def test_a_file_that_is_not_json(content: str, tmp_path: Path) -> None:
+NO_LISTS: list[Any] = [[], {}, {"blocks": []}, None, 5, '"blocks"']
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        *((text, " is not JSON: ") for text in ("", "not JSON", "[{]", "\x00")),
+        *((value, ": expected a list of blocks") for value in NO_LISTS),
+    ],
+)
+def test_a_file_of_something_else(content: Any, error: str, tmp_path: Path) -> None:
     path = _write(tmp_path, content)
-    assert _error_of(path).startswith(f"{path} is not JSON: ")
-
-
-@pytest.mark.parametrize("content", [[], {}, {"blocks": []}, None, 5, "blocks"])
-def test_json_that_is_not_a_list_of_blocks(content: Any, tmp_path: Path) -> None:
-    path = _write(tmp_path, json.dumps(content))
-    assert _error_of(path) == f"{path}: expected a list of blocks"
+    assert _error_of(path).startswith(f"{path}{error}")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +113,7 @@ def test_json_that_is_not_a_list_of_blocks(content: Any, tmp_path: Path) -> None
 def test_a_malformed_block_is_named_by_its_index(
     damage: Callable[[dict[str, Any]], Any], chain: ChainFixture, tmp_path: Path
 ) -> None:
-    first, second = (_entry(payload) for payload in _payloads(chain, 2))
+    first, second = (block_entry(payload) for payload in _payloads(chain, 2))
     path = _write(tmp_path, [first, damage(second)])
     assert _error_of(path).startswith(f"{path}: block 1 of the list: ")
 
@@ -124,57 +121,49 @@ def test_a_malformed_block_is_named_by_its_index(
 # --- engines -------------------------------------------------------------------------------------------------------
 
 
-def _with_engine(answer: Callable[[str, bool], Any]) -> ExecutionPayload | None:
+async def _block_of(answer: Callable[[str, bool], Any]) -> ExecutionPayload | None:
     """Return the source's block 5 with an engine whose eth_getBlockByNumber is `answer`."""
-
-    async def scenario() -> ExecutionPayload | None:
-        async with listening(json_rpc_app({"eth_getBlockByNumber": answer})) as (url,):
-            source = EngineSource(url)
-            try:
-                return await source.payload(5)
-            finally:
-                await source.close()
-
-    return asyncio.run(scenario())
+    async with listening(json_rpc_app({"eth_getBlockByNumber": answer})) as (url,):
+        source = EngineSource(url)
+        try:
+            return await source.payload(5)
+        finally:
+            await source.close()
 
 
-def test_a_block_of_an_engine_is_requested_with_full_transactions(chain: ChainFixture) -> None:
-    (payload,) = _payloads(chain, 1)
+def _emptied(payload: ExecutionPayload) -> ExecutionPayload:
+    """Return the block without its transactions."""
     empty = msgspec.structs.replace(payload, transactions=())
-    empty = msgspec.structs.replace(empty, block_hash=payload_block_hash(empty))
-    requests = []
+    return msgspec.structs.replace(empty, block_hash=payload_block_hash(empty))
+
+
+async def test_a_block_of_an_engine_is_requested_with_full_transactions(chain: ChainFixture) -> None:
+    (payload,) = _payloads(chain, 1)
+    empty, requests = _emptied(payload), []
 
     def answer(number: str, full: bool) -> dict[str, Any]:
         requests.append((number, full))
         return _block_json(empty)
 
-    assert _with_engine(answer) == empty
+    assert await _block_of(answer) == empty
     assert requests == [("0x5", True)]
 
 
-def test_a_block_that_an_engine_does_not_have_is_none() -> None:
-    assert _with_engine(lambda number, full: None) is None
+def _syncing(number: str, full: bool) -> None:
+    raise JsonRpcError(-32000, "the engine is syncing")
 
 
-def test_an_error_object_of_an_engine_is_temporary() -> None:
-    def answer(number: str, full: bool) -> None:
-        raise JsonRpcError(-32000, "the engine is syncing")
-
-    with pytest.raises(TemporaryError, match=r"^L2 block 5: .*the engine is syncing"):
-        _with_engine(answer)
-
-
-def test_a_block_without_its_hash_is_temporary(chain: ChainFixture) -> None:
+async def test_what_is_wrong_with_an_answer_is_temporary(chain: ChainFixture) -> None:
     (payload,) = _payloads(chain, 1)
-
-    with pytest.raises(TemporaryError, match=r"^L2 block 5: block 1: its content does not have the hash 0x"):
-        _with_engine(lambda number, full: _block_json(payload))
-    with pytest.raises(TemporaryError, match=r"^L2 block 5: malformed block: "):
-        _with_engine(lambda number, full: {"number": number})
-    with pytest.raises(
-        TemporaryError, match=r"^L2 block 5: .*the answer to eth_getBlockByNumber is malformed: Expected `object"
-    ):
-        _with_engine(lambda number, full: [number])
+    answers: dict[str, Callable[[str, bool], Any]] = {
+        ".*the engine is syncing": _syncing,
+        "block 1: its content does not have the hash 0x": lambda number, full: _block_json(payload),
+        "malformed block: ": lambda number, full: {"number": number},
+        ".*the answer to eth_getBlockByNumber is malformed: Expected `object": lambda number, full: [number],
+    }
+    for error, answer in answers.items():
+        with pytest.raises(TemporaryError, match=f"^L2 block 5: {error}"):
+            await _block_of(answer)
 
 
 async def test_an_unreachable_engine_is_temporary() -> None:
@@ -214,10 +203,8 @@ class Engine:
     def __init__(self, block: ExecutionPayload, head: int = 1_000_000) -> None:
         self.head, self.extra, self.refuses_batches = head, 0, False
         self.requests: list[list[int]] = []
-        empty = msgspec.structs.replace(block, transactions=())
-        self.payload = msgspec.structs.replace(empty, block_hash=payload_block_hash(empty))
-        block_hash = "0x" + self.payload.block_hash.hex()
-        self._json = {**header_json(payload_header(self.payload)), "hash": block_hash, "transactions": []}
+        self.payload = _emptied(block)
+        self._json = _block_json(self.payload)
         self._rpc = JsonRpc({module.METHOD: self._block})
 
     def _block(self, number: str, full: bool) -> dict[str, Any] | None:
@@ -225,7 +212,7 @@ class Engine:
         self.requests[-1].append(int(number, 16))
         if int(number, 16) > self.head:
             return None
-        return {**self._json, "withdrawals": [], "extra": "x" * self.extra}
+        return {**self._json, "extra": "x" * self.extra}
 
     async def respond(self, request: web.Request) -> web.Response:
         """Return the response to a request or a batch."""
@@ -236,16 +223,6 @@ class Engine:
         return web.Response(body=await self._rpc.respond(body), content_type="application/json")
 
 
-class Clock:
-    """Seconds that a test advances."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def engine(chain: ChainFixture) -> Engine:
     """Return an engine that has more blocks than any test reads."""
@@ -253,20 +230,17 @@ def engine(chain: ChainFixture) -> Engine:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """Return the clock of the source."""
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(0.0)
 
 
-@asynccontextmanager
-async def running_source(engine: Engine, clock: Clock) -> AsyncIterator[EngineSource]:
+@pytest.fixture
+async def source(engine: Engine, clock: ManualClock) -> AsyncIterator[EngineSource]:
     """Provide a source of the engine's blocks."""
     async with listening(app_for_every_path(engine.respond)) as (url,):
-        source = EngineSource(url, clock=clock)
-        try:
-            yield source
-        finally:
-            await source.close()
+        engine_source = EngineSource(url, clock=clock)
+        yield engine_source
+        await engine_source.close()
 
 
 @contextmanager
@@ -278,10 +252,13 @@ def counting(engine: Engine) -> Iterator[list[int]]:
     sizes += [len(numbers) for numbers in engine.requests[before:]]
 
 
-async def test_blocks_one_after_the_other_come_in_batches(engine: Engine, clock: Clock) -> None:
-    async with running_source(engine, clock) as source:
-        for number in range(1, 201):
-            assert await source.payload(number) == engine.payload
+async def _read(engine: Engine, source: EngineSource, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        assert await source.payload(number) == engine.payload
+
+
+async def test_blocks_one_after_the_other_come_in_batches(engine: Engine, source: EngineSource) -> None:
+    await _read(engine, source, range(1, 201))
     first, second, *batches = engine.requests
     assert (first, second) == ([1], [2])
     assert {len(numbers) for numbers in batches} == {MOST}
@@ -290,76 +267,65 @@ async def test_blocks_one_after_the_other_come_in_batches(engine: Engine, clock:
 
 
 @pytest.mark.parametrize("numbers", [(7, 9, 11), (9, 8, 7), (5, 5, 5)])
-async def test_blocks_in_no_order_are_read_alone(engine: Engine, clock: Clock, numbers: tuple[int, ...]) -> None:
-    async with running_source(engine, clock) as source:
-        for number in numbers:
-            assert await source.payload(number) == engine.payload
+async def test_blocks_in_no_order_are_read_alone(
+    engine: Engine, source: EngineSource, numbers: tuple[int, ...]
+) -> None:
+    await _read(engine, source, numbers)
     assert engine.requests == [[number] for number in numbers]
 
 
-async def test_blocks_that_are_asked_for_slowly_are_read_alone(engine: Engine, clock: Clock) -> None:
-    async with running_source(engine, clock) as source:
-        for number in range(1, 6):
-            assert await source.payload(number) == engine.payload
-            clock.now += BLOCK_SECONDS
+async def test_blocks_that_are_asked_for_slowly_are_read_alone(
+    engine: Engine, source: EngineSource, clock: ManualClock
+) -> None:
+    for number in range(1, 6):
+        await _read(engine, source, [number])
+        clock.now += BLOCK_SECONDS
     assert engine.requests == [[1], [2], [3], [4], [5]]
 
 
-async def test_a_block_that_is_held_too_long_is_read_again(engine: Engine, clock: Clock) -> None:
-    async with running_source(engine, clock) as source:
-        for number in range(1, 5):
-            await source.payload(number)
-        clock.now += HELD_SECONDS + 0.1
-        with counting(engine) as sizes:
-            assert await source.payload(5) == engine.payload
-        assert sizes == [1]
-    assert engine.requests[-1] == [5]
+async def test_a_block_that_is_held_too_long_is_read_again(
+    engine: Engine, source: EngineSource, clock: ManualClock
+) -> None:
+    await _read(engine, source, range(1, 5))
+    clock.now += HELD_SECONDS + 0.1
+    with counting(engine) as sizes:
+        await _read(engine, source, [5])
+    assert sizes == [1] and engine.requests[-1] == [5]
 
 
-async def test_a_block_that_was_missing_is_asked_for_when_it_is_needed(engine: Engine, clock: Clock) -> None:
+async def test_a_block_that_was_missing_is_asked_for_when_it_is_needed(engine: Engine, source: EngineSource) -> None:
     engine.head = 5
-    async with running_source(engine, clock) as source:
-        for number in range(1, 6):
-            assert await source.payload(number) == engine.payload
-        assert await source.payload(6) is None
-        engine.head = 100
-        for number in range(6, 50):
-            assert await source.payload(number) == engine.payload
+    await _read(engine, source, range(1, 6))
+    assert await source.payload(6) is None
+    engine.head = 100
+    await _read(engine, source, range(6, 50))
 
 
-async def test_an_engine_that_refuses_batches_is_asked_for_each_block(engine: Engine, clock: Clock) -> None:
+async def test_an_engine_that_refuses_batches_is_asked_for_each_block(engine: Engine, source: EngineSource) -> None:
     engine.refuses_batches = True
-    async with running_source(engine, clock) as source:
-        for number in range(1, 101):
-            assert await source.payload(number) == engine.payload
-        engine.refuses_batches = False
-        with counting(engine) as sizes:
-            await source.payload(101 + PAUSE)
-            await source.payload(102 + PAUSE)
-            await source.payload(103 + PAUSE)
-        assert sizes == [1, 1, MOST]
+    await _read(engine, source, range(1, 101))
+    engine.refuses_batches = False
+    with counting(engine) as sizes:
+        await _read(engine, source, range(101 + PAUSE, 104 + PAUSE))
+    assert sizes == [1, 1, MOST]
     assert engine.requests[:101] == [[1], [2], [], *([number] for number in range(3, 101))]
 
 
-async def test_blocks_of_a_batch_that_is_too_long_are_read_alone(engine: Engine, clock: Clock) -> None:
+async def test_blocks_of_a_batch_that_is_too_long_are_read_alone(engine: Engine, source: EngineSource) -> None:
     engine.extra = LIMIT.bytes // MOST + 1
-    async with running_source(engine, clock) as source:
-        for number in range(1, 30):
-            assert await source.payload(number) == engine.payload
+    await _read(engine, source, range(1, 30))
     assert [len(numbers) for numbers in engine.requests[:5]] == [1, 1, MOST, 1, 1]
     assert max(map(len, engine.requests[3:])) == 1
 
 
-async def test_after_a_step_back_what_is_held_does_not_count(engine: Engine, clock: Clock) -> None:
-    async with running_source(engine, clock) as source:
-        for number in (*range(1, 40), *range(10, 60)):
-            assert await source.payload(number) == engine.payload
+async def test_after_a_step_back_what_is_held_does_not_count(engine: Engine, source: EngineSource) -> None:
+    await _read(engine, source, (*range(1, 40), *range(10, 60)))
     asked = [number for numbers in engine.requests for number in numbers]
     assert asked.count(10) == 2
     assert max(asked) < 60 + 2 * MOST
 
 
-async def test_a_source_that_is_closed_reads_no_more(engine: Engine, clock: Clock) -> None:
+async def test_a_source_that_is_closed_reads_no_more(engine: Engine, clock: ManualClock) -> None:
     async with listening(app_for_every_path(engine.respond)) as (url,):
         client = JsonRpcClient(url)
         prefetch = L2Prefetch(client, clock)

@@ -10,10 +10,9 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
-from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses
 from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, build, compare_block
 from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
+from tests.tools.conftest import NewBuses
 
 FIRST_EPOCH = 100
 
@@ -47,20 +46,10 @@ def test_a_block_that_the_source_lacks(chain: ChainFixture) -> None:
 
 def test_every_field_that_differs_is_reported(chain: ChainFixture) -> None:
     attributes = chain.attributes(chain.genesis, FIRST_EPOCH)
-    payload = msgspec.structs.replace(
-        chain.seal(chain.genesis, attributes),
-        parent_hash=b"\1" * 32,
-        timestamp=attributes.timestamp + 1,
-        prev_randao=b"\2" * 32,
-        gas_limit=5,
-        parent_beacon_root=b"\3" * 32,
-        fee_recipient=b"\4" * 20,
-        extra_data=b"",
-    )
-    comparison = _compare(chain, attributes, payload)
-    assert _names(comparison) == [
-        *("parent_hash", "timestamp", "prev_randao", "gas_limit", "parent_beacon_root", "fee_recipient", "extra_data")
-    ]
+    changes = {"parent_hash": b"\1" * 32, "timestamp": attributes.timestamp + 1, "prev_randao": b"\2" * 32}
+    changes |= {"gas_limit": 5, "parent_beacon_root": b"\3" * 32, "fee_recipient": b"\4" * 20, "extra_data": b""}
+    comparison = _compare(chain, attributes, msgspec.structs.replace(chain.seal(chain.genesis, attributes), **changes))
+    assert _names(comparison) == list(changes)
     assert comparison.safe_head.hash == UNKNOWN_HASH
     assert comparison.values["differences"] == comparison.differences
 
@@ -107,20 +96,14 @@ def test_behind_an_unknown_block_the_parent_is_not_compared(chain: ChainFixture)
     assert comparison.safe_head.hash == payload.block_hash
 
 
-ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
-
-
 @pytest.mark.parametrize("sources", [(), (b"\x07" * 32,)])
 def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
-    sources: tuple[bytes, ...], chain: ChainFixture, tmp_path: Path
+    sources: tuple[bytes, ...], chain: ChainFixture, new_buses: NewBuses, tmp_path: Path
 ) -> None:
     config = DerivationConfig(chain.rollup, L1_CHAIN, inline_decoding=True, ahead=0)
-    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(ROLES, 1))
-    stage = build(config, buses["derivation"], Meter("derivation"))
+    stage = build(config, new_buses(tmp_path)["derivation"], Meter("derivation"))
     stage._sources.accepted = sources
     attributes = chain.attributes(chain.genesis, 100)
     stage._handle(AttributesReady(0, 0, chain.genesis, attributes, chain.l1_ref(100), True))
     (sent,) = stage._run.due(1e9)
     assert getattr(sent, "sources", None) == sources
-    for bus in buses.values():
-        bus.close()

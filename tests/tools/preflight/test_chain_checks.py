@@ -1,6 +1,5 @@
 """The checks that only `rollup-node check` makes, on the embedded engine and on answers of any kind."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +8,7 @@ import msgspec
 import pytest
 
 from rollup_node.node.checks.engine import engine_client, offered_methods
-from rollup_node.node.checks.finding import Finding, FindingLevel
+from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
@@ -34,8 +33,6 @@ from tests.support.servers.checked_endpoints import ROLLUP as ZORA
 from tests.support.servers.http_listener import Methods
 
 HASH = "0x" + "11" * 32
-
-
 BLOCK = {"number": "0x10", "hash": HASH, "timestamp": "0x20"}
 
 
@@ -46,19 +43,15 @@ def failing(message: str) -> Callable[..., Any]:
     return fail
 
 
-def test_the_embedded_engine_has_what_every_fork_needs() -> None:
+async def test_the_embedded_engine_has_what_every_fork_needs() -> None:
     server = EngineServer(L2TestChain().genesis(), SECRET)
-
-    async def run() -> tuple[list[Finding], frozenset[str] | None]:
-        await server.start()
-        client = engine_client(server.auth.url, SECRET, 20.0)
-        try:
-            return await offered_methods(client, "engine")
-        finally:
-            await client.close()
-            await server.stop()
-
-    findings, offered = asyncio.run(run())
+    await server.start()
+    client = engine_client(server.auth.url, SECRET, 20.0)
+    try:
+        findings, offered = await offered_methods(client, "engine")
+    finally:
+        await client.close()
+        await server.stop()
     assert [finding.level for finding in findings] == [FindingLevel.OK] and offered is not None
     for network in ("op-mainnet", "op-sepolia"):
         assert check_capabilities("engine", offered, find_network(network).config, NOW)[0].level is FindingLevel.OK
@@ -79,9 +72,8 @@ def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
     assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
-    late = msgspec.structs.replace(
-        ZORA, fork_times={name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
-    )
+    times = {name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
+    late = msgspec.structs.replace(ZORA, fork_times=times)
     result = ask(methods, lambda client: check_forks(client, "engine", late))
     assert result.code is Code.ENGINE_FORKS and "is not of isthmus" in result.text
     assert "its extraData has 17 bytes, not 9" in result.text
@@ -99,11 +91,7 @@ def test_the_safe_head_and_its_origin() -> None:
     methods[names[1]] = lambda *_: {"input": "0x00"}
     with pytest.raises(HexError, match="it has no L1 info of its time"):
         ask(methods, lambda client: read_safe_head(client, ZORA))
-
-    def without_safe_head(*_: object) -> None:
-        raise JsonRpcError(-32000, "safe block not found")
-
-    methods[names[0]] = without_safe_head
+    methods[names[0]] = failing("safe block not found")
     assert ask(methods, lambda client: read_safe_head(client, ZORA)) is None
 
 
@@ -139,12 +127,8 @@ def test_an_old_head_is_a_warning() -> None:
 @pytest.mark.parametrize(
     ("answer", "level", "text"),
     [
-        (lambda *_: {**BLOCK, "timestamp": hex(10_000 - 900)}, FindingLevel.OK, "finalized block 16, 15m0s older"),
-        (
-            lambda *_: {**BLOCK, "timestamp": hex(10_000 - 7200)},
-            FindingLevel.WARNING,
-            "16, is 2h0m older than the latest, 1",
-        ),
+        (lambda *_: BLOCK | {"timestamp": hex(9_100)}, FindingLevel.OK, "finalized block 16, 15m0s older"),
+        (lambda *_: BLOCK | {"timestamp": hex(2_800)}, FindingLevel.WARNING, "16, is 2h0m older than the latest, 1"),
         (lambda *_: None, FindingLevel.NOT_CHECKED, "it has none"),
         (failing("unknown label"), FindingLevel.NOT_CHECKED, "unknown label"),
     ],

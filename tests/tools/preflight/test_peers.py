@@ -1,6 +1,5 @@
 """What the options say about peers."""
 
-import asyncio
 import socket
 
 import pytest
@@ -16,9 +15,9 @@ ROLLUP = find_network("op-sepolia").config
 PEER = "16Uiu2HAmJhfG1LTk9eYYpXqLxNuZBXKDaQEzQHtrMF8pkkNUpmTF"
 
 
-def codes(**options: object) -> list[Code | None]:
+async def codes(**options: object) -> list[Code | None]:
     config = P2pConfig(ROLLUP, **options)  # type: ignore[arg-type]
-    return [item.code for item in asyncio.run(check_peers(config, 20.0)) if item.level is not FindingLevel.OK]
+    return [item.code for item in await check_peers(config, 20.0) if item.level is not FindingLevel.OK]
 
 
 def static(port: int) -> str:
@@ -26,12 +25,12 @@ def static(port: int) -> str:
 
 
 @pytest.mark.sign("PEERS-NONE", check=True)
-def test_without_peers() -> None:
-    (result,) = asyncio.run(check_peers(None, 20.0))
+async def test_without_peers() -> None:
+    (result,) = await check_peers(None, 20.0)
     assert result.level is FindingLevel.OK
-    assert codes() == [Code.PEERS_NONE]
-    assert codes(bootnodes=("enode://a",)) == []
-    assert codes(bootnodes=("enode://a",), no_discovery=True) == [Code.PEERS_NONE]
+    assert await codes() == [Code.PEERS_NONE]
+    assert await codes(bootnodes=("enode://a",)) == []
+    assert await codes(bootnodes=("enode://a",), no_discovery=True) == [Code.PEERS_NONE]
 
 
 @pytest.mark.parametrize(
@@ -44,21 +43,21 @@ def test_without_peers() -> None:
         ({"advertise_ip": "host.example"}, []),
     ],
 )
-def test_the_advertised_address(options: dict[str, object], expected: list[Code]) -> None:
-    assert codes(bootnodes=("enode://a",), **options) == expected
+async def test_the_advertised_address(options: dict[str, object], expected: list[Code]) -> None:
+    assert await codes(bootnodes=("enode://a",), **options) == expected
 
 
-def test_static_peers_are_dialled() -> None:
+async def test_static_peers_are_dialled() -> None:
     with socket.create_server((own_address(), 0)) as peer:
-        assert codes(static=(static(peer.getsockname()[1]),)) == []
-    assert codes(static=(static(free_port()),)) == [Code.PEER_UNREACHABLE]
-    assert codes(static=("nonsense",)) == [Code.PEER_UNREACHABLE]
+        assert await codes(static=(static(peer.getsockname()[1]),)) == []
+    assert await codes(static=(static(free_port()),)) == [Code.PEER_UNREACHABLE]
+    assert await codes(static=("nonsense",)) == [Code.PEER_UNREACHABLE]
 
 
-def test_peers_outside_of_the_allowed_networks_are_not_dialled() -> None:
+async def test_peers_outside_of_the_allowed_networks_are_not_dialled() -> None:
     name = f"/dns4/peer.example/tcp/9222/p2p/{PEER}"
     config = P2pConfig(ROLLUP, static=(f"/ip4/192.0.2.1/tcp/9222/p2p/{PEER}", name), netrestrict=("127.0.0.0/8",))
-    result = asyncio.run(check_peers(config, 20.0))
+    result = await check_peers(config, 20.0)
     assert [item.level for item in result[1:]] == [FindingLevel.NOT_CHECKED] * (len(result) - 1) and len(result) >= 2
     with socket.create_server((own_address(), 0)) as peer:
-        assert codes(static=(static(peer.getsockname()[1]),), netrestrict=("127.0.0.0/8",)) == []
+        assert await codes(static=(static(peer.getsockname()[1]),), netrestrict=("127.0.0.0/8",)) == []

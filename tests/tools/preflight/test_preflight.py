@@ -4,16 +4,24 @@ import asyncio
 import os
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import pytest
 
-from rollup_node.node.checks.finding import Finding, FindingLevel
+from rollup_node.node.checks.finding import FindingLevel, ok
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.system.memory import Memory
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.preflight import preflight as module
-from rollup_node.tools.preflight.preflight import LITTLE, TOO_LITTLE, Subject, check_files, check_memory, preflight
+from rollup_node.tools.preflight.preflight import (
+    LITTLE,
+    TOO_LITTLE,
+    Subject,
+    check_files,
+    check_memory,
+    check_processes,
+    preflight,
+)
 from tests.support.servers.checked_endpoints import ROLLUP, SECRET
 
 
@@ -22,40 +30,32 @@ def subject(l1: str, jwt: bytes = SECRET, needs_safe_blobs: bool = True) -> Subj
     return Subject(endpoints, None, None, [], {}, needs_safe_blobs)
 
 
-def test_an_endpoint_that_never_answers_holds_up_no_other_check(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endpoint_that_never_answers_holds_up_no_other_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHECK_SECONDS", 0.3)
-
-    async def run() -> list[Finding]:
-        accepted: list[asyncio.StreamWriter] = []
-        server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            try:
-                return await preflight(subject(f"http://127.0.0.1:{port}"))
-            finally:
-                for writer in accepted:
-                    writer.close()
-
-    result = asyncio.run(run())
+    accepted: list[asyncio.StreamWriter] = []
+    async with await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0) as server:
+        result = await preflight(subject(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        for writer in accepted:
+            writer.close()
     late = {item.check: item for item in result if item.code is Code.NO_RESULT}
     assert any(check.startswith("L1 ") for check in late)
     assert all(item.level is FindingLevel.ERROR and item.text == "no result within 0.3 s" for item in late.values())
     assert any(item.code is Code.ENGINE_UNREACHABLE for item in result)
 
 
-def test_a_bug_in_a_check_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_in_a_check_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(module, "check_files", fail)
-    result = asyncio.run(preflight(subject("http://127.0.0.1:1")))
+    result = await preflight(subject("http://127.0.0.1:1"))
     (failed,) = [item for item in result if item.code is Code.NO_RESULT]
     assert (failed.check, failed.text) == ("files", "the check failed: ZeroDivisionError: by zero")
     assert {Code.L1_UNREACHABLE, Code.ENGINE_UNREACHABLE} <= {item.code for item in result}
 
 
-def test_an_engine_that_syncs_by_itself_needs_no_old_blobs() -> None:
-    result = asyncio.run(preflight(subject("http://127.0.0.1:1", b"", needs_safe_blobs=False)))
+async def test_an_engine_that_syncs_by_itself_needs_no_old_blobs() -> None:
+    result = await preflight(subject("http://127.0.0.1:1", b"", needs_safe_blobs=False))
     texts = {item.check: item.text for item in result if item.level is FindingLevel.NOT_CHECKED}
     assert "syncs by itself" in texts["blobs of the safe head"]
     assert texts["engine 127.0.0.1:1"] == "there is no JWT secret to ask it with"
@@ -64,10 +64,8 @@ def test_an_engine_that_syncs_by_itself_needs_no_old_blobs() -> None:
 def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("")
     files = check_files({"a": str(tmp_path / "there"), "b": str(tmp_path / "new" / "deep" / "file")})
-    assert [(item.check, item.level) for item in files if "disk" not in item.check] == [
-        ("--a", FindingLevel.OK),
-        ("--b", FindingLevel.OK),
-    ]
+    levels = {item.check: item.level for item in files if "disk" not in item.check}
+    assert levels == {"--a": FindingLevel.OK, "--b": FindingLevel.OK}
     assert sum("disk" in item.check for item in files) == 1, "a disk is reported once"
     assert [item.name for item in tmp_path.iterdir()] == ["there"], "nothing is made"
 
@@ -85,18 +83,12 @@ def test_a_directory_that_may_not_be_written(tmp_path: Path, monkeypatch: pytest
     assert (check_file.code, check_file.text) == (Code.DIRECTORY, f"{tmp_path} cannot be written")
 
 
-class _Usage(NamedTuple):
-    total: int
-    used: int
-    free: int
-
-
 @pytest.mark.parametrize(
     ("free", "level"),
     [(LITTLE, FindingLevel.OK), (LITTLE - 1, FindingLevel.WARNING), (TOO_LITTLE - 1, FindingLevel.ERROR)],
 )
 def test_room_on_the_disk(free: int, level: FindingLevel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: _Usage(free, 0, free))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     check_file = check_files({"a": str(tmp_path)})[-1]
     assert check_file.level is level and check_file.code is (None if level is FindingLevel.OK else Code.DISK)
 
@@ -107,3 +99,6 @@ def test_the_findings() -> None:
     assert (little.level, little.code, little.text) == (FindingLevel.WARNING, Code.MEMORY, "100 MB of 4000 MB are left")
     assert check_memory(lambda: Memory(4 * 10**9, 10**9)).level is FindingLevel.OK
     assert check_memory(lambda: None).level is FindingLevel.NOT_CHECKED
+    few = check_processes(7, 35)
+    assert (few.level, few.code) == (FindingLevel.ERROR, Code.HOST_LIMIT)
+    assert check_processes(7, 36) == ok("processes", "the node needs 36 processes and threads, and the limit leaves 36")

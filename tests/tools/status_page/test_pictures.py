@@ -3,10 +3,11 @@
 import asyncio
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import axe_core_python
 import msgspec
@@ -31,16 +32,15 @@ from rollup_node.tools.status_page.pictures import (
 )
 from rollup_node.tools.status_page.scenes import Scene, scene
 from rollup_node.tools.status_page.server import SceneServer
-from tests.support.processes.stage_runner import run_within
+from tests.support.servers.threads import in_thread
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-    Use = Callable[["Viewer"], Any]
 REASON = missing()
 AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 MAX_PICTURE = 150_000
-needs_browser = pytest.mark.skipif(REASON is not None, reason=REASON or "")
+WAITING, THROTTLED = "waiting, not ready", "HTTP status 429"
 
 
 class Viewer:
@@ -55,7 +55,7 @@ class Viewer:
 
     def texts(self, selector: str) -> list[str]:
         """Return what all such elements show."""
-        script = f"return [...document.querySelectorAll({selector!r})].map((each) => each.innerText)"
+        script = f"return [...document.querySelectorAll({selector!r})].map((element) => element.innerText)"
         return [str(item) for item in self.driver.execute_script(script)]
 
     def count(self, selector: str) -> int:
@@ -71,8 +71,8 @@ class Viewer:
     def overflow(self) -> list[str]:
         """Return the elements that reach beyond the page on its right."""
         script = """return [...document.querySelectorAll("main *")]
-            .filter((each) => each.getBoundingClientRect().right > innerWidth + 0.5)
-            .map((each) => each.outerHTML.slice(0, 80))"""
+            .filter((element) => element.getBoundingClientRect().right > innerWidth + 0.5)
+            .map((element) => element.outerHTML.slice(0, 80))"""
         return [str(item) for item in self.driver.execute_script(script)]
 
     def complaints(self) -> list[str]:
@@ -83,46 +83,55 @@ class Viewer:
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator["WebDriver"]:
     """One browser for all tests."""
+    if REASON is not None:
+        pytest.skip(REASON)
     with browser(tmp_path_factory.mktemp("profile")) as result:
         yield result
 
 
-def view(driver: "WebDriver", shown: Scene, use: "Use", width: int = WIDE, *, dark: bool = False) -> None:
-    """Run `use` while the browser shows a scene; the browser has nothing to complain about."""
+@asynccontextmanager
+async def _served(shown: Scene) -> AsyncIterator[tuple[SceneServer, Callable[[Scene], object]]]:
+    """Serve a scene; the server, and what shows another scene, from any thread."""
+    async with SceneServer(shown).running() as server:
+        loop = asyncio.get_running_loop()
+        yield server, lambda item: loop.call_soon_threadsafe(partial(server.show, item))
 
-    async def main() -> None:
-        async with SceneServer(shown).running() as server:
-            loop = asyncio.get_running_loop()
-            viewer = Viewer(driver, server, lambda item: loop.call_soon_threadsafe(partial(server.show, item)))
-            await asyncio.to_thread(open_page, driver, server.url, width, dark=dark)
-            await asyncio.to_thread(use, viewer)
+
+View = Callable[..., AbstractContextManager[Viewer]]
+
+
+@pytest.fixture
+def view(driver: "WebDriver") -> View:
+    """Show a scene in the browser, which has nothing to complain about in the end."""
+
+    @contextmanager
+    def viewing(shown: Scene, *, dark: bool = False) -> Iterator[Viewer]:
+        with in_thread(_served(shown)) as (server, show):
+            open_page(driver, server.url, WIDE, dark=dark)
+            viewer = Viewer(driver, server, show)
+            yield viewer
             assert viewer.complaints() == []
-            await asyncio.to_thread(driver.get, "about:blank")
+            driver.get("about:blank")
 
-    run_within(60, main)
+    return viewing
 
 
-@needs_browser
 @pytest.mark.parametrize(
     ("name", "tag", "sentence"),
     [
         ("in-step", "synced", "In step with L1 block 26,554,883"),
         ("syncing", "syncing, not ready", "2h 59m behind, about 40m 50s left, limited by l1"),
-        (
-            "blobs-missing",
-            "waiting, not ready",
-            "The blobs are older than the 18 days for which beacon nodes must keep",
-        ),
-        ("process-killed", "waiting, not ready", "The derivation process is down and about to be restarted"),
+        ("blobs-missing", WAITING, "The blobs are older than the 18 days for which beacon nodes must keep"),
+        ("process-killed", WAITING, "The derivation process is down and about to be restarted"),
         (
             "l1-throttled",
-            "waiting, not ready",
+            WAITING,
             "The L1 endpoint refuses requests because there are too many of them (HTTP status 429)",
         ),
     ],
 )
-def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str, tag: str, sentence: str) -> None:
-    def use(viewer: Viewer) -> None:
+def test_each_state_fits_the_page_at_both_widths(view: View, name: str, tag: str, sentence: str) -> None:
+    with view(scene(name)) as viewer:
         assert viewer.text("#state") == tag
         assert viewer.text("#sentence").startswith(sentence)
         assert len(viewer.texts("#pipeline .process")) == 5 and len(viewer.texts("#others .process")) == 4
@@ -130,134 +139,102 @@ def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str,
         set_size(viewer.driver, NARROW, 900)
         viewer.until(lambda: viewer.overflow() == [])
 
-    view(driver, scene(name), use)
 
-
-@needs_browser
 def test_the_chart_is_drawn_at_first_paint(driver: "WebDriver") -> None:
     """In a window as the browser opens it, that nobody resizes."""
-
-    async def main() -> None:
-        async with SceneServer(scene("syncing")).running() as server:
-            driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-            await asyncio.to_thread(driver.get, server.url)
-            viewer = Viewer(driver, server, lambda _: None)
-            await asyncio.to_thread(viewer.until, lambda: driver.execute_script(READY))
-            size = "const shown = document.querySelector(arguments[0]); return [shown.clientWidth, shown.clientHeight]"
-            assert driver.execute_script(size, "#plot canvas") == driver.execute_script(size, "#plot")
-            await asyncio.to_thread(driver.get, "about:blank")
-
-    run_within(60, main)
+    with in_thread(_served(scene("syncing"))) as (server, show):
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        driver.get(server.url)
+        viewer = Viewer(driver, server, show)
+        viewer.until(lambda: driver.execute_script(READY))
+        size = "const shown = document.querySelector(arguments[0]); return [shown.clientWidth, shown.clientHeight]"
+        assert driver.execute_script(size, "#plot canvas") == driver.execute_script(size, "#plot")
+        driver.get("about:blank")
 
 
-@needs_browser
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", ["in-step", "syncing", "l1-throttled"])
-def test_the_page_is_accessible(driver: "WebDriver", name: str, dark: bool) -> None:
+def test_the_page_is_accessible(view: View, name: str, dark: bool) -> None:
     """As axe-core checks it."""
-
-    def use(viewer: Viewer) -> None:
+    with view(scene(name), dark=dark) as viewer:
         viewer.driver.execute_script(AXE.read_text())
         result = viewer.driver.execute_async_script("axe.run().then(arguments[0])")
         assert {rule["id"]: [node["html"] for node in rule["nodes"]] for rule in result["violations"]} == {}
         assert len(result["passes"]) >= 20
 
-    view(driver, scene(name), use, dark=dark)
 
-
-@needs_browser
-def test_what_limits_the_node_is_marked(driver: "WebDriver") -> None:
-    def use(viewer: Viewer) -> None:
+def test_what_limits_the_node_is_marked(view: View) -> None:
+    with view(scene("syncing")) as viewer:
         assert [text.splitlines()[:2] for text in viewer.texts("#pipeline .warn.process")] == [["l1", "limits"]]
         assert "2.7 blocks/s" in viewer.texts("#facts .value")
 
-    view(driver, scene("syncing"), use)
 
-
-@needs_browser
-def test_problems_say_what_to_do(driver: "WebDriver") -> None:
-    def use(viewer: Viewer) -> None:
+def test_problems_say_what_to_do(view: View) -> None:
+    with view(scene("blobs-missing")) as viewer:
         (problem,) = viewer.texts("#problems li")
-        lines = [line for line in problem.splitlines() if line]
-        assert lines[:3] == ["blobs", "BLOB-EXPIRED", "for 25m 0s"]
-        assert lines[3].startswith("blobs of L1 block ")
-        assert "\nWhat to do: add an archive of blobs with --l1.beacon-fallbacks" in problem
-
-    view(driver, scene("blobs-missing"), use)
+    lines = [line for line in problem.splitlines() if line]
+    assert lines[:3] == ["blobs", "BLOB-EXPIRED", "for 25m 0s"]
+    assert lines[3].startswith("blobs of L1 block ")
+    assert "\nWhat to do: add an archive of blobs with --l1.beacon-fallbacks" in problem
 
 
-@needs_browser
-def test_the_page_follows_the_node_without_being_loaded_again(driver: "WebDriver") -> None:
-    killed, throttled = scene("process-killed"), scene("l1-throttled")
-
-    def use(viewer: Viewer) -> None:
+def test_the_page_follows_the_node_without_being_loaded_again(view: View) -> None:
+    with view(scene("in-step")) as viewer:
         viewer.driver.execute_script("window.loadedOnce = true")
         assert viewer.count("#pipeline .bad.process") == 0
-        viewer.show(killed)
+        viewer.show(scene("process-killed"))
         viewer.until(lambda: viewer.count("#pipeline .bad.process") == 1)
         assert viewer.text("#pipeline .bad.process h3").split() == ["derivation", "down"]
-        viewer.show(throttled)
+        viewer.show(scene("l1-throttled"))
         viewer.until(lambda: viewer.count("#pipeline .bad.process") == 0)
         rows = [row.split("\t") for row in viewer.texts("#endpoints tr")]
         assert [row[1].strip() for row in rows] == ["throttled", "throttled", "ok", "ok"]
         assert [row[3].strip() for row in rows] == ["209", "38", "0", "0"]
-        assert "HTTP status 429" in rows[0][0]
+        assert THROTTLED in rows[0][0]
         assert viewer.driver.execute_script("return window.loadedOnce") is True
 
-    view(driver, scene("in-step"), use)
 
-
-@needs_browser
-def test_a_node_that_stops_is_not_shown_as_live(driver: "WebDriver") -> None:
-    def use(viewer: Viewer) -> None:
+def test_a_node_that_stops_is_not_shown_as_live(view: View) -> None:
+    with view(scene("in-step")) as viewer:
         assert viewer.text("#live") == "live"
         viewer.server.server.close()
         viewer.until(lambda: viewer.text("#live") == "no connection, trying again")
         assert viewer.count("body.lost") == 1
 
-    view(driver, scene("in-step"), use)
+
+def _times_of_chart(viewer: Viewer, times: list[int]) -> list[int]:
+    """Return the times of the chart after it has taken some."""
+    ages = {name: [1.0] * len(times) for name in ("l1_head", "unsafe", "safe", "finalized")}
+    script = "chart.take(arguments[0]); return chart.columns"
+    columns: list[list[int]] = viewer.driver.execute_script(script, {"step_s": 10, "time": times, **ages})
+    assert {len(column) for column in columns} == {len(columns[0])}
+    return columns[0]
 
 
-@needs_browser
-def test_the_chart_outlives_a_restart_of_the_rpc_process(driver: "WebDriver") -> None:
-    def take(viewer: Viewer, times: list[int]) -> list[int]:
-        ages = {name: [1.0] * len(times) for name in ("l1_head", "unsafe", "safe", "finalized")}
-        script = "chart.take(arguments[0]); return chart.columns"
-        columns: list[list[int]] = viewer.driver.execute_script(script, {"step_s": 10, "time": times, **ages})
-        assert {len(column) for column in columns} == {len(columns[0])}
-        return columns[0]
-
-    def use(viewer: Viewer) -> None:
-        last = int(scene("in-step").status.time)
-        assert len(take(viewer, [])) == 360
-        assert take(viewer, [last + 20, last + 30])[-3:] == [last, last + 20, last + 30]
-        assert take(viewer, [last - 20, last - 10])[-3:] == [last - 30, last - 20, last - 10]
-        assert take(viewer, [last + 9000]) == [last + 9000]
-
-    view(driver, scene("in-step"), use)
+def test_the_chart_outlives_a_restart_of_the_rpc_process(view: View) -> None:
+    last = int(scene("in-step").status.time)
+    with view(scene("in-step")) as viewer:
+        assert len(_times_of_chart(viewer, [])) == 360
+        for times, end in (
+            ([last + 20, last + 30], [last, last + 20, last + 30]),
+            ([last - 20, last - 10], [last - 30, last - 20, last - 10]),
+        ):
+            assert _times_of_chart(viewer, times)[-3:] == end
+        assert _times_of_chart(viewer, [last + 9000]) == [last + 9000]
 
 
-@needs_browser
-def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
+def test_texts_of_others_stay_texts(view: View) -> None:
     """An endpoint's error is written by whoever answers there."""
-    shown = scene("l1-throttled")
+    shown, replace = scene("l1-throttled"), msgspec.structs.replace
     hostile = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>" + "x" * 200
-    endpoints = [
-        msgspec.structs.replace(endpoint, error=hostile, name="y" * 80) for endpoint in shown.status.endpoints or []
-    ]
-    problems = [
-        msgspec.structs.replace(problem, text=hostile, code=hostile[:20], means=None)
-        for problem in shown.status.problems
-    ]
+    endpoints = [replace(endpoint, error=hostile, name="y" * 80) for endpoint in shown.status.endpoints or []]
+    problems = [replace(problem, text=hostile, code=hostile[:20], means=None) for problem in shown.status.problems]
     drops = [
-        msgspec.structs.replace(drop, text=hostile, reason=f"{number}")
-        for drop in shown.status.drops or []
-        for number in range(9)
+        replace(drop, text=hostile, reason=f"{number}") for drop in shown.status.drops or [] for number in range(9)
     ]
-    status = msgspec.structs.replace(shown.status, endpoints=endpoints * 2, sentence=f"waiting: {hostile}")
-    status = msgspec.structs.replace(status, problems=problems * 2, drops=drops)
-
-    def use(viewer: Viewer) -> None:
+    lists = {"endpoints": endpoints * 2, "problems": problems * 2, "drops": drops}
+    status = replace(shown.status, sentence=f"waiting: {hostile}", **lists)
+    with view(replace(shown, status=status)) as viewer:
         assert hostile in viewer.text("#endpoints")
         assert viewer.text("#sentence") == f"L1: {hostile}"
         assert hostile in viewer.text("#problems") and hostile in viewer.text("#drops").lower()
@@ -268,16 +245,12 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
         assert viewer.count("main img") + viewer.count("main script") == 0
         for _ in range(3):
             viewer.driver.execute_script("show(arguments[0])", msgspec.to_builtins(status))
-        assert viewer.count("#problems li") == 2 and viewer.count("#endpoints tr") == 8, (
-            "one for each, of equal names too"
-        )
+        shown_twice = "one for each, of equal names too"
+        assert viewer.count("#problems li") == 2 and viewer.count("#endpoints tr") == 8, shown_twice
         assert viewer.driver.title == "waiting · op-mainnet"
 
-    view(driver, msgspec.structs.replace(shown, status=status), use)
 
-
-@needs_browser
-def test_a_node_that_knows_nothing_yet(driver: "WebDriver") -> None:
+def test_a_node_that_knows_nothing_yet(view: View) -> None:
     """What is null is a question mark, and no script fails."""
     shown = scene("in-step")
     status = msgspec.structs.replace(
@@ -288,26 +261,20 @@ def test_a_node_that_knows_nothing_yet(driver: "WebDriver") -> None:
         l1=msgspec.structs.replace(shown.status.l1, current=None, head=None, lag_blocks=None, lag_s=None),
         **dict.fromkeys(("uptime_s", "sequencing_window", "peers", "drops_1h", "processes", "endpoints", "drops")),
     )
-
-    def use(viewer: Viewer) -> None:
+    with view(msgspec.structs.replace(shown, status=status)) as viewer:
         assert viewer.text("#sentence") == "Starting"
         assert viewer.texts("#heads .value") == ["?"] * 4
         assert viewer.text("#no-endpoints") == "None has been called yet."
         assert viewer.text("#no-drops") == "Not known."
         assert viewer.count(".process") == 0
 
-    view(driver, msgspec.structs.replace(shown, status=status), use)
 
-
-@needs_browser
-def test_a_picture_in_the_dark(driver: "WebDriver", tmp_path: Path) -> None:
-    def use(viewer: Viewer) -> None:
+def test_a_picture_in_the_dark(view: View) -> None:
+    with view(scene("in-step"), dark=True) as viewer:
         ground = viewer.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
         assert ground == "rgb(16, 19, 23)"
         taken = picture(viewer.driver, WIDE)
         assert struct.unpack_from(">I", taken, 16)[0] == WIDE and len(taken) < MAX_PICTURE
-
-    view(driver, scene("in-step"), use, dark=True)
 
 
 def test_the_pictures_of_the_documents_are_there_and_small() -> None:

@@ -1,9 +1,12 @@
-"""The crafted states are what their names say, by the real builder."""
+"""The crafted states are what their names say, by the real builder, and are served."""
 
+import msgspec
 import pytest
+from aiohttp import ClientSession
 
-from rollup_node.stages.rpc.status.node_status import EndpointState, State
+from rollup_node.stages.rpc.status.node_status import EndpointState, NodeStatus, State
 from rollup_node.tools.status_page.scenes import SCENES, scene
+from rollup_node.tools.status_page.server import SceneServer
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,15 @@ def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
 
 def test_every_state_is_tested() -> None:
     assert set(SCENES) == {"in-step", "syncing", "blobs-missing", "process-killed", "l1-throttled"}
+
+
+async def test_the_real_page_with_the_status_of_a_scene() -> None:
+    async with SceneServer(scene("in-step")).running() as server, ClientSession() as http:
+        async with http.get(server.url) as response:
+            assert "<h1 id=" in await response.text()
+        states = []
+        for name in ("in-step", "syncing"):
+            server.show(scene(name))
+            async with http.get(server.url + ".json") as response:
+                states.append(msgspec.json.decode(await response.read(), type=NodeStatus).state)
+        assert states == [State.SYNCED, State.SYNCING]

@@ -1,7 +1,6 @@
 """Genesis and slot time: asked for, compared, doubted."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -9,7 +8,6 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError
 from rollup_node.stages.blobs.process import beacon_clock
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from tests.support.processes.stage_runner import run_within
 
 TIME = 1000 + 7 * 12
 
@@ -37,75 +35,52 @@ def _value(value: int | Exception) -> int:
     return value
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    run_within(20, scenario)
-
-
-def test_sources_are_asked_once_and_compared_with_l1(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_sources_are_asked_once_and_compared_with_l1(capsys: pytest.CaptureFixture[str]) -> None:
     sources = [Source(1001), Source()]
-
-    async def scenario() -> None:
-        clock = BeaconClock(sources, None)
-        assert [await clock.slot_at(TIME + 12 * n) for n in range(3)] == [7, 8, 9]
-        assert [source.asked for source in sources] == [1, 1]
-        assert str(clock) == "genesis time 1000, 12000 ms a slot"
-
-    run(scenario)
+    clock = BeaconClock(sources, None)
+    assert [await clock.slot_at(TIME + 12 * n) for n in range(3)] == [7, 8, 9]
+    assert [source.asked for source in sources] == [1, 1]
+    assert str(clock) == "genesis time 1000, 12000 ms a slot"
     assert capsys.readouterr().err.count("contradict each other") == 1
 
 
-def test_a_doubted_clock_is_asked_for_again(
+async def test_a_doubted_clock_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """[BCN16]"""
     source = Source(940)
-
-    async def scenario() -> None:
-        clock = BeaconClock([source], None)
-        assert await clock.slot_at(TIME) == 12
-        source.genesis = 1000
-        clock.doubt()
-        assert await clock.slot_at(TIME) == 12, "too soon"
-        monkeypatch.setattr(beacon_clock, "RECHECK_SECONDS", 0.0)
-        assert await clock.slot_at(TIME) == 7
-        assert source.asked == 2
-        await clock.slot_at(TIME)
-        assert source.asked == 2, "not doubted"
-        clock.doubt()
-        source.genesis = EndpointError("source", "is away")
-        assert await clock.slot_at(TIME) == 7, "the clock known before stays"
-
-    run(scenario)
+    clock = BeaconClock([source], None)
+    assert await clock.slot_at(TIME) == 12
+    source.genesis = 1000
+    clock.doubt()
+    assert await clock.slot_at(TIME) == 12, "too soon"
+    monkeypatch.setattr(beacon_clock, "RECHECK_SECONDS", 0.0)
+    assert await clock.slot_at(TIME) == 7
+    assert source.asked == 2
+    await clock.slot_at(TIME)
+    assert source.asked == 2, "not doubted"
+    clock.doubt()
+    source.genesis = EndpointError("source", "is away")
+    assert await clock.slot_at(TIME) == 7, "the clock known before stays"
     assert "corrected themselves code=BEACON-CHAIN before=genesis time 940" in capsys.readouterr().err
 
 
 @pytest.mark.fault("F19")
-def test_statements_of_several_sources_complete_each_other() -> None:
+async def test_statements_of_several_sources_complete_each_other() -> None:
     broken = BeaconResponseError("no number")
-
-    async def scenario() -> None:
-        clock = BeaconClock([Source(slot_ms=broken), Source(genesis=broken)], None)
-        assert await clock.slot_at(TIME) == 7
-        with pytest.raises(EndpointError, match="source: no number"):
-            await BeaconClock([Source(genesis=broken)], None).slot_at(TIME)
-        assert await BeaconClock([Source(slot_ms=broken)], 6).slot_at(TIME) == 14
-
-    run(scenario)
+    clock = BeaconClock([Source(slot_ms=broken), Source(genesis=broken)], None)
+    assert await clock.slot_at(TIME) == 7
+    with pytest.raises(EndpointError, match="source: no number"):
+        await BeaconClock([Source(genesis=broken)], None).slot_at(TIME)
+    assert await BeaconClock([Source(slot_ms=broken)], 6).slot_at(TIME) == 14
 
 
 @pytest.mark.fault("F20")
-def test_a_slow_source_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_source_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(beacon_clock, "COMPARE_SECONDS", 0.05)
-
-    async def scenario() -> None:
-        assert await BeaconClock([Source(988, delay=60.0), Source()], None).slot_at(TIME) == 7
-
-    run(scenario)
+    assert await BeaconClock([Source(988, delay=60.0), Source()], None).slot_at(TIME) == 7
 
 
-def test_a_time_between_slots_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    async def scenario() -> None:
-        assert await BeaconClock([Source()], None).slot_at(TIME + 5) == 7
-
-    run(scenario)
+async def test_a_time_between_slots_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await BeaconClock([Source()], None).slot_at(TIME + 5) == 7
     assert "no slot starts at the time of an L1 block" in capsys.readouterr().err

@@ -13,29 +13,24 @@ from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.protocol.types import BlobRef
 from tests.stages.blobs.process.test_stage import KnownBlobs, running_blobs
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.fake_beacon import FakeBeacon
 
 
-def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBlobs) -> None:
+async def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBlobs) -> None:
     """Evidence of another blob is left out."""
     first, second = small_blobs[:2]
     offered = (OfferedBlob(first.blob, first.commitment, None), OfferedBlob(second.blob, first.commitment, None))
     verified = run(VerifyBlobs((first.hash, second.hash), offered))
     result: dict[bytes, OfferedBlob] = {}
-
-    async def main() -> None:
-        archive = BlobArchive(str(tmp_path))
-        await archive.keep(offered, verified)
-        refs = [BlobRef(index, item.hash) for index, item in enumerate(small_blobs[:3])]
-        result.update(await archive.read(refs))
-
-    run_within(20, main)
+    archive = BlobArchive(str(tmp_path))
+    await archive.keep(offered, verified)
+    refs = [BlobRef(index, item.hash) for index, item in enumerate(small_blobs[:3])]
+    result.update(await archive.read(refs))
     assert result == {first.hash: offered[0], second.hash: OfferedBlob(second.blob, None, None)}
 
 
 @pytest.mark.parametrize("damage", ["other", "short"])
-def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: KnownBlobs, damage: str) -> None:
+async def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: KnownBlobs, damage: str) -> None:
     lines: list[Record] = []
     log.configure("blobs", Level.WARN, lines.append)
 
@@ -45,16 +40,13 @@ def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: KnownBlobs,
             await blobs.receives(list(indices))
         return beacon.requested
 
-    async def main() -> None:
-        assert "blobs" in await fetch(0, 1)
-        assert await fetch(1, 0) == [] and lines == []
-        entry = tmp_path / blob_name(small_blobs[1].hash)
-        good = entry.read_bytes()
-        entry.write_bytes(small_blobs[2].blob if damage == "other" else good[:-1])
-        assert "blobs" in await fetch(0, 1)
-        (line,) = lines
-        assert line.component == blob_archive.log.component and line.fields["code"] == "ARCHIVE-DAMAGED"
-        assert line.fields["entry"] == str(entry)
-        assert await fetch(0, 1) == []
-
-    run_within(50, main)
+    assert "blobs" in await fetch(0, 1)
+    assert await fetch(1, 0) == [] and lines == []
+    entry = tmp_path / blob_name(small_blobs[1].hash)
+    good = entry.read_bytes()
+    entry.write_bytes(small_blobs[2].blob if damage == "other" else good[:-1])
+    assert "blobs" in await fetch(0, 1)
+    (line,) = lines
+    assert line.component == blob_archive.log.component and line.fields["code"] == "ARCHIVE-DAMAGED"
+    assert line.fields["entry"] == str(entry)
+    assert await fetch(0, 1) == []

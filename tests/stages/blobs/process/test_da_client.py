@@ -4,10 +4,10 @@ import asyncio
 import resource
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -27,26 +27,23 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
 from rollup_node.stages.protocol.keccak import Keccak256
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
+from tests.support.timing.conditions import until
 
-T = TypeVar("T")
 DATA = b"frames" * 100
 KECCAK_OF_DATA, OPAQUE = keccak_commitment(DATA), Commitment(GENERIC, b"\x0c" + bytes(40))
 
 
-def with_server(handler: Handler, use: Callable[[DaClient], Awaitable[T]], path: str = "", **options: Any) -> T:
-    """Run `use` with a server that answers by this handler; `options` of DaServerConfig."""
-
-    async def main() -> T:
-        async with listening(app_for_every_path(handler)) as urls:
-            client = DaClient(DaServerConfig(urls[0] + path, **options), Meter("blobs"))
-            try:
-                return await use(client)
-            finally:
-                await client.close()
-
-    return run_within(30, main)
+@asynccontextmanager
+async def da_client_of(handler: Handler, path: str = "", **options: Any) -> AsyncIterator[DaClient]:
+    """Yield the client of a server that answers by this handler; `options` of DaServerConfig."""
+    async with listening(app_for_every_path(handler)) as urls:
+        client = DaClient(DaServerConfig(urls[0] + path, **options), Meter("blobs"))
+        try:
+            yield client
+        finally:
+            await client.close()
 
 
 def answering(body: bytes, **options: Any) -> Handler:
@@ -69,57 +66,58 @@ def endless(part: bytes, pause: float = 0.0) -> Handler:
     return handler
 
 
-def get(handler: Handler, commitment: Commitment = KECCAK_OF_DATA, **options: Any) -> InputResponse | InputTooLarge:
-    return with_server(handler, lambda client: client.get(commitment), **options)
+async def get(
+    handler: Handler, commitment: Commitment = KECCAK_OF_DATA, **options: Any
+) -> InputResponse | InputTooLarge:
+    async with da_client_of(handler, **options) as client:
+        return await client.get(commitment)
 
 
-def error_of(handler: Handler, commitment: Commitment = KECCAK_OF_DATA, **options: Any) -> EndpointError:
+async def error_of(handler: Handler, commitment: Commitment = KECCAK_OF_DATA, **options: Any) -> EndpointError:
     with pytest.raises(EndpointError) as caught:
-        get(handler, commitment, **options)
+        await get(handler, commitment, **options)
     return caught.value
 
 
-def test_the_path_has_the_type_byte_and_the_url_keeps_its_own() -> None:
+async def test_the_path_has_the_type_byte_and_the_url_keeps_its_own() -> None:
     seen: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
         seen.append(request.path_qs)
         return web.Response(body=DATA)
 
-    async def use(client: DaClient) -> None:
+    async with da_client_of(handler, path="/da/?key=abc") as client:
         assert await client.get(KECCAK_OF_DATA) == InputResponse(KECCAK_OF_DATA, DATA)
         assert await client.get(OPAQUE) == InputResponse(OPAQUE, DATA)
-
-    with_server(handler, use, path="/da/?key=abc")
     assert seen == [f"/da/get/0x00{KECCAK_OF_DATA.content.hex()}?key=abc", f"/da/get/0x010c{'00' * 40}?key=abc"]
 
 
 @pytest.mark.option("altda.verify-on-read")
-def test_what_does_not_match_is_refused_unless_that_is_not_checked() -> None:
-    error = error_of(answering(b"other"))
+async def test_what_does_not_match_is_refused_unless_that_is_not_checked() -> None:
+    error = await error_of(answering(b"other"))
     assert f"sends 5 bytes that do not match commitment {KECCAK_OF_DATA}" in str(error)
     assert not isinstance(error, InputNotFoundError)
-    assert get(answering(b"other"), verify_on_read=False) == InputResponse(KECCAK_OF_DATA, b"other")
-    assert get(answering(b"other"), OPAQUE) == InputResponse(OPAQUE, b"other")
-    assert "sends 0 bytes" in str(error_of(answering(b"")))
+    assert await get(answering(b"other"), verify_on_read=False) == InputResponse(KECCAK_OF_DATA, b"other")
+    assert await get(answering(b"other"), OPAQUE) == InputResponse(OPAQUE, b"other")
+    assert "sends 0 bytes" in str(await error_of(answering(b"")))
 
 
-def test_only_404_is_not_found() -> None:
-    assert isinstance(error_of(answering(b"", status=404)), InputNotFoundError)
+async def test_only_404_is_not_found() -> None:
+    assert isinstance(await error_of(answering(b"", status=404)), InputNotFoundError)
     for status in (204, 301, 400, 418, 429, 500, 503):
-        error = error_of(answering(b"", status=status))
+        error = await error_of(answering(b"", status=status))
         assert not isinstance(error, InputNotFoundError)
         assert (error.status, str(error).partition(": ")[2]) == (status, f"HTTP status {status}")
 
 
-def test_requests_are_recorded() -> None:
+async def test_requests_are_recorded() -> None:
     """[RPC94] An input that the server does not have is an answer."""
     statuses = [200, 404, 429]
 
     async def handler(_: web.Request) -> web.Response:
         return web.Response(body=DATA, status=statuses.pop(0))
 
-    async def use(client: DaClient) -> None:
+    async with da_client_of(handler) as client:
         await client.get(KECCAK_OF_DATA)
         for _ in range(2):
             with pytest.raises(EndpointError):
@@ -128,10 +126,8 @@ def test_requests_are_recorded() -> None:
         assert (result.kind, result.requests, result.errors, result.throttled) == ("da-server", 3, 1, 1)
         assert result.failing and result.error == "HTTP status 429"
 
-    with_server(handler, use)
 
-
-def test_a_redirect_is_followed() -> None:
+async def test_a_redirect_is_followed() -> None:
     """[LHD28] Its own body is not taken for the input."""
 
     async def handler(request: web.Request) -> web.Response:
@@ -139,40 +135,40 @@ def test_a_redirect_is_followed() -> None:
             return web.Response(status=301, body=b"moved", headers={"Location": f"/elsewhere{request.path}"})
         return web.Response(body=DATA)
 
-    assert get(handler) == InputResponse(KECCAK_OF_DATA, DATA)
+    assert await get(handler) == InputResponse(KECCAK_OF_DATA, DATA)
 
 
-def test_errors_do_not_show_the_key_of_the_url() -> None:
-    assert "abc" not in str(error_of(answering(b"", status=500), path="/abc?key=abc"))
+async def test_errors_do_not_show_the_key_of_the_url() -> None:
+    assert "abc" not in str(await error_of(answering(b"", status=500), path="/abc?key=abc"))
     closed = DaClient(DaServerConfig("http://user:abc@127.0.0.1:1/abc"), Meter("blobs"))
-
-    async def use() -> None:
-        with pytest.raises(EndpointError, match="cannot connect") as caught:
-            await closed.get(OPAQUE)
-        assert "abc" not in str(caught.value)
-        await closed.close()
-
-    run_within(10, use)
+    with pytest.raises(EndpointError, match="cannot connect") as caught:
+        await closed.get(OPAQUE)
+    assert "abc" not in str(caught.value)
+    await closed.close()
 
 
-def test_the_largest_keccak_input_and_a_larger_one() -> None:
+async def test_the_largest_keccak_input_and_a_larger_one() -> None:
     largest = bytes(MAX_KECCAK_INPUT)
-    assert get(answering(largest), keccak_commitment(largest)) == InputResponse(keccak_commitment(largest), largest)
+    assert await get(answering(largest), keccak_commitment(largest)) == InputResponse(
+        keccak_commitment(largest), largest
+    )
     larger = largest + b"\1"
-    assert get(answering(larger), keccak_commitment(larger)) == InputTooLarge(keccak_commitment(larger), len(larger))
-    assert "that do not match" in str(error_of(answering(larger)))
-    result = get(answering(larger), verify_on_read=False)
+    assert await get(answering(larger), keccak_commitment(larger)) == InputTooLarge(
+        keccak_commitment(larger), len(larger)
+    )
+    assert "that do not match" in str(await error_of(answering(larger)))
+    result = await get(answering(larger), verify_on_read=False)
     assert isinstance(result, InputTooLarge)
 
 
 @pytest.mark.parametrize("commitment", [KECCAK_OF_DATA, OPAQUE])
-def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = "MAX_BODY" if commitment is OPAQUE else "MAX_HASHED"
     monkeypatch.setattr(da_client, limit, 2 << 20)
-    assert "the input is longer than 2097152 bytes" in str(error_of(endless(bytes(1 << 16)), commitment))
+    assert "the input is longer than 2097152 bytes" in str(await error_of(endless(bytes(1 << 16)), commitment))
 
 
-def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
+async def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
     """A batcher can commit to more than is kept of a generic input; derivation must not wait for it for ever [AD7]."""
     part, parts = bytes(1 << 20), (MAX_BODY >> 20) + 1
     hasher = Keccak256()
@@ -188,30 +184,27 @@ def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
         await response.write_eof()
         return response
 
-    assert get(handler, commitment) == InputTooLarge(commitment, MAX_BODY + len(part))
-    assert f"sends {MAX_BODY + len(part)} bytes that do not match" in str(error_of(handler))
+    assert await get(handler, commitment) == InputTooLarge(commitment, MAX_BODY + len(part))
+    assert f"sends {MAX_BODY + len(part)} bytes that do not match" in str(await error_of(handler))
 
 
-def test_less_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_less_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_client, "AHEAD_BODY", 2000)
     large = bytes(2001)
-
-    async def use(client: DaClient) -> None:
+    async with da_client_of(answering(large)) as client:
         for commitment in (OPAQUE, keccak_commitment(large)):
             with pytest.raises(TooLargeAheadError, match="longer than 2000 bytes"):
                 await client.get(commitment, ahead=True)
             assert await client.get(commitment) == InputResponse(commitment, large)
 
-    with_server(answering(large), use)
 
-
-def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body of 32 MiB for a keccak commitment takes no memory of its size."""
     monkeypatch.setattr(da_client, "MAX_HASHED", 32 << 20)
     handler, before = endless(bytes(1 << 18)), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tracemalloc.start()
     try:
-        assert "longer than 33554432 bytes" in str(error_of(handler))
+        assert "longer than 33554432 bytes" in str(await error_of(handler))
         assert tracemalloc.get_traced_memory()[1] < 12 << 20
     finally:
         tracemalloc.stop()
@@ -219,25 +212,25 @@ def test_memory_stays_small_while_a_long_body_is_hashed(monkeypatch: pytest.Monk
 
 
 @pytest.mark.option("altda.get-timeout")
-def test_slow_servers_time_out() -> None:
+async def test_slow_servers_time_out() -> None:
     async def silent(_: web.Request) -> web.Response:
         await asyncio.sleep(60)
         return web.Response()
 
     for handler in (silent, endless(b".", 0.02)):
-        assert "no answer within 0.2 s" in str(error_of(handler, get_timeout=0.2))
+        assert "no answer within 0.2 s" in str(await error_of(handler, get_timeout=0.2))
 
 
-def test_without_a_timeout_a_request_is_bounded_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_timeout_a_request_is_bounded_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(da_client, "UNLIMITED_SECONDS", 0.2)
-    assert "no answer within 0.2 s" in str(error_of(endless(b".", 0.02), get_timeout=0.0))
+    assert "no answer within 0.2 s" in str(await error_of(endless(b".", 0.02), get_timeout=0.0))
 
 
-def test_a_compressed_body_is_refused() -> None:
-    assert "compressed" in str(error_of(answering(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})))
+async def test_a_compressed_body_is_refused() -> None:
+    assert "compressed" in str(await error_of(answering(b"\x1f\x8b", headers={"Content-Encoding": "gzip"})))
 
 
-def test_a_connection_that_breaks_off_and_what_is_no_http() -> None:
+async def test_a_connection_that_breaks_off_and_what_is_no_http() -> None:
     async def half(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": "1000"})
         await response.prepare(request)
@@ -246,7 +239,7 @@ def test_a_connection_that_breaks_off_and_what_is_no_http() -> None:
         request.transport.abort()
         return response
 
-    assert "the connection failed" in str(error_of(half))
+    assert "the connection failed" in str(await error_of(half))
 
 
 INPUTS = [b"input %d " % index * 20 for index in range(12)]
@@ -299,11 +292,6 @@ class InputsClient:
         """Return the failures of fetches that began after that request; those of earlier ones may still arrive."""
         return [answer for answer in self.answers if isinstance(answer, InputUnavailable) and answer.number == number]
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
-            while not condition():
-                await asyncio.sleep(0.01)
-
 
 @asynccontextmanager
 async def running(**options: Any) -> AsyncIterator[InputsClient]:
@@ -317,105 +305,92 @@ async def running(**options: Any) -> AsyncIterator[InputsClient]:
                 server.is_open.set()
 
 
-def test_an_input_is_fetched_once_and_then_cached() -> None:
-    async def main() -> None:
-        async with running() as client:
-            client.request(0)
-            await client.until(lambda: client.answers)
-            client.request(0)
-            await client.until(lambda: len(client.answers) == 2)
-            assert client.answers == [InputResponse(COMMITMENTS[0], INPUTS[0])] * 2
-            assert client.server.asked == {COMMITMENTS[0]: 1}
-
-    run_within(30, main)
+@pytest.fixture
+async def inputs() -> AsyncIterator[InputsClient]:
+    async with running() as client:
+        yield client
 
 
-def test_an_input_fetched_ahead_is_there_when_it_is_needed() -> None:
-    async def main() -> None:
-        async with running() as client:
-            client.request(0, 1, urgent=False)
-            await client.until(lambda: len(client.server.asked) == 2)
-            client.request(2)
-            await client.until(lambda: client.answers)
-            assert client.answers == [InputResponse(COMMITMENTS[2], INPUTS[2])], "only what is waited for is sent"
-            client.server.is_open.clear()
-            client.request(1)
-            await client.until(lambda: len(client.answers) == 2)
-            assert client.server.asked[COMMITMENTS[1]] == 1
-
-    run_within(30, main)
+async def test_an_input_is_fetched_once_and_then_cached(inputs: InputsClient) -> None:
+    inputs.request(0)
+    await until(lambda: inputs.answers)
+    inputs.request(0)
+    await until(lambda: len(inputs.answers) == 2)
+    assert inputs.answers == [InputResponse(COMMITMENTS[0], INPUTS[0])] * 2
+    assert inputs.server.asked == {COMMITMENTS[0]: 1}
 
 
-def test_failures_are_answered_and_retried_until_the_input_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_input_fetched_ahead_is_there_when_it_is_needed(inputs: InputsClient) -> None:
+    inputs.request(0, 1, urgent=False)
+    await until(lambda: len(inputs.server.asked) == 2)
+    inputs.request(2)
+    await until(lambda: inputs.answers)
+    assert inputs.answers == [InputResponse(COMMITMENTS[2], INPUTS[2])], "only what is waited for is sent"
+    inputs.server.is_open.clear()
+    inputs.request(1)
+    await until(lambda: len(inputs.answers) == 2)
+    assert inputs.server.asked[COMMITMENTS[1]] == 1
+
+
+async def test_failures_are_answered_and_retried_until_the_input_is_there(
+    inputs: InputsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
-
-    async def main() -> None:
-        async with running() as client:
-            for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
-                client.server.failing[COMMITMENTS[0]] = status
-                client.request(0, number=number)
-                await client.until(partial(client.of_request, number))
-                answer = client.of_request(number)[0]
-                assert (answer.commitment, answer.not_found) == (COMMITMENTS[0], not_found)
-                await client.until(lambda: client.health)
-                assert client.health[0].startswith("input of a commitment: 127.0.0.1:")
-            client.server.failing.clear()
-            client.request(0)
-            await client.until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
-            await client.until(lambda: not client.health)
-
-    run_within(30, main)
+    for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
+        inputs.server.failing[COMMITMENTS[0]] = status
+        inputs.request(0, number=number)
+        await until(partial(inputs.of_request, number))
+        answer = inputs.of_request(number)[0]
+        assert (answer.commitment, answer.not_found) == (COMMITMENTS[0], not_found)
+        await until(lambda: inputs.health)
+        assert inputs.health[0].startswith("input of a commitment: 127.0.0.1:")
+    inputs.server.failing.clear()
+    inputs.request(0)
+    await until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in inputs.answers)
+    await until(lambda: not inputs.health)
 
 
-def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() -> None:
+async def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() -> None:
     """Whether it was used, fetched ahead of need, or was on its way."""
-
-    async def main() -> None:
-        async with running(verify_on_read=False, max_requests=3) as client:
-            client.server.data[:3] = [b"wrong"] * 3
-            client.request(0)
-            client.request(1, urgent=False)
-            await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[0], b"wrong")])
-            await client.until(lambda: client.server.asked[COMMITMENTS[1]])
-            client.request(0)
-            await client.until(lambda: len(client.answers) == 2)
-            assert client.server.asked[COMMITMENTS[0]] == 1, "within a start it is cached"
-            client.server.is_open.clear()
-            client.request(2, urgent=False)
-            await client.until(lambda: client.server.asked[COMMITMENTS[2]])
-            client.server.data[:2] = INPUTS[:2]
-            client.answers.clear()
-            client.request(0, 1, 2, start=2)
-            await client.until(lambda: client.server.at_once == 3)
-            client.server.is_open.set()
-            await client.until(lambda: client.server.asked[COMMITMENTS[2]] == 2)
-            await client.until(lambda: len(client.answers) == 3)
-            assert [answer for answer in client.answers if answer.commitment != COMMITMENTS[2]] == [
-                InputResponse(COMMITMENTS[index], INPUTS[index]) for index in (0, 1)
-            ]
-
-    run_within(30, main)
+    async with running(verify_on_read=False, max_requests=3) as client:
+        client.server.data[:3] = [b"wrong"] * 3
+        client.request(0)
+        client.request(1, urgent=False)
+        await until(lambda: client.answers == [InputResponse(COMMITMENTS[0], b"wrong")])
+        await until(lambda: client.server.asked[COMMITMENTS[1]])
+        client.request(0)
+        await until(lambda: len(client.answers) == 2)
+        assert client.server.asked[COMMITMENTS[0]] == 1, "within a start it is cached"
+        client.server.is_open.clear()
+        client.request(2, urgent=False)
+        await until(lambda: client.server.asked[COMMITMENTS[2]])
+        client.server.data[:2] = INPUTS[:2]
+        client.answers.clear()
+        client.request(0, 1, 2, start=2)
+        await until(lambda: client.server.at_once == 3)
+        client.server.is_open.set()
+        await until(lambda: client.server.asked[COMMITMENTS[2]] == 2)
+        await until(lambda: len(client.answers) == 3)
+        assert [answer for answer in client.answers if answer.commitment != COMMITMENTS[2]] == [
+            InputResponse(COMMITMENTS[index], INPUTS[index]) for index in (0, 1)
+        ]
 
 
-def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
-
-    async def main() -> None:
-        async with running(max_requests=2) as client:
-            client.server.failing[COMMITMENTS[0]] = 404
-            client.server.is_open.clear()
-            client.request(0, number=1)
-            await client.until(lambda: client.server.asked[COMMITMENTS[0]])
-            client.request(0, number=2)
-            client.request(1, urgent=False)
-            await client.until(lambda: client.server.asked[COMMITMENTS[1]])
-            client.server.is_open.set()
-            await client.until(lambda: len(client.answers) >= 2)
-            first, second = client.answers[:2]
-            assert isinstance(first, InputUnavailable) and isinstance(second, InputUnavailable)
-            assert (first.number, second.number) == (1, 2)
-
-    run_within(30, main)
+    async with running(max_requests=2) as client:
+        client.server.failing[COMMITMENTS[0]] = 404
+        client.server.is_open.clear()
+        client.request(0, number=1)
+        await until(lambda: client.server.asked[COMMITMENTS[0]])
+        client.request(0, number=2)
+        client.request(1, urgent=False)
+        await until(lambda: client.server.asked[COMMITMENTS[1]])
+        client.server.is_open.set()
+        await until(lambda: len(client.answers) >= 2)
+        first, second = client.answers[:2]
+        assert isinstance(first, InputUnavailable) and isinstance(second, InputUnavailable)
+        assert (first.number, second.number) == (1, 2)
 
 
 @pytest.mark.option("altda.max-concurrent-da-requests")
@@ -424,34 +399,21 @@ async def test_requests_at_the_same_time_are_bounded(most: int) -> None:
     async with running(max_requests=most) as client:
         client.server.is_open.clear()
         client.request(*range(1, 9), urgent=False)
-        await client.until(lambda: client.server.at_once == most)
+        await until(lambda: client.server.at_once == most)
         client.server.is_open.set()
-        await client.until(lambda: len(client.server.asked) == 8)
+        await until(lambda: len(client.server.asked) == 8)
         assert client.server.most_at_once == most
 
 
-async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for() -> None:
-    async with running() as client:
-        client.server.is_open.clear()
-        client.request(0, urgent=False)
-        await client.until(lambda: client.server.asked[COMMITMENTS[0]])
-        client.request(1)
-        await client.until(lambda: client.server.asked[COMMITMENTS[1]])
-        client.server.is_open.set()
-        await client.until(lambda: client.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
-        await client.until(lambda: client.server.asked[COMMITMENTS[0]] == 2)
-
-
-async def test_a_large_input_is_read_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(da_client, "AHEAD_BODY", 100)
-
-    async with running() as client:
-        client.request(0, urgent=False)
-        await client.until(lambda: client.server.asked[COMMITMENTS[0]])
-        client.request(0, urgent=False)
-        client.request(0)
-        await client.until(lambda: InputResponse(COMMITMENTS[0], INPUTS[0]) in client.answers)
-        assert client.server.asked[COMMITMENTS[0]] <= 3
+async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for(inputs: InputsClient) -> None:
+    inputs.server.is_open.clear()
+    inputs.request(0, urgent=False)
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]])
+    inputs.request(1)
+    await until(lambda: inputs.server.asked[COMMITMENTS[1]])
+    inputs.server.is_open.set()
+    await until(lambda: inputs.answers == [InputResponse(COMMITMENTS[1], INPUTS[1])])
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]] == 2)
 
 
 async def test_without_a_da_server_requests_are_ignored() -> None:
@@ -468,22 +430,22 @@ async def test_without_a_da_server_requests_are_ignored() -> None:
     "status, code, words",
     [(404, Code.ALTDA_MISSING, "does not have"), (503, Code.ALTDA_UNREACHABLE, "HTTP status 503")],
 )
-def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
-    status: int, code: Code, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+async def test_an_input_that_stays_away_is_one_line_with_the_words_of_the_server(
+    inputs: InputsClient,
+    status: int,
+    code: Code,
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
-
-    async def main() -> None:
-        async with running() as client:
-            client.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
-            client.request(1, urgent=False)
-            client.request(0)
-            await client.until(lambda: client.server.asked[COMMITMENTS[0]] >= 2 and client.server.asked[COMMITMENTS[1]])
-            client.server.failing.clear()
-            input_response = InputResponse(COMMITMENTS[0], INPUTS[0])
-            await client.until(lambda: input_response in client.answers)
-
-    run_within(30, main)
+    inputs.server.failing = {COMMITMENTS[0]: status, COMMITMENTS[1]: status}
+    inputs.request(1, urgent=False)
+    inputs.request(0)
+    await until(lambda: inputs.server.asked[COMMITMENTS[0]] >= 2 and inputs.server.asked[COMMITMENTS[1]])
+    inputs.server.failing.clear()
+    input_response = InputResponse(COMMITMENTS[0], INPUTS[0])
+    await until(lambda: input_response in inputs.answers)
     lines = [line for line in capsys.readouterr().err.splitlines() if "code=" in line]
     assert [line.split()[0] for line in lines] == ["warn", "info"] and all(
         f"code={code.text} " in line for line in lines

@@ -11,7 +11,7 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.process import client
+from rollup_node.stages.blobs.process import client as beacon_client
 from rollup_node.stages.blobs.process import stage as blobs
 from rollup_node.stages.blobs.process.stage import BlobsStage
 from rollup_node.stages.blobs.tasks import decode_blob
@@ -22,9 +22,10 @@ from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, Blobs
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.http_listener import listening
+from tests.support.timing.conditions import until
 
 BLOCK = L1BlockRef(b"\x11" * 32, 50, b"\x10" * 32, GENESIS + 12 * SLOT)
 KnownBlobs = tuple[KnownBlob, ...]
@@ -63,16 +64,10 @@ class BlobsClient:
         refs = tuple(BlobRef(index, self._known[index].hash) for index in indices)
         self._client.send(BlobsRequest(block, refs, urgent))
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        """Wait for a condition."""
-        async with asyncio.timeout(20):
-            while not condition():
-                await asyncio.sleep(0.01)
-
     async def receives(self, indices: list[int]) -> None:
         """Request blobs and waits until their contents arrive in the same order."""
         self.request(indices)
-        await self.until(lambda: self.responses)
+        await until(lambda: self.responses)
         contents = self.responses.pop().contents
         known = [self._known[index] for index in indices]
         assert [content.hash for content in contents] == [item.hash for item in known]
@@ -101,75 +96,66 @@ def beacon(small_blobs: KnownBlobs) -> FakeBeacon:
 
 
 @pytest.fixture
+async def client(beacon: FakeBeacon) -> AsyncIterator[BlobsClient]:
+    """Yield derivation's end of a process that has this Beacon API alone."""
+    async with running_blobs([beacon]) as client:
+        yield client
+
+
+@pytest.fixture
 def fallback(small_blobs: KnownBlobs) -> FakeBeacon:
     """Return a second Beacon API."""
     return FakeBeacon(small_blobs)
 
 
-def test_blobs_come_in_the_requested_order_and_are_cached(recorded_blobs: KnownBlobs) -> None:
+async def test_blobs_come_in_the_requested_order_and_are_cached(recorded_blobs: KnownBlobs) -> None:
     beacon = FakeBeacon(recorded_blobs)
-
-    async def scenario() -> None:
-        async with running_blobs([beacon], header=("X-Key", "abc")) as blobs_client:
-            await blobs_client.receives([4, 1, 4, 3])
-            assert beacon.requested == ["genesis", "spec", "blobs", "blinded_blocks"]
-            assert beacon.keys == ["abc"] * 4
-            await blobs_client.receives([3, 1])
-            assert len(beacon.requested) == 4
-            await blobs_client.receives([5])
-            assert beacon.requested[4:] == ["blobs"]
-            text = blobs_client.meter.text().decode()
-            for line in (
-                'l1_source_cache_get{hit="true",type="blobs"} 1.0',
-                'l1_source_cache_get{hit="false",type="blobs"} 2.0',
-                'l1_source_cache_add{evicted="false",type="blobs"} 4.0',
-                'l1_source_cache_add{evicted="true",type="blobs"} 0.0',
-                'rpc_client_responses_total{error="<nil>",method="blobs",rpc="beacon"} 2.0',
-            ):
-                assert f"op_node_default_{line}\n" in text
-
-    run_within(30, scenario)
+    async with running_blobs([beacon], header=("X-Key", "abc")) as client:
+        await client.receives([4, 1, 4, 3])
+        assert beacon.requested == ["genesis", "spec", "blobs", "blinded_blocks"]
+        assert beacon.keys == ["abc"] * 4
+        await client.receives([3, 1])
+        assert len(beacon.requested) == 4
+        await client.receives([5])
+        assert beacon.requested[4:] == ["blobs"]
+        text = client.meter.text().decode()
+        for line in (
+            'l1_source_cache_get{hit="true",type="blobs"} 1.0',
+            'l1_source_cache_get{hit="false",type="blobs"} 2.0',
+            'l1_source_cache_add{evicted="false",type="blobs"} 4.0',
+            'l1_source_cache_add{evicted="true",type="blobs"} 0.0',
+            'rpc_client_responses_total{error="<nil>",method="blobs",rpc="beacon"} 2.0',
+        ):
+            assert f"op_node_default_{line}\n" in text
 
 
-def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon) -> None:
+async def test_the_answers_of_endpoints_are_published(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[RPC94]"""
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([4])
-            await blobs_client.until(lambda: blobs_client.endpoints[-1].endpoints[0].requests == 3)
-            (result,) = blobs_client.endpoints[-1].endpoints
-            assert (result.kind, result.in_use, result.errors, result.failing) == ("beacon", True, 0, False)
-            await blobs_client.until(lambda: blobs_client.queue == QueueLength(0, 0))
-
-    run_within(30, scenario)
+    await client.receives([4])
+    await until(lambda: client.endpoints[-1].endpoints[0].requests == 3)
+    (result,) = client.endpoints[-1].endpoints
+    assert (result.kind, result.in_use, result.errors, result.failing) == ("beacon", True, 0, False)
+    await until(lambda: client.queue == QueueLength(0, 0))
 
 
-def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon) -> None:
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            for index in range(6):
-                blobs_client.request([index], urgent=False)
-            await blobs_client.until(lambda: len(blobs_client.responses) == 6)
-            assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
-
-    run_within(30, scenario)
+async def test_prefetched_blobs_are_verified_by_commitments(beacon: FakeBeacon, client: BlobsClient) -> None:
+    for index in range(6):
+        client.request([index], urgent=False)
+    await until(lambda: len(client.responses) == 6)
+    assert beacon.requested.count("blobs") == beacon.requested.count("blinded_blocks") == 6
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_commitments_of_a_block_in_gloas(bare: bool, beacon: FakeBeacon, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commitments_of_a_block_in_gloas(
+    bare: bool, beacon: FakeBeacon, client: BlobsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[BCN19] The blinded route is asked once, and no blob is verified alone."""
     beacon.in_gloas, beacon.bare = True, bare
     computed: list[int] = []
     monkeypatch.setattr(kzg, "commit_without_setup", counting(computed, kzg.commit_without_setup))
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([1, 0, 2])
-            await blobs_client.receives([4, 5, 3])
-            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
-
-    run_within(30, scenario)
+    await client.receives([1, 0, 2])
+    await client.receives([4, 5, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blocks"]
     assert len(computed) == 2, "one random combination for each request"
 
 
@@ -184,33 +170,23 @@ def counting(calls: list[int], function: Callable[..., bytes]) -> Callable[..., 
 
 
 @pytest.mark.parametrize("status", [404, 500, 200])
-def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBeacon) -> None:
+async def test_block_routes_that_fail_are_not_tried_again(status: int, beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN19] Blobs are verified one by one then, also after blocks of another shape."""
     beacon.status = {"blinded_blocks": status, "blocks": status}
     beacon.words = '{"data":{"message":{"body":{"execution_payload_envelope":{}}}}}'
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([0, 1])
-            await blobs_client.receives([2, 3])
-            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
-
-    run_within(30, scenario)
+    await client.receives([0, 1])
+    await client.receives([2, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs"]
 
 
-def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon) -> None:
+async def test_a_block_that_is_missing_for_once_closes_no_route(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN19]"""
     beacon.status = {"blinded_blocks": 404, "blocks": 404}
     beacon.words = '{"code":404,"message":"Block not found"}'
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([0, 1])
-            beacon.status = {}
-            await blobs_client.receives([2, 3])
-            assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
-
-    run_within(30, scenario)
+    await client.receives([0, 1])
+    beacon.status = {}
+    await client.receives([2, 3])
+    assert beacon.requested[2:] == ["blobs", "blinded_blocks", "blocks", "blobs", "blinded_blocks"]
 
 
 def reversed_list(listed: list[Any]) -> list[Any]:
@@ -223,167 +199,126 @@ def with_another_blob(listed: list[Any]) -> list[Any]:
 
 @pytest.mark.fault("F15")
 @pytest.mark.parametrize("change", [reversed_list, with_another_blob])
-async def test_other_orders_and_additional_blobs(change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon) -> None:
+async def test_other_orders_and_additional_blobs(
+    change: Callable[[list[Any]], list[Any]], beacon: FakeBeacon, client: BlobsClient
+) -> None:
     """[BCN10]"""
     beacon.change = change
-    async with running_blobs([beacon]) as blobs_client:
-        await blobs_client.receives([0, 1])
+    await client.receives([0, 1])
 
 
 @pytest.mark.fault("F15")
 @pytest.mark.condition("C1")
-def test_a_proxy_that_drops_the_query(beacon: FakeBeacon) -> None:
+async def test_a_proxy_that_drops_the_query(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN10]"""
     beacon.ignores_hashes = True
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([2, 5])
-
-    run_within(30, scenario)
+    await client.receives([2, 5])
 
 
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("status", [404, 400, 501])
-def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon) -> None:
+async def test_sidecars_if_there_is_no_blobs_route(status: int, beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN5]"""
     beacon.status["blobs"] = status
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([2, 0])
-            await blobs_client.receives([3])
-            assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
-
-    run_within(30, scenario)
+    await client.receives([2, 0])
+    await client.receives([3])
+    assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
 
 @pytest.mark.fault("F12")
-def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon) -> None:
+async def test_sidecars_if_the_blobs_route_returns_none(beacon: FakeBeacon, client: BlobsClient) -> None:
     changes: list[Callable[[list[Any]], list[Any]]] = [lambda listed: [], lambda listed: listed]
     beacon.change = lambda listed: changes.pop(0)(listed)
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([2])
-
-    run_within(30, scenario)
+    await client.receives([2])
 
 
 @pytest.mark.fault("F18")
 @pytest.mark.parametrize("words", ["<html>archive</html>", '{"data":null}'])
-def test_sidecars_if_the_blobs_route_has_another_shape(words: str, beacon: FakeBeacon) -> None:
+async def test_sidecars_if_the_blobs_route_has_another_shape(
+    words: str, beacon: FakeBeacon, client: BlobsClient
+) -> None:
     """[BCN5]"""
     beacon.status, beacon.words = {"blobs": 200}, words
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            await blobs_client.receives([2, 0])
-            await blobs_client.receives([3])
-            assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
-
-    run_within(30, scenario)
+    await client.receives([2, 0])
+    await client.receives([3])
+    assert beacon.requested[2:] == ["blobs", "blob_sidecars", "blob_sidecars"]
 
 
-def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon) -> None:
+async def test_another_shape_is_named_if_there_are_no_sidecars_either(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN17]"""
     beacon.status = {"blobs": 200, "blob_sidecars": 404}
     beacon.words = "<html>archive</html>"
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client.request([0])
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            error = blobs_client.unavailable[0].error
-            assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
-            assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
-
-    run_within(30, scenario)
+    client.request([0])
+    await until(lambda: client.unavailable)
+    error = client.unavailable[0].error
+    assert error.startswith("BLOB-SHAPE: ") and "the answer is not JSON: <html>" in error
+    assert "blob_sidecars: has no blobs of slot 7: HTTP status 404" in error
 
 
 @pytest.mark.fault("F16")
-def test_an_archive_that_sends_bare_lists_and_has_no_other_route(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+async def test_an_archive_that_sends_bare_lists_and_has_no_other_route(
+    beacon: FakeBeacon, fallback: FakeBeacon
+) -> None:
     """[BCN10] As blob-archiver: the clock comes from the beacon node, which lacks the blobs."""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
     fallback.bare = True
     fallback.status = dict.fromkeys(("genesis", "spec", "blinded_blocks", "blocks"), 404)
-
-    async def scenario() -> None:
-        async with running_blobs([beacon, fallback]) as blobs_client:
-            await blobs_client.receives([2, 4])
-            fallback.status["blobs"] = 404
-            await blobs_client.receives([3, 1])
-            assert fallback.requested[-2:] == ["blobs", "blob_sidecars"]
-
-    run_within(30, scenario)
+    async with running_blobs([beacon, fallback]) as client:
+        await client.receives([2, 4])
+        fallback.status["blobs"] = 404
+        await client.receives([3, 1])
+        assert fallback.requested[-2:] == ["blobs", "blob_sidecars"]
 
 
 @pytest.mark.option("l1.beacon.fetch-all-sidecars")
-def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
+async def test_all_sidecars_are_fetched_by_option(beacon: FakeBeacon) -> None:
     """[BCN11]"""
     beacon.ignores_hashes = True
-
-    async def scenario() -> None:
-        async with running_blobs([beacon], fetch_all_sidecars=True, slot_seconds=12) as blobs_client:
-            await blobs_client.receives([2])
-            assert beacon.requested == ["genesis", "blob_sidecars"]
-
-    run_within(30, scenario)
+    async with running_blobs([beacon], fetch_all_sidecars=True, slot_seconds=12) as client:
+        await client.receives([2])
+        assert beacon.requested == ["genesis", "blob_sidecars"]
 
 
 @pytest.mark.option("l1.beacon-fallbacks", "l1.beacon-header")
 @pytest.mark.condition("C1")
-def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+async def test_fallbacks_have_what_the_primary_lost(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN9, BCN12]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
-
-    async def scenario() -> None:
-        async with running_blobs([beacon, fallback], header=("X-Key", "abc")) as blobs_client:
-            await blobs_client.receives([2])
-            assert fallback.requested == ["genesis", "spec", "blobs"]
-            assert fallback.keys == [None] * 3
-            await blobs_client.receives([3])
-            assert fallback.requested[3:] == ["blobs"]
-            assert beacon.requested == ["genesis", "spec", "blobs", "blob_sidecars"]
-
-    run_within(30, scenario)
+    async with running_blobs([beacon, fallback], header=("X-Key", "abc")) as client:
+        await client.receives([2])
+        assert fallback.requested == ["genesis", "spec", "blobs"]
+        assert fallback.keys == [None] * 3
+        await client.receives([3])
+        assert fallback.requested[3:] == ["blobs"]
+        assert beacon.requested == ["genesis", "spec", "blobs", "blob_sidecars"]
 
 
-def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
+async def test_bad_blobs_lead_to_another_endpoint(beacon: FakeBeacon, fallback: FakeBeacon) -> None:
     """[BCN13]"""
 
     def with_a_changed_digit(listed: list[Any]) -> list[Any]:
         return [text[:900] + ("1" if text[900] == "0" else "0") + text[901:] for text in listed]
 
     beacon.change = with_a_changed_digit
-
-    async def scenario() -> None:
-        async with running_blobs([beacon, fallback]) as blobs_client:
-            await blobs_client.receives([0, 1])
-            assert any("was not requested" in unavailable.error for unavailable in blobs_client.unavailable)
-
-    run_within(30, scenario)
+    async with running_blobs([beacon, fallback]) as client:
+        await client.receives([0, 1])
+        assert any("was not requested" in unavailable.error for unavailable in client.unavailable)
 
 
 @pytest.mark.fault("F12")
-def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon) -> None:
+async def test_missing_blobs_are_unavailable_until_they_turn_up(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN8, BCN14]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client.request([0])
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            unavailable = blobs_client.unavailable[0]
-            assert unavailable.not_found
-            assert unavailable.block_hash == BLOCK.hash
-            assert "has no blobs of slot 7" in unavailable.error
-            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
-            beacon.status = {}
-            await blobs_client.receives([0])
-            await blobs_client.until(lambda: blobs_client.health[-1] == Health(()))
-
-    run_within(30, scenario)
+    client.request([0])
+    await until(lambda: client.unavailable)
+    unavailable = client.unavailable[0]
+    assert unavailable.not_found
+    assert unavailable.block_hash == BLOCK.hash
+    assert "has no blobs of slot 7" in unavailable.error
+    await until(lambda: client.health and client.health[-1].problems)
+    beacon.status = {}
+    await client.receives([0])
+    await until(lambda: client.health[-1] == Health(()))
 
 
 CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
@@ -391,117 +326,89 @@ CUSTODY = "the node does not custody enough data columns to reconstruct blobs"
 
 @pytest.mark.fault("F13")
 @pytest.mark.sign("BLOB-CUSTODY", line=True, readyz=True)
-def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
-    beacon: FakeBeacon, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+async def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
+    beacon: FakeBeacon, client: BlobsClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[BCN17, LOG15]"""
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
     beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
-    shown: list[str] = []
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client.request([0], urgent=False)
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            beacon.status = {}
-            await blobs_client.receives([1])
-            beacon.status = {"blobs": 404, "blob_sidecars": 404}
-            while len(blobs_client.unavailable) < 4:
-                blobs_client.request([0])
-                await asyncio.sleep(0.05)
-            assert {item.error.partition(":")[0] for item in blobs_client.unavailable} == {"BLOB-CUSTODY"}
-            await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
-            # A reset reads an earlier block again, whose blobs are cached.
-            blobs_client.request([1], block=L1BlockRef(b"e" * 32, BLOCK.number - 1, bytes(32), BLOCK.timestamp - 12))
-            await blobs_client.until(lambda: blobs_client.responses)
-            shown.append(capsys.readouterr().err)
-            assert "blobs have been found" not in shown[0]
-            blobs_client.responses.clear()
-            beacon.status = {}
-            await blobs_client.receives([0])
-
-    run_within(30, scenario)
-    first, last = (line for line in (shown[0] + capsys.readouterr().err).splitlines() if "BLOB-" in line)
+    client.request([0], urgent=False)
+    await until(lambda: client.unavailable)
+    beacon.status = {}
+    await client.receives([1])
+    beacon.status = {"blobs": 404, "blob_sidecars": 404}
+    while len(client.unavailable) < 4:
+        client.request([0])
+        await asyncio.sleep(0.05)
+    assert {item.error.partition(":")[0] for item in client.unavailable} == {"BLOB-CUSTODY"}
+    await until(lambda: client.health and client.health[-1].problems)
+    # A reset reads an earlier block again, whose blobs are cached.
+    client.request([1], block=L1BlockRef(b"e" * 32, BLOCK.number - 1, bytes(32), BLOCK.timestamp - 12))
+    await until(lambda: client.responses)
+    shown = capsys.readouterr().err
+    assert "blobs have been found" not in shown
+    client.responses.clear()
+    beacon.status = {}
+    await client.receives([0])
+    first, last = (line for line in (shown + capsys.readouterr().err).splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
     assert f"do={Code.BLOB_CUSTODY.remedy}" in first
     assert "blobs have been found" in last and "waited=" in last and "tried=" in last
 
 
-def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon) -> None:
+async def test_a_source_that_ignores_the_query_and_lacks_the_blobs(beacon: FakeBeacon, client: BlobsClient) -> None:
     """[BCN17]"""
     beacon.ignores_hashes = True
     beacon.blobs, wanted = beacon.blobs[1:], beacon.blobs
     beacon.status = {"blob_sidecars": 404}
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client._known = wanted
-            blobs_client.request([0])
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            assert blobs_client.unavailable[0].error.startswith("BLOB-FILTER: ")
-
-    run_within(30, scenario)
+    client._known = wanted
+    client.request([0])
+    await until(lambda: client.unavailable)
+    assert client.unavailable[0].error.startswith("BLOB-FILTER: ")
 
 
 @pytest.mark.parametrize(("route", "status"), [("genesis", 500), ("spec", 503), ("blobs", 500), ("blob_sidecars", 500)])
-def test_errors_are_not_taken_for_not_found(route: str, status: int, beacon: FakeBeacon) -> None:
+async def test_errors_are_not_taken_for_not_found(
+    route: str, status: int, beacon: FakeBeacon, client: BlobsClient
+) -> None:
     """[BCN8]"""
     beacon.status = {"blobs": 404, "blob_sidecars": 404, route: status}
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client.request([0])
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            assert not blobs_client.unavailable[0].not_found
-            assert f"HTTP status {status}" in blobs_client.unavailable[0].error
-
-    run_within(30, scenario)
+    client.request([0])
+    await until(lambda: client.unavailable)
+    assert not client.unavailable[0].not_found
+    assert f"HTTP status {status}" in client.unavailable[0].error
 
 
 @pytest.mark.fault("F20")
-def test_the_next_endpoint_is_requested_when_one_is_slow(
+async def test_the_next_endpoint_is_requested_when_one_is_slow(
     beacon: FakeBeacon, fallback: FakeBeacon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "HEDGE_SECONDS", 0.1)
+    monkeypatch.setattr(beacon_client, "HEDGE_SECONDS", 0.1)
     beacon.delay = 60.0
-
-    async def scenario() -> None:
-        async with running_blobs([beacon, fallback]) as blobs_client:
-            await blobs_client.receives([0])
-            assert "blobs" in fallback.requested
-
-    run_within(30, scenario)
+    async with running_blobs([beacon, fallback]) as client:
+        await client.receives([0])
+        assert "blobs" in fallback.requested
 
 
-def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeacon) -> None:
+async def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: FakeBeacon) -> None:
     beacon.genesis_time = 5000
-
-    async def scenario() -> None:
-        async with running_blobs([beacon]) as blobs_client:
-            blobs_client.request([0])
-            await blobs_client.until(lambda: blobs_client.unavailable)
-            assert "belongs to another chain" in blobs_client.unavailable[0].error
-
-    run_within(30, scenario)
+    async with running_blobs([beacon]) as client:
+        client.request([0])
+        await until(lambda: client.unavailable)
+        assert "belongs to another chain" in client.unavailable[0].error
 
 
-def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_blobs: KnownBlobs) -> None:
+async def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_blobs: KnownBlobs) -> None:
     """[O6]"""
     config = BlobsConfig(None, PLAIN_ROLLUP)
     reason = f"BLOB-NO-SOURCE: blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
-
-    async def scenario() -> None:
-        async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
-            blobs_client = BlobsClient(buses, small_blobs, Meter("blobs"))
-            blobs_client.request([0], urgent=False)
-            await blobs_client.until(lambda: len(blobs_client.unavailable) == 1)
-            blobs_client.request([0])
-            await blobs_client.until(lambda: len(blobs_client.unavailable) > 1)
-            assert {(item.error, item.not_found) for item in blobs_client.unavailable} == {(reason, False)}
-            await blobs_client.until(
-                lambda: blobs_client.health and tuple(map(str, blobs_client.health[-1].problems)) == (reason,)
-            )
-
-    run_within(30, scenario)
+    async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
+        client = BlobsClient(buses, small_blobs, Meter("blobs"))
+        client.request([0], urgent=False)
+        await until(lambda: len(client.unavailable) == 1)
+        client.request([0])
+        await until(lambda: len(client.unavailable) > 1)
+        assert {(item.error, item.not_found) for item in client.unavailable} == {(reason, False)}
+        await until(lambda: client.health and tuple(map(str, client.health[-1].problems)) == (reason,))

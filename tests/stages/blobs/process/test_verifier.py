@@ -1,7 +1,8 @@
 """Jobs of several requests share a compute task."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,6 @@ from rollup_node.stages.blobs.process.verifier import (
     BlobVerifier,
 )
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
-from tests.support.processes.stage_runner import run_within
 
 BLOB = OfferedBlob(b"", None, None)
 
@@ -46,17 +46,15 @@ def name(number: int) -> bytes:
     return bytes([number]) * 32
 
 
-def with_verifier(scenario: Callable[[BlobVerifier, HeldWorkers], Awaitable[None]]) -> None:
-    async def main() -> None:
-        workers = HeldWorkers()
-        pool: Any = workers
-        verifier = BlobVerifier(pool)
-        try:
-            await scenario(verifier, workers)
-        finally:
-            await verifier.close()
-
-    run_within(10, main)
+@asynccontextmanager
+async def running_verifier() -> AsyncIterator[tuple[BlobVerifier, HeldWorkers]]:
+    workers = HeldWorkers()
+    pool: Any = workers
+    verifier = BlobVerifier(pool)
+    try:
+        yield verifier, workers
+    finally:
+        await verifier.close()
 
 
 async def run_ready_tasks() -> None:
@@ -65,8 +63,8 @@ async def run_ready_tasks() -> None:
         await asyncio.sleep(0)
 
 
-def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
-    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+async def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
+    async with running_verifier() as (verifier, workers):
         jobs = [
             asyncio.create_task(verifier.verify((name(number),), (BLOB,), Needed(urgent=number == 4)))
             for number in range(5)
@@ -82,11 +80,9 @@ def test_jobs_that_wait_share_the_next_task_urgent_ones_first() -> None:
             result.set_result(verified)
         assert await asyncio.gather(*jobs) == [verified] * 5
 
-    with_verifier(scenario)
 
-
-def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
-    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+async def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
+    async with running_verifier() as (verifier, workers):
         sizes = (1, 1, MAX_BLOBS_PER_TASK + 1, 1, MAX_BLOBS_PER_TASK)
         for number, size in enumerate(sizes):
             asyncio.create_task(verifier.verify((name(number),), (BLOB,) * size, Needed()))  # noqa: RUF006
@@ -96,22 +92,18 @@ def test_a_task_is_bounded_but_has_at_least_one_job() -> None:
             await run_ready_tasks()
         assert [len(task.offered) for task, _ in workers.tasks] == list(sizes)
 
-    with_verifier(scenario)
 
-
-def test_a_failed_task_fails_all_its_jobs() -> None:
-    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+async def test_a_failed_task_fails_all_its_jobs() -> None:
+    async with running_verifier() as (verifier, workers):
         job = asyncio.create_task(verifier.verify((name(1),), (BLOB,), Needed(urgent=True)))
         await run_ready_tasks()
         workers.tasks[0][1].set_exception(TaskFailed("3 workers died"))
         with pytest.raises(TaskFailed, match="3 workers died"):
             await job
 
-    with_verifier(scenario)
 
-
-def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
-    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+async def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
+    async with running_verifier() as (verifier, workers):
         needed = [Needed(may_wait=True) for _ in range(GATHERED_JOBS - 1)]
         jobs = [
             asyncio.create_task(verifier.verify((name(number),), (BLOB,), item)) for number, item in enumerate(needed)
@@ -126,12 +118,10 @@ def test_jobs_that_may_wait_are_gathered_until_one_of_them_is_needed() -> None:
         workers.tasks[0][1].set_result(BlobsVerified((), ()))
         await asyncio.gather(*jobs)
 
-    with_verifier(scenario)
-
 
 @pytest.mark.parametrize(("jobs", "blobs"), [(GATHERED_JOBS, 1), (2, GATHERED_BLOBS // 2), (1, GATHERED_BLOBS)])
-def test_enough_blobs_or_jobs_wait_no_longer(jobs: int, blobs: int) -> None:
-    async def scenario(verifier: BlobVerifier, workers: HeldWorkers) -> None:
+async def test_enough_blobs_or_jobs_wait_no_longer(jobs: int, blobs: int) -> None:
+    async with running_verifier() as (verifier, workers):
         waiting = []
         for number in range(jobs):
             assert workers.tasks == []
@@ -141,5 +131,3 @@ def test_enough_blobs_or_jobs_wait_no_longer(jobs: int, blobs: int) -> None:
         assert [len(task.offered) for task, _ in workers.tasks] == [jobs * blobs]
         workers.tasks[0][1].set_result(BlobsVerified((), ()))
         await asyncio.gather(*waiting)
-
-    with_verifier(scenario)

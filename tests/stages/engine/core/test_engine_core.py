@@ -176,6 +176,18 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
     assert harness.engine.finalized == harness.logged(FINALIZED)[0]["block"].hash
 
 
+def test_finality_is_tried_again_when_derivation_is_idle(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.move_l1(105, 105)
+    for idle, final in ((False, [1]), (False, [1]), (True, [1, 2])):
+        if idle:
+            harness.report_idle()
+            harness.run_until_idle()
+        else:
+            harness.derive_block(chain.user)
+        assert [line["block"].number for line in harness.logged(FINALIZED)] == final
+
+
 def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.derive_block(chain.user)

@@ -122,18 +122,22 @@ async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeEx
 
 
 @pytest.mark.parametrize(
-    ("forks", "methods"),
+    ("forks", "members", "methods"),
     [
-        (("regolith",), ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
-        (("regolith", "canyon"), ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
-        (("regolith", "canyon", "ecotone"), ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
-        (tuple(FORK_NAMES[1:10]), ("forkchoiceUpdatedV3", "getPayloadV4", "newPayloadV4")),
-        ((*FORK_NAMES[1:10], "azul"), ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
+        (("regolith",), 1, ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon"), 1, ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon", "ecotone"), 3, ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
+        (tuple(FORK_NAMES[1:10]), 4, ("forkchoiceUpdatedV3", "getPayloadV4", "newPayloadV4")),
+        ((*FORK_NAMES[1:10], "azul"), 4, ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
     ],
 )
-async def test_method_versions_by_fork(forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
+async def test_method_versions_by_fork(
+    forks: tuple[str, ...], members: int, methods: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = chain_with(dict.fromkeys(forks, 0))
-    engine = FakeExecutionEngine(chain)
+    engine, sent = FakeExecutionEngine(chain), list[int]()
+    new_payload = engine.engine_newPayload
+    monkeypatch.setattr(engine, "engine_newPayload", lambda *params: sent.append(len(params)) or new_payload(*params))
     async with engine.serving():
         client, genesis = client_of(engine), chain.genesis.hash
         _, payload = await built(client, chain)
@@ -141,6 +145,7 @@ async def test_method_versions_by_fork(forks: tuple[str, ...], methods: tuple[st
         await client.ask(api.ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
         await client.close()
     assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
+    assert sent == [members]
 
 
 async def test_errors_and_statuses_of_the_engine(

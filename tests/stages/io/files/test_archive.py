@@ -9,7 +9,6 @@ import pytest
 from rollup_node.stages.io.files.archive import Archive, blob_name, block_name, number_name, receipts_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
-from tests.support.processes.stage_runner import run_within
 
 
 @pytest.fixture
@@ -19,37 +18,28 @@ def lines() -> list[Record]:
     return result
 
 
-def _read(folder: Path, *names: str) -> list[bytes | None]:
-    result: list[bytes | None] = []
-
-    async def main() -> None:
-        archive = Archive(str(folder), get_logger("test"))
-        result.extend([await archive.read(name, 1000) for name in names])
-
-    run_within(10, main)
-    return result
+async def _read(folder: Path, *names: str) -> list[bytes | None]:
+    archive = Archive(str(folder), get_logger("test"))
+    return [await archive.read(name, 1000) for name in names]
 
 
-def _keep(folder: Path, entries: dict[str, bytes]) -> None:
-    async def main() -> None:
-        archive = Archive(str(folder), get_logger("test"))
-        for name, data in entries.items():
-            await archive.keep(name, data)
-
-    run_within(10, main)
+async def _keep(folder: Path, entries: dict[str, bytes]) -> None:
+    archive = Archive(str(folder), get_logger("test"))
+    for name, data in entries.items():
+        await archive.keep(name, data)
 
 
-def test_entries_are_kept_and_replaced(tmp_path: Path, lines: list[Record]) -> None:
+async def test_entries_are_kept_and_replaced(tmp_path: Path, lines: list[Record]) -> None:
     folder = tmp_path / "archive"
-    _keep(folder, {"a/b": b"first", "a/c.gz": b"{}" * 400})
-    _keep(folder, {"a/b": b"second"})
-    assert _read(folder, "a/b", "a/c.gz", "a/none", "none/a") == [b"second", b"{}" * 400, None, None]
+    await _keep(folder, {"a/b": b"first", "a/c.gz": b"{}" * 400})
+    await _keep(folder, {"a/b": b"second"})
+    assert await _read(folder, "a/b", "a/c.gz", "a/none", "none/a") == [b"second", b"{}" * 400, None, None]
     assert gzip.decompress((folder / "a" / "c.gz").read_bytes()) == b"{}" * 400
     assert sorted(item.name for item in (folder / "a").iterdir()) == ["b", "c.gz"] and lines == []
 
 
-def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> None:
-    _keep(tmp_path, {"a.gz": b"x" * 500, "large.gz": b"x" * 5000, "large": b"x" * 5000})
+async def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> None:
+    await _keep(tmp_path, {"a.gz": b"x" * 500, "large.gz": b"x" * 5000, "large": b"x" * 5000})
     os.truncate(tmp_path / "a.gz", (tmp_path / "a.gz").stat().st_size - 4)
     (tmp_path / "text.gz").write_bytes(b"no gzip")
     (tmp_path / "folder").mkdir()
@@ -63,7 +53,7 @@ def test_what_is_damaged_is_a_warning(tmp_path: Path, lines: list[Record]) -> No
         ("pipe", "it is no file"),
     ):
         lines.clear()
-        assert _read(tmp_path, name) == [None]
+        assert await _read(tmp_path, name) == [None]
         (line,) = lines
         assert line.fields["code"] == "ARCHIVE-DAMAGED" and line.fields["entry"] == str(tmp_path / name)
         assert reason in str(line.fields["reason"])

@@ -1,5 +1,6 @@
 """Files that somebody else may control are refused; nothing is written through a link."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.files import private_files
 from rollup_node.stages.io.files.private_files import (
     UnsafeFileError,
     check_private_file,
@@ -140,4 +142,28 @@ def test_a_secret_that_others_may_write_to_is_refused(file: Path) -> None:
         read_secret_file(file, 100)
     make_pipe(file)
     with pytest.raises(UnsafeFileError, match="is not a regular file"):
+        read_secret_file(file, 100)
+
+
+@needs_root
+@pytest.mark.parametrize(("kind", "is_taken"), [("cifs", True), ("ext4", False)])
+def test_the_type_of_the_file_system_decides_about_a_file_of_another(
+    file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, is_taken: bool
+) -> None:
+    """[OPT86] Azure's shares show files of root with mode 777 to a node that is not root, which may not change it."""
+    device = file.stat().st_dev
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"36 35 {os.major(device)}:{os.minor(device)} / /data rw,noatime shared:1 - {kind} //host rw\n")
+    monkeypatch.setattr(private_files, "_MOUNTS", mounts)
+    monkeypatch.setattr(os, "geteuid", lambda: FOREIGN_USER)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    file.chmod(0o777)
+    monkeypatch.setattr(os, "chmod", refuse)
+    if is_taken:
+        assert read_secret_file(file, 100) == b"content"
+        return
+    with pytest.raises(UnsafeFileError, match="mode 777"):
         read_secret_file(file, 100)

@@ -5,39 +5,32 @@ import ssl
 
 import aiohttp
 
-from rollup_node.stages.io.http.endpoint_errors import (
-    EndpointError,
-    NoAnswerError,
-    endpoint_name,
-    tls_reason,
-    why_broken,
-    why_not_connected,
-)
+from rollup_node.stages.io.http import endpoint_errors
 
 
 def test_endpoint_names_show_no_credentials() -> None:
-    assert endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
-    assert endpoint_name("http://[::1]:8545") == "::1:8545"
-    assert endpoint_name("nonsense") == "endpoint without a host"
-    assert endpoint_name("http://[") == "malformed endpoint"
+    assert endpoint_errors.endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
+    assert endpoint_errors.endpoint_name("http://[::1]:8545") == "::1:8545"
+    assert endpoint_errors.endpoint_name("nonsense") == "endpoint without a host"
+    assert endpoint_errors.endpoint_name("http://[") == "malformed endpoint"
 
 
 def test_an_endpoint_that_is_up_and_slow() -> None:
-    error = NoAnswerError("host:1", 2.5)
-    assert isinstance(error, EndpointError) and str(error) == "host:1: no answer within 2.5 s"
+    error = endpoint_errors.NoAnswerError("host:1", 2.5)
+    assert isinstance(error, endpoint_errors.EndpointError) and str(error) == "host:1: no answer within 2.5 s"
 
 
 def test_the_reason_of_a_broken_connection() -> None:
-    assert why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
-    assert why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
+    assert endpoint_errors.why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
+    assert endpoint_errors.why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
     broken = aiohttp.ClientOSError(errno.EPIPE, "")
     broken.__cause__ = ssl.SSLError(1, "[SSL: SOME_ALERT] some alert (_ssl.c:1)")
-    assert why_broken(broken) == "TLS: [ssl: some alert] some alert"
-    assert tls_reason(ssl.SSLError()) == "TLS: no reason given"
+    assert endpoint_errors.why_broken(broken) == "TLS: [ssl: some alert] some alert"
+    assert endpoint_errors.tls_reason(ssl.SSLError()) == "TLS: no reason given"
     refused = ssl.SSLCertVerificationError(1, "text")
     refused.verify_message = "self-signed certificate"
-    assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
-    assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
+    assert endpoint_errors.why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
+    assert endpoint_errors.why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
 
 
 def test_a_server_without_tls_is_named() -> None:
@@ -46,4 +39,4 @@ def test_a_server_without_tls_is_named() -> None:
         error = ssl.SSLError(1, f"[SSL: {reason}] text (_ssl.c:1)")
         error.reason = reason
         words = reason.replace("_", " ").lower()
-        assert why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"
+        assert endpoint_errors.why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"

@@ -121,28 +121,10 @@ def test_batches_of_one_are_no_arrays() -> None:
     assert isinstance(second, RpcFailure) and second.code == 3
 
 
-def test_a_batch_keeps_failures_in_place() -> None:
-    async def handler(request: web.Request) -> web.Response:
-        calls = orjson.loads(await request.read())
-        answers = [reply(1, calls[0]["id"]), {"id": calls[1]["id"], "error": {"code": 3, "message": "no"}}]
-        return web.json_response(answers)
-
-    first, second = with_client(handler, lambda client: client.batch([("a", []), ("b", [])]))
-    assert first == 1
-    assert isinstance(second, RpcFailure)
-    assert second.message == "no"
-
-
 @pytest.mark.fault("F5")
 def test_a_short_batch_is_an_endpoint_error() -> None:
     with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
         with_client(answering(b"[]"), lambda client: client.batch([("a", []), ("b", [])]))
-
-
-def test_a_batch_refused_as_a_whole_is_a_failure() -> None:
-    body = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": {"code": -32005, "message": "batch too large"}})
-    with pytest.raises(RpcFailure, match="batch too large"):
-        with_client(answering(body), lambda client: client.batch([("a", []), ("b", [])]))
 
 
 @pytest.mark.fault("F5")
@@ -164,13 +146,6 @@ def test_responses_that_are_not_json_rpc(body: bytes, status: int, text: str) ->
     assert error.status == (None if status == 200 else status)
 
 
-def test_retry_after_is_kept() -> None:
-    body = orjson.dumps({"id": 1, "error": {"code": -32005, "message": "slow down"}})
-    assert failure_of(answering(body, 429, Retry_After="7")).retry_after == 7.0
-    assert failure_of(answering(body, 429, Retry_After="Wed, 21 Oct 2015")).retry_after is None
-    assert failure_of(answering(body, 429)).retry_after is None
-
-
 def test_response_size_is_limited() -> None:
     assert "longer than 5000 bytes" in str(failure_of(answering(b" " * 200_000), max_body=5000))
 
@@ -182,23 +157,6 @@ def test_response_size_is_limited_by_method() -> None:
     assert len(with_client(answering(body), lambda client: client.call("eth_getBlockByNumber", "0x1", True))) == 2 << 20
     with pytest.raises(AnswerTooLargeError):
         with_client(answering(body), lambda client: client.call_raw("eth_getBlockByNumber", "0x1", limit=SMALL))
-
-
-def test_results_of_a_type() -> None:
-    async def use(client: JsonRpcClient) -> Any:
-        return await client.call_typed(str, "eth_x")
-
-    assert with_client(answering(b'{"id":1,"result":"0x1"}'), use) == "0x1"
-    with pytest.raises(EndpointError, match="Expected `str`, got `array`"):
-        with_client(answering(b'{"id":1,"result":[]}'), use)
-
-
-@pytest.mark.parametrize("identity", [b"[1]", b'{"a":1}', b"1e0", b'"1"'])
-def test_ids_of_any_type_are_an_endpoint_error(identity: bytes) -> None:
-    element = b'{"jsonrpc":"2.0","result":null,"id":' + identity + b"}"
-    with pytest.raises(EndpointError, match="2 of 2 calls of a batch were not answered"):
-        with_client(answering(b"[" + element + b"]"), lambda client: client.batch([("a", []), ("b", [])]))
-    assert with_client(answering(element), lambda client: client.call("a")) is None, "it is the only one [LHD29]"
 
 
 async def test_a_refused_connection_names_the_endpoint_only() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -20,27 +20,22 @@ from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, Endp
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.http.web_socket import MAX_UNREQUESTED
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import app_for_every_path, listening
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
-
-T = TypeVar("T")
 
 SECONDS = 20.0
 """For an answer that comes."""
 
 
-def with_client(server: WebSocketServer, use: Callable[[JsonRpcClient], Awaitable[T]], **options: Any) -> T:
-    async def main() -> T:
-        async with listening(server.app) as (url,):
-            client = JsonRpcClient(f"{web_socket_url(url)}/secret-key", **options)
-            try:
-                return await use(client)
-            finally:
-                await client.close()
-                await server.drop_connections()
-
-    return run_within(60, main)
+@asynccontextmanager
+async def client_of(server: WebSocketServer, **options: Any) -> AsyncIterator[JsonRpcClient]:
+    async with listening(server.app) as (url,):
+        client = JsonRpcClient(f"{web_socket_url(url)}/secret-key", **options)
+        try:
+            yield client
+        finally:
+            await client.close()
+            await server.drop_connections()
 
 
 async def failure_of(client: JsonRpcClient, method: str = "eth_x", timeout: float | None = None) -> EndpointError:
@@ -60,21 +55,18 @@ async def connected_again(client: JsonRpcClient) -> Any:
             await asyncio.sleep(0.01)
 
 
-def test_calls_and_batches_share_one_connection() -> None:
+async def test_calls_and_batches_share_one_connection() -> None:
     server = WebSocketServer()
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server, max_batch=3, max_concurrency=5) as client:
         calls = [client.call("eth_x", n) for n in range(20)]
         assert await asyncio.gather(*calls) == [["eth_x", [n]] for n in range(20)]
         batch = await client.batch([("eth_y", [n]) for n in range(7)])
         assert batch == [["eth_y", [n]] for n in range(7)]
-
-    with_client(server, use, max_batch=3, max_concurrency=5)
     assert len(server.handshakes) == 1
     assert [len(request) for request in server.requests if isinstance(request, list)] == [3, 3]
 
 
-def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
+async def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
     held: list[Any] = []
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
@@ -84,14 +76,12 @@ def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
             while held:
                 await server.answer_properly(socket, held.pop())
 
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(WebSocketServer(answer=answer), max_concurrency=4) as client:
         result = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
         assert result == [["eth_x", [n]] for n in range(12)]
 
-    with_client(WebSocketServer(answer=answer), use, max_concurrency=4)
 
-
-def test_errors_with_and_without_an_id() -> None:
+async def test_errors_with_and_without_an_id() -> None:
     """An error about a request that could not be read is that of the only one, and of none of several."""
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
@@ -99,7 +89,7 @@ def test_errors_with_and_without_an_id() -> None:
         request_id = item["id"] if item["method"] == "a" else None
         await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": item["method"]}})
 
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(WebSocketServer(answer=answer)) as client:
         for method in ("a", "b"):
             with pytest.raises(RpcFailure, match=method):
                 await client.call(method)
@@ -109,10 +99,8 @@ def test_errors_with_and_without_an_id() -> None:
         for error in await asyncio.gather(*both, return_exceptions=True):
             assert isinstance(error, EndpointError)
 
-    with_client(WebSocketServer(answer=answer), use)
 
-
-def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -> None:
+async def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -> None:
     """[WSK3]"""
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
@@ -122,29 +110,23 @@ def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -
         await socket.close(code=1012)
 
     server = WebSocketServer(answer=answer)
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server) as client:
         await client.call("eth_x")
         error = await failure_of(client, "engine_newPayloadV4")
         assert "the WebSocket connection was lost (closed by the endpoint, code 1012)" in str(error)
         assert await connected_again(client) == ["eth_x", []]
-
-    with_client(server, use)
     assert [request["method"] for request in server.requests].count("engine_newPayloadV4") == 1
     assert len(server.handshakes) == 2
 
 
-def test_every_handshake_has_a_token_of_its_own() -> None:
+async def test_every_handshake_has_a_token_of_its_own() -> None:
     tokens = iter(["one", "two"])
     server = WebSocketServer()
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server, headers=lambda: {"Authorization": next(tokens)}) as client:
         await client.call("a")
         await client.call("b")
         await server.drop_connections()
         await connected_again(client)
-
-    with_client(server, use, headers=lambda: {"Authorization": next(tokens)})
     assert [handshake["Authorization"] for handshake in server.handshakes] == ["one", "two"]
 
 
@@ -157,39 +139,41 @@ def test_every_handshake_has_a_token_of_its_own() -> None:
         (503, 100, ""),
     ],
 )
-def test_a_refused_handshake_names_status_and_clock(status: int, ahead: int, text: str) -> None:
+async def test_a_refused_handshake_names_status_and_clock(status: int, ahead: int, text: str) -> None:
     """[WSK4]"""
     server = WebSocketServer()
     date = format_datetime(datetime.now(UTC) - timedelta(seconds=ahead), usegmt=True)
     server.refuse = lambda: web.Response(status=status, headers={"Date": date})
-    error = with_client(server, failure_of)
+    async with client_of(server) as client:
+        error = await failure_of(client)
     assert error.status == status
     assert re.search(rf": HTTP status {status} in the WebSocket handshake{text}$", str(error))
 
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("date", [UNREADABLE_DATE, "?", ""])
-def test_a_date_that_cannot_be_read_is_left_out(status: int, date: str) -> None:
+async def test_a_date_that_cannot_be_read_is_left_out(status: int, date: str) -> None:
     """[WSK4]"""
     server = WebSocketServer()
     server.refuse = lambda: web.Response(status=status, headers={"Date": date})
-    error = with_client(server, failure_of)
+    async with client_of(server) as client:
+        error = await failure_of(client)
     assert str(error).endswith(f": HTTP status {status} in the WebSocket handshake: the token is refused")
 
 
-def test_a_redirect_is_refused() -> None:
+async def test_a_redirect_is_refused() -> None:
     server = WebSocketServer()
     server.refuse = lambda: web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"})
-    assert "a redirect instead of a WebSocket handshake" in str(with_client(server, failure_of))
+    async with client_of(server) as client:
+        assert "a redirect instead of a WebSocket handshake" in str(await failure_of(client))
 
 
-def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK5]"""
     monkeypatch.setattr(web_socket, "FIRST_PAUSE", 0.05)
     server = WebSocketServer()
     server.refuse = lambda: web.Response(status=500)
-
-    async def use(client: JsonRpcClient) -> tuple[int, int]:
+    async with client_of(server) as client:
         calls, end = 0, time.monotonic() + 1.5
         while time.monotonic() < end:
             assert "HTTP status 500" in str(await failure_of(client))
@@ -198,9 +182,6 @@ def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch)
         attempts = len(server.handshakes)
         server.refuse = lambda: None
         assert await connected_again(client) == ["eth_x", []]
-        return calls, attempts
-
-    calls, attempts = with_client(server, use)
     # Pauses of 25 to 50 ms, doubled each time.
     assert 5 <= attempts <= 8 < calls
 
@@ -220,20 +201,17 @@ async def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.M
     assert len(accepted) == 1
 
 
-def test_a_call_that_is_cancelled_is_no_failed_attempt() -> None:
+async def test_a_call_that_is_cancelled_is_no_failed_attempt() -> None:
     server = WebSocketServer()
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server) as client:
         call = asyncio.create_task(client.call("eth_x"))
         await asyncio.sleep(0)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert await client.call("eth_x") == ["eth_x", []]
 
-    with_client(server, use)
 
-
-def test_answers_that_come_late_do_not_end_the_connection() -> None:
+async def test_answers_that_come_late_do_not_end_the_connection() -> None:
     """[WSK2] Each is excused once."""
     held: list[Any] = []
     late = MAX_UNREQUESTED + 20
@@ -246,8 +224,7 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
             await server.answer_properly(socket, item)
 
     server = WebSocketServer()
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server, timeout=0.2, max_concurrency=2 * late) as client:
         # Within the short timeout nothing needs an answer, not even the handshake.
         await client.call("eth_x", timeout=SECONDS)
         server.answer = hold
@@ -259,8 +236,6 @@ def test_answers_that_come_late_do_not_end_the_connection() -> None:
         server.answer = release
         assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]
         assert "more than 100 answers to no request" in str(await failure_of(client, timeout=SECONDS))
-
-    with_client(server, use, timeout=0.2, max_concurrency=2 * late)
     assert len(server.handshakes) == 1
 
 
@@ -291,16 +266,13 @@ async def _closes(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) ->
         (_closes, "lost (closed by the endpoint, code 1000)"),
     ],
 )
-def test_what_an_endpoint_may_send(answer: Answer, text: str) -> None:
+async def test_what_an_endpoint_may_send(answer: Answer, text: str) -> None:
     """Each is an error of the request, and the client goes on with an endpoint that answers properly."""
     server = WebSocketServer(answer=answer)
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server, timeout=0.5) as client:
         assert text in str(await failure_of(client))
         server.answer = WebSocketServer.answer_properly
         assert await connected_again(client) == ["eth_x", []]
-
-    with_client(server, use, timeout=0.5)
 
 
 @asynccontextmanager
@@ -354,30 +326,25 @@ async def test_a_message_of_a_gigabyte_is_refused_by_its_length(
     assert grown < (3 * limit // 2 if fragmented else 32 << 20)
 
 
-def test_no_message_is_longer_than_any_answer_of_the_client() -> None:
+async def test_no_message_is_longer_than_any_answer_of_the_client() -> None:
     """[WSK2] The length alone ends the connection; an answer may have just the limit."""
 
     async def announce(transport: Any) -> None:
         transport.write(b"\x81\x7f" + struct.pack(">Q", 65_537))
         await asyncio.sleep(10)
 
-    async def main() -> None:
-        async with _raw_server(announce) as url:
-            client = JsonRpcClient(url, timeout=5.0, max_body=65_536)
-            with pytest.raises(AnswerTooLargeError, match="a message is longer than 65536 bytes"):
-                await client.call("eth_x")
-            await client.close()
-
-    run_within(20, main)
+    async with _raw_server(announce) as url:
+        client = JsonRpcClient(url, timeout=5.0, max_body=65_536)
+        with pytest.raises(AnswerTooLargeError, match="a message is longer than 65536 bytes"):
+            await client.call("eth_x")
+        await client.close()
 
     async def answer(_: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
         start = f'{{"id":{request["id"]},"result":"'
         await socket.send_str(start + "x" * (65_536 - len(start) - 2) + '"}')
 
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(WebSocketServer(answer=answer), max_body=65_536) as client:
         assert set(await client.call("eth_x")) == {"x"}
-
-    with_client(WebSocketServer(answer=answer), use, max_body=65_536)
 
 
 async def test_a_long_answer_to_a_short_call_is_refused_while_a_long_one_is_received() -> None:
@@ -388,24 +355,21 @@ async def test_a_long_answer_to_a_short_call_is_refused_while_a_long_one_is_rece
             await asyncio.sleep(0.1)
         await socket.send_str(f'{{"id":{request["id"]},"result":"{"x" * (13 << 20)}"}}')
 
-    server = WebSocketServer(answer=answer)
-    async with listening(server.app) as (url,):
-        client = JsonRpcClient(web_socket_url(url), timeout=SECONDS)
+    async with client_of(WebSocketServer(answer=answer), timeout=SECONDS) as client:
         calls = [client.call(method) for method in ("eth_getBlockReceipts", "eth_chainId", "eth_x")]
         results: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
-        await client.close()
-        await server.drop_connections()
     assert len(results[0]) == 13 << 20
     assert [type(error) for error in results[1:]] == [AnswerTooLargeError, AnswerTooLargeError]
 
 
-def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is() -> None:
+async def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is() -> None:
     """[WSK3] It closes with the code that this end has for an answer over the limit."""
 
     async def answer(_: WebSocketServer, socket: web.WebSocketResponse, __: Any) -> None:
         await socket.close(code=1009)
 
-    error = with_client(WebSocketServer(answer=answer), failure_of)
+    async with client_of(WebSocketServer(answer=answer)) as client:
+        error = await failure_of(client)
     assert type(error) is EndpointError
     assert "lost (closed by the endpoint, code 1009)" in str(error)
 
@@ -421,36 +385,31 @@ async def test_an_endpoint_without_pongs_is_named_so(monkeypatch: pytest.MonkeyP
         await client.close()
 
 
-def test_an_answer_of_more_than_32_mib_is_taken() -> None:
+async def test_an_answer_of_more_than_32_mib_is_taken() -> None:
     """The limit of go-ethereum's client, with which op-node cannot read the receipts of a large block [WSK2]."""
     size = 33 << 20
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
         await socket.send_str(f'{{"jsonrpc":"2.0","id":{request["id"]},"result":"0x{"00" * (size // 2)}"}}')
 
-    async def use(client: JsonRpcClient) -> int:
-        return len(await client.call("eth_getBlockReceipts", "0x1"))
-
-    assert with_client(WebSocketServer(answer=answer), use, timeout=SECONDS) == size + 2
+    async with client_of(WebSocketServer(answer=answer), timeout=SECONDS) as client:
+        assert len(await client.call("eth_getBlockReceipts", "0x1")) == size + 2
 
 
-def test_an_answer_longer_than_the_limit_of_its_method_is_refused() -> None:
+async def test_an_answer_longer_than_the_limit_of_its_method_is_refused() -> None:
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
         await server.send(socket, {"id": request["id"], "result": "0x" + "00" * (1 << 20)})
 
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(WebSocketServer(answer=answer)) as client:
         with pytest.raises(AnswerTooLargeError, match="longer than 1048576 bytes"):
             await client.call("eth_chainId")
 
-    with_client(WebSocketServer(answer=answer), use)
 
-
-def test_a_subscription_notifies_and_its_loss_does() -> None:
+async def test_a_subscription_notifies_and_its_loss_does() -> None:
     """[WSK6]"""
     server = WebSocketServer()
     notified = asyncio.Event()
-
-    async def use(client: JsonRpcClient) -> None:
+    async with client_of(server, on_notification=notified.set) as client:
         assert client.can_subscribe
         assert not client.is_subscribed
         await client.subscribe("newHeads")
@@ -464,5 +423,3 @@ def test_a_subscription_notifies_and_its_loss_does() -> None:
         await connected_again(client)
         await client.subscribe("newHeads")
         assert len(server.subscribers) == 1
-
-    with_client(server, use, on_notification=notified.set)

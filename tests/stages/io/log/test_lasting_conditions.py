@@ -2,15 +2,8 @@
 
 import pytest
 
+from rollup_node.stages.io.log import lasting_conditions
 from rollup_node.stages.io.log import logger as log
-from rollup_node.stages.io.log.lasting_conditions import (
-    EVERY_SECONDS,
-    MAX_TEXT,
-    LastingCondition,
-    LastingConditions,
-    RepeatedWarnings,
-    shortened,
-)
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 
@@ -21,7 +14,7 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
 ) -> None:
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     now = 0.0
-    condition = LastingCondition(get_logger("part"), lambda: now)
+    condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: now)
     condition.end("found")
     for _ in range(2):
         for _ in range(300):
@@ -38,12 +31,12 @@ def test_a_line_a_minute_with_counts_and_one_at_the_end(
         f"{first} waited=2m0s tried=241 suppressed=119 {remedy}",
         "info part: found code=BLOB-NO-SOURCE l1_block=5 waited=2m30s tried=300",
     ]
-    assert EVERY_SECONDS == 60.0
+    assert lasting_conditions.EVERY_SECONDS == 60.0
     assert lines == once * 2
 
 
 def test_another_code_is_a_line_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    condition = LastingCondition(get_logger("part"), lambda: 0.0)
+    condition = lasting_conditions.LastingCondition(get_logger("part"), lambda: 0.0)
     for code in (Code.BLOB_NOT_FOUND, Code.BLOB_NOT_FOUND, Code.BLOB_CUSTODY, Code.BLOB_CUSTODY):
         condition.report(code, "nobody has them")
     lines = capsys.readouterr().err.splitlines()
@@ -57,7 +50,7 @@ class Several:
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
         self.now = 0.0
-        self.conditions = LastingConditions(get_logger("part"), lambda: self.now)
+        self.conditions = lasting_conditions.LastingConditions(get_logger("part"), lambda: self.now)
         self._capsys = capsys
 
     def lines(self) -> list[str]:
@@ -120,8 +113,8 @@ def test_a_condition_that_comes_and_goes_is_a_line_a_minute(several: Several) ->
 
 
 def test_long_texts_are_shortened() -> None:
-    assert shortened("x" * MAX_TEXT) == "x" * MAX_TEXT
-    assert len(shortened("x" * 10**6)) == MAX_TEXT + 3
+    assert lasting_conditions.shortened("x" * lasting_conditions.MAX_TEXT) == "x" * lasting_conditions.MAX_TEXT
+    assert len(lasting_conditions.shortened("x" * 10**6)) == lasting_conditions.MAX_TEXT + 3
 
 
 def test_hours(several: Several) -> None:
@@ -134,13 +127,13 @@ def test_hours(several: Several) -> None:
 @pytest.mark.condition("C15")
 def test_one_line_a_minute_says_how_many_were_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     now = 0.0
-    warnings = RepeatedWarnings(get_logger("part"), lambda: now)
+    warnings = lasting_conditions.RepeatedWarnings(get_logger("part"), lambda: now)
     for _ in range(300):
         warnings.warn("one", "it failed", error="no")
         now += 0.2
     warnings.warn("two", "another kind")
     warnings.warn("one", "it failed", error="still no")
-    now += EVERY_SECONDS
+    now += lasting_conditions.EVERY_SECONDS
     warnings.warn("one", "it failed", error="again")
     assert capsys.readouterr().err.splitlines() == [
         "warn part: it failed error=no",

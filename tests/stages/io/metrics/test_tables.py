@@ -5,28 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.metrics.tables import (
-    MISSING_METRICS,
-    OP_NODE_METRICS,
-    PREFIX,
-    ExposedMetric,
-    Metric,
-    MetricType,
-)
+from rollup_node.stages.io.metrics import tables
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 
 
 def test_an_event_is_two_metrics() -> None:
-    event = Metric("resets", MetricType.EVENT, "Resets", ("type",))
+    event = tables.Metric("resets", tables.MetricType.EVENT, "Resets", ("type",))
     assert list(event.exposed()) == [
-        ExposedMetric("op_node_default_resets_total", "counter", ("type",), "Resets"),
-        ExposedMetric("op_node_default_last_resets_unix", "gauge", ("type",), "Resets: Unix time of the last"),
+        tables.ExposedMetric("op_node_default_resets_total", "counter", ("type",), "Resets"),
+        tables.ExposedMetric("op_node_default_last_resets_unix", "gauge", ("type",), "Resets: Unix time of the last"),
     ]
 
 
 def test_other_types_are_one() -> None:
-    up = Metric("process_up", MetricType.GAUGE, "Up", prefix="")
-    assert list(up.exposed()) == [ExposedMetric("process_up", "gauge", (), "Up")]
+    up = tables.Metric("process_up", tables.MetricType.GAUGE, "Up", prefix="")
+    assert list(up.exposed()) == [tables.ExposedMetric("process_up", "gauge", (), "Up")]
 
 
 Row = tuple[str, str, tuple[str, ...]]
@@ -34,11 +27,11 @@ Row = tuple[str, str, tuple[str, ...]]
 
 def ours() -> Iterator[Row]:
     """Full name, type and labels of all rows."""
-    for metric in OP_NODE_METRICS:
+    for metric in tables.OP_NODE_METRICS:
         for exposed in metric.exposed():
             yield exposed.name, exposed.type, exposed.labels
-    for missing in MISSING_METRICS:
-        yield PREFIX + missing.name, missing.type.value, missing.labels
+    for missing in tables.MISSING_METRICS:
+        yield tables.PREFIX + missing.name, missing.type.value, missing.labels
 
 
 def test_all_89_names_of_op_node_with_type_and_labels(shared_data: Path) -> None:
@@ -54,9 +47,9 @@ def test_all_89_names_of_op_node_with_type_and_labels(shared_data: Path) -> None
 def test_there_are_89_and_each_absent_one_has_a_reason() -> None:
     rows = list(ours())
     assert len(rows) == len(set(rows)) == 89
-    assert all(missing.why for missing in MISSING_METRICS)
+    assert all(missing.why for missing in tables.MISSING_METRICS)
 
 
 def test_the_gossip_events_are_those_that_are_counted() -> None:
-    metric = next(metric for metric in OP_NODE_METRICS if metric.name == "p2p_gossip_events_total")
+    metric = next(metric for metric in tables.OP_NODE_METRICS if metric.name == "p2p_gossip_events_total")
     assert {event for (event,) in metric.series} == {event.value for event in TraceEvent}

@@ -1,7 +1,8 @@
 """Fetches of blocks, alone and several by one request: each has one result, whatever happens to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,6 @@ from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
@@ -70,35 +70,31 @@ class Batches:
         return app
 
 
-def with_fetcher(
+@asynccontextmanager
+async def running_fetcher(
     methods: Methods,
-    scenario: Callable[[BlockFetcher, asyncio.Event], Awaitable[None]],
     error: Exception | None = None,
     polled: Mapping[int, bytes] | None = None,
     batches: Batches | None = None,
     **options: Any,
-) -> None:
-    """Run a scenario with a fetcher and the event that it sets when a fetch has ended.
+) -> AsyncIterator[tuple[BlockFetcher, asyncio.Event]]:
+    """Yield a fetcher and the event that it sets when a fetch has ended.
 
     `polled` are the answers to polls of the head, by number, and `options` those of L1Config."""
-
-    async def main() -> None:
-        async with listening((batches or Batches()).app(methods)) as urls:
-            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
-            endpoints = L1Endpoints(config, Meter("l1"))
-            newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
-            for number, body in (polled or {}).items():
-                newest.put(NewestBody(endpoints.pick(), number, body))
-            done = asyncio.Event()
-            workers: Any = InlineWorkers(error)
-            fetcher = BlockFetcher(config, endpoints, newest, workers, done.set)
-            try:
-                await scenario(fetcher, done)
-            finally:
-                await fetcher.close()
-                await endpoints.close()
-
-    run_within(20, main)
+    async with listening((batches or Batches()).app(methods)) as urls:
+        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        endpoints = L1Endpoints(config, Meter("l1"))
+        newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
+        for number, body in (polled or {}).items():
+            newest.put(NewestBody(endpoints.pick(), number, body))
+        done = asyncio.Event()
+        workers: Any = InlineWorkers(error)
+        fetcher = BlockFetcher(config, endpoints, newest, workers, done.set)
+        try:
+            yield fetcher, done
+        finally:
+            await fetcher.close()
+            await endpoints.close()
 
 
 async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:
@@ -113,7 +109,7 @@ async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> lis
     return sorted(value, key=lambda result: result.fetch.number)
 
 
-def test_each_fetch_has_one_result() -> None:
+async def test_each_fetch_has_one_result() -> None:
     chain = FakeL1Chain(5)
     methods = chain.methods(5)
 
@@ -122,7 +118,7 @@ def test_each_fetch_has_one_result() -> None:
             raise JsonRpcError(-32000, "database is down")
         return methods["eth_getBlockByNumber"](number, full)
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}) as (fetcher, done):
         for number in (2, 3, 9):
             fetcher.start([Fetch(number, 0)])
         assert len(fetcher) == 3
@@ -134,28 +130,22 @@ def test_each_fetch_has_one_result() -> None:
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert len(fetcher) == 0 and fetcher.take_results() == []
 
-    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario)
 
-
-def test_a_task_that_no_worker_completes_is_an_error() -> None:
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+async def test_a_task_that_no_worker_completes_is_an_error() -> None:
+    async with running_fetcher(FakeL1Chain(5).methods(5), TaskFailed("3 workers died")) as (fetcher, done):
         fetcher.start([Fetch(2, 0)])
         (result,) = await results(fetcher, done, 1)
         assert result.block is None and "3 workers died" in str(result.error)
 
-    with_fetcher(FakeL1Chain(5).methods(5), scenario, TaskFailed("3 workers died"))
 
-
-def test_a_bug_is_raised_where_results_are_taken() -> None:
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+async def test_a_bug_is_raised_where_results_are_taken() -> None:
+    async with running_fetcher(FakeL1Chain(5).methods(5), ZeroDivisionError()) as (fetcher, done):
         fetcher.start([Fetch(2, 0)])
         with pytest.raises(ZeroDivisionError):
             await results(fetcher, done, 1)
 
-    with_fetcher(FakeL1Chain(5).methods(5), scenario, ZeroDivisionError())
 
-
-def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
+async def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
     """[LHD25] Unless what it brought is wrong: that is an error, and the next fetch asks for the block."""
     chain, asked = FakeL1Chain(5), []
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": chain.block_json(3)})
@@ -164,38 +154,32 @@ def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() -> None:
         asked.append(number)
         return chain.block_json(int(number, 16))
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
+    async with running_fetcher(methods, polled={3: body}) as (fetcher, done):
         for expected in ([], ["0x3"]):
             fetcher.start([Fetch(3, 0)])
             assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), chain.block(3), None)]
             assert asked == expected
-
-    async def wrong(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher(methods, polled={4: body}) as (fetcher, done):
         fetcher.start([Fetch(4, 0)])
         (failed,) = await results(fetcher, done, 1)
         assert failed.block is None and "requested block 4, got block 3" in str(failed.error)
         fetcher.start([Fetch(4, 0)])
         assert await results(fetcher, done, 1) == [FetchResult(Fetch(4, 0), chain.block(4), None)]
 
-    methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
-    with_fetcher(methods, scenario, polled={3: body})
-    with_fetcher(methods, wrong, polled={4: body})
 
-
-def test_closing_cancels_running_fetches() -> None:
+async def test_closing_cancels_running_fetches() -> None:
     async def never(number: str, full: bool) -> Any:
         await asyncio.Event().wait()
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": never}) as (fetcher, done):
         fetcher.start([Fetch(2, 0)])
         await asyncio.sleep(0)
         await fetcher.close()
         assert done.is_set()
 
-    with_fetcher({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": never}, scenario)
 
-
-def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24]"""
     monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(1000, 1000))
     chain = FakeL1Chain(5)
@@ -205,32 +189,27 @@ def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatch: pyt
         asked.append(number)
         return chain.methods(5)["eth_getBlockByNumber"](number, full)
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}) as (fetcher, done):
         for number in range(3):
             fetcher.start([Fetch(number, 0)])
         assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in range(3)]
         assert sorted(asked) == sorted(2 * [hex(n) for n in range(3)])
-
-    with_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}, scenario)
 
 
 def fetches(*numbers: int) -> list[Fetch]:
     return [Fetch(number, 0) for number in numbers]
 
 
-def test_several_blocks_come_by_one_request() -> None:
+async def test_several_blocks_come_by_one_request() -> None:
     chain, batches = FakeL1Chain(9), Batches()
-
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3, 4))
         assert len(fetcher) == 1
         assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in (2, 3, 4)]
         assert batches.sizes == [3]
 
-    with_fetcher(chain.methods(5), scenario, batches=batches)
 
-
-def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> None:
+async def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> None:
     chain, batches = FakeL1Chain(9), Batches()
     methods = chain.methods(5)
 
@@ -239,7 +218,7 @@ def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> Non
             raise JsonRpcError(-32000, "database is down")
         return methods["eth_getBlockByNumber"]("0x2" if number == "0x4" else number, full)
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}, batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3, 4, 9))
         block, failed, wrong, missing = await results(fetcher, done, 4)
         assert block.block == chain.block(2)
@@ -248,8 +227,6 @@ def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> Non
         assert missing == FetchResult(Fetch(9, 0), None, None)
         assert batches.sizes == [4]
 
-    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario, batches=batches)
-
 
 REFUSED = '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch requests are not supported"}}'
 
@@ -257,7 +234,7 @@ REFUSED = '{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batch re
 @pytest.mark.parametrize(
     ("status", "body"), [(200, REFUSED), (400, REFUSED), (413, "too large"), (200, "[]"), (200, "<html>")]
 )
-def test_where_batches_are_refused_each_block_is_asked_for_alone_until_the_endpoint_fails(
+async def test_where_batches_are_refused_each_block_is_asked_for_alone_until_the_endpoint_fails(
     status: int, body: str
 ) -> None:
     chain, batches = FakeL1Chain(9), Batches(status, body)
@@ -268,7 +245,7 @@ def test_where_batches_are_refused_each_block_is_asked_for_alone_until_the_endpo
             raise JsonRpcError(-32000, "database is down")
         return methods["eth_getBlockByNumber"](number, full)
 
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}, batches=batches) as (fetcher, done):
         for first in (2, 4):
             fetcher.start(fetches(first, first + 1))
             blocks = [result.block for result in await results(fetcher, done, 2)]
@@ -282,60 +259,43 @@ def test_where_batches_are_refused_each_block_is_asked_for_alone_until_the_endpo
         await results(fetcher, done, 2)
         assert batches.sizes[5:] == [1, 2]
 
-    with_fetcher({**methods, "eth_getBlockByNumber": by_number}, scenario, batches=batches)
-
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_batch_at_an_endpoint_that_throttles_or_fails_is_not_tried_block_by_block(status: int) -> None:
+async def test_a_batch_at_an_endpoint_that_throttles_or_fails_is_not_tried_block_by_block(status: int) -> None:
     chain, batches = FakeL1Chain(9), Batches(status, "busy")
-
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3))
         value = await results(fetcher, done, 2)
         assert all(str(status) in str(result.error) for result in value)
         assert batches.sizes == [2]
 
-    with_fetcher(chain.methods(5), scenario, batches=batches)
 
-
-def test_a_batch_with_a_long_answer_is_fetched_again_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_with_a_long_answer_is_fetched_again_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24]"""
     chain, batches = FakeL1Chain(9), Batches()
     size = len(orjson.dumps(chain.block_json(3)))
     monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(size + 500, 10_000))
-
-    async def scenario(fetcher: BlockFetcher, done: asyncio.Event) -> None:
+    async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3))
         assert [result.block for result in await results(fetcher, done, 2)] == [chain.block(2), chain.block(3)]
         assert batches.sizes == [2, 1, 1]
 
-    with_fetcher(chain.methods(5), scenario, batches=batches)
 
-
-def test_requests_ask_for_more_blocks_where_answers_take_longer() -> None:
-    chain = FakeL1Chain(9)
-    methods = chain.methods(5)
+@pytest.mark.parametrize(("options", "grows"), [({}, True), ({"max_batch": 1}, False), ({"rate_limit": 100.0}, False)])
+async def test_requests_ask_for_more_blocks_where_answers_take_longer(options: dict[str, Any], grows: bool) -> None:
+    methods = FakeL1Chain(9).methods(5)
 
     async def slow(number: str, full: bool) -> Any:
         await asyncio.sleep(0.05)
         return methods["eth_getBlockByNumber"](number, full)
 
-    async def grows(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        assert fetcher.request_size == 1
-        fetcher.start(fetches(2))
-        await results(fetcher, done, 1)
-        assert fetcher.request_size > 1
-
-    async def stays(fetcher: BlockFetcher, done: asyncio.Event) -> None:
-        fetcher.start(fetches(2))
-        await results(fetcher, done, 1)
-        assert fetcher.request_size == 1
-
     async def slow_chain_id() -> str:
         await asyncio.sleep(0.1)
         return "0x5"
 
-    by_number: Methods = {**methods, "eth_chainId": slow_chain_id, "eth_getBlockByNumber": slow}
-    with_fetcher(by_number, grows, max_concurrency=1)
-    with_fetcher(by_number, stays, max_concurrency=1, max_batch=1)
-    with_fetcher(by_number, stays, max_concurrency=1, rate_limit=100.0)
+    served: Methods = {**methods, "eth_chainId": slow_chain_id, "eth_getBlockByNumber": slow}
+    async with running_fetcher(served, max_concurrency=1, **options) as (fetcher, done):
+        assert fetcher.request_size == 1
+        fetcher.start(fetches(2))
+        await results(fetcher, done, 1)
+        assert (fetcher.request_size > 1) == grows

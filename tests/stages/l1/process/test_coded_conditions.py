@@ -3,7 +3,8 @@
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -18,32 +19,26 @@ from rollup_node.stages.messages.codes import Code
 from tests.stages.l1.process.test_stage import L1Clients
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 
 
-def follow(app: web.Application, scenario: Callable[[L1Clients], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def following(app: web.Application) -> AsyncIterator[L1Clients]:
     """Run the l1 process with one endpoint."""
-
-    async def main() -> None:
-        async with listening(app) as urls:
-            config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
-            async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
-                await scenario(L1Clients(buses, Meter("l1")))
-
-    run_within(20, main)
+    async with listening(app) as urls:
+        config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
+        async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
+            yield L1Clients(buses, Meter("l1"))
 
 
-def problem(code: Code) -> Callable[[L1Clients], Awaitable[None]]:
-    """Wait for a problem with a code, and a moment for more lines of it."""
-
-    async def wait(clients: L1Clients) -> None:
+async def has_problem(app: web.Application, code: Code) -> None:
+    """Follow until there is a problem with a code, and a moment for more lines of it."""
+    async with following(app) as clients:
         await clients.until(lambda: any(problem.startswith(f"{code.text}: ") for problem in clients.problems), (5, 1))
         await asyncio.sleep(0.3)
-
-    return wait
 
 
 def assert_one_line(shown: str, code: Code, *words: str) -> None:
@@ -55,20 +50,20 @@ def assert_one_line(shown: str, code: Code, *words: str) -> None:
 
 
 @pytest.mark.sign("L1-THROTTLED", line=True, readyz=True)
-def test_an_endpoint_that_limits_requests(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_endpoint_that_limits_requests(capsys: pytest.CaptureFixture[str]) -> None:
     async def busy(request: web.Request) -> web.Response:
         return web.Response(status=429, headers={"Retry-After": "20"}, text="over your quota")
 
-    follow(app_for_every_path(busy), problem(Code.L1_THROTTLED))
+    await has_problem(app_for_every_path(busy), Code.L1_THROTTLED)
     assert_one_line(capsys.readouterr().err, Code.L1_THROTTLED, "HTTP status 429", "over your quota")
 
 
 @pytest.mark.sign("L1-BLOCK", line=True, readyz=True)
-def test_an_endpoint_that_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_an_endpoint_that_contradicts_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """A block does not have the hash that it is given with."""
     chain = FakeL1Chain(10)
     methods: Methods = {**chain.methods(5), "eth_getBlockByNumber": _with_another_hash(chain)}
-    follow(json_rpc_app(methods), problem(Code.L1_BLOCK))
+    await has_problem(json_rpc_app(methods), Code.L1_BLOCK)
     assert_one_line(capsys.readouterr().err, Code.L1_BLOCK, "127.0.0.1:", "hash")
 
 
@@ -83,25 +78,25 @@ def _with_another_hash(chain: FakeL1Chain) -> Callable[..., Any]:
 
 
 @pytest.mark.sign("L1-CONTRADICTS", line=True, readyz=True)
-def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[str]) -> None:
     chain, longer = FakeL1Chain(10), FakeL1Chain(30)
 
     def by_number(label: str, full: bool) -> Any:
         return (longer if label == "finalized" else chain).methods(5)["eth_getBlockByNumber"](label, full)
 
-    follow(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), problem(Code.L1_CONTRADICTS))
+    await has_problem(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), Code.L1_CONTRADICTS)
     assert_one_line(capsys.readouterr().err, Code.L1_CONTRADICTS, "is above the head")
 
 
 @pytest.mark.sign("L1-STALE", line=True, readyz=True)
-def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "STUCK_SECONDS", 0.5)
-    follow(json_rpc_app(FakeL1Chain(10).methods(5)), problem(Code.L1_STALE))
+    await has_problem(json_rpc_app(FakeL1Chain(10).methods(5)), Code.L1_STALE)
     assert_one_line(capsys.readouterr().err, Code.L1_STALE, "head=9:0x", "seconds=")
 
 
 @pytest.mark.sign("FINALITY-STALE", line=True)
-def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "UNFINALIZED_SECONDS", 0.3)
     chain = FakeL1Chain(10)
     finalized = chain.block_json(3)
@@ -109,12 +104,10 @@ def test_finality_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     def by_number(label: str, full: bool) -> Any:
         return finalized if label == "finalized" else chain.methods(5)["eth_getBlockByNumber"](label, full)
 
-    async def scenario(clients: L1Clients) -> None:
+    async with following(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number})) as clients:
         began = time.monotonic()
         while time.monotonic() < began + 1.0:
             chain.extend(1)
             await asyncio.sleep(0.1)
         assert clients.problems == (), "derivation goes on"
-
-    follow(json_rpc_app({**chain.methods(5), "eth_getBlockByNumber": by_number}), scenario)
     assert_one_line(capsys.readouterr().err, Code.FINALITY_STALE, "finalized=3:0x")

@@ -1,7 +1,8 @@
 """Probes and comparisons of L1 endpoints, with real servers."""
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -17,7 +18,6 @@ from rollup_node.stages.l1.process.endpoint_checks import IDLE_SECONDS, Endpoint
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
@@ -51,19 +51,15 @@ class Checked:
         return await self.checks.step()
 
 
-def with_checks(
-    servers: Sequence[Methods], chain: FakeL1Chain, scenario: Callable[[Checked], Awaitable[None]], **options: Any
-) -> None:
-    async def main() -> None:
-        async with listening(*map(json_rpc_app, servers)) as urls:
-            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
-            endpoints = L1Endpoints(config, Meter("l1"))
-            try:
-                await scenario(Checked(endpoints, chain, config))
-            finally:
-                await endpoints.close()
-
-    run_within(20, main)
+@asynccontextmanager
+async def running_checks(servers: Sequence[Methods], chain: FakeL1Chain, **options: Any) -> AsyncIterator[Checked]:
+    async with listening(*map(json_rpc_app, servers)) as urls:
+        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        endpoints = L1Endpoints(config, Meter("l1"))
+        try:
+            yield Checked(endpoints, chain, config)
+        finally:
+            await endpoints.close()
 
 
 def recent_chain(length: int = 40, age: int = 0) -> FakeL1Chain:
@@ -71,7 +67,7 @@ def recent_chain(length: int = 40, age: int = 0) -> FakeL1Chain:
     return FakeL1Chain(length, int(time.time()) - 12 * (length - 1) - age)
 
 
-def test_an_endpoint_is_used_again_once_it_does_well() -> None:
+async def test_an_endpoint_is_used_again_once_it_does_well() -> None:
     chain = recent_chain()
     methods, down = chain.methods(5), [True]
 
@@ -80,7 +76,7 @@ def test_an_endpoint_is_used_again_once_it_does_well() -> None:
             raise JsonRpcError(-32000, "database is down")
         return methods["eth_getBlockByNumber"](number, full)
 
-    async def scenario(checked: Checked) -> None:
+    async with running_checks([{**methods, "eth_getBlockByNumber": by_number}, methods], chain) as checked:
         first, second = checked.endpoints.all
         checked.endpoints.set_aside(first, EndpointFault.UNREACHABLE, "no answer")
         assert checked.endpoints.pick() is second
@@ -91,29 +87,25 @@ def test_an_endpoint_is_used_again_once_it_does_well() -> None:
         await checked.step()
         assert checked.endpoints.pick() is first and checked.endpoints.verdicts() == []
 
-    with_checks([{**methods, "eth_getBlockByNumber": by_number}, methods], chain, scenario)
 
-
-def test_the_only_endpoint_is_asked_nothing() -> None:
+async def test_the_only_endpoint_is_asked_nothing() -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("probed")
 
-    async def scenario(checked: Checked) -> None:
+    async with running_checks([{"eth_chainId": never, "eth_getBlockByNumber": never}], recent_chain()) as checked:
         assert await checked.step() == IDLE_SECONDS
         checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.THROTTLED, "429")
         await checked.step()
         assert checked.faults == [None]
 
-    with_checks([{"eth_chainId": never, "eth_getBlockByNumber": never}], recent_chain(), scenario)
-
 
 @pytest.mark.condition("C2")
 @pytest.mark.parametrize("wrong", [0, 1, 2])
-def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> None:
+async def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> None:
     chain, other = recent_chain(), recent_chain()
     other.reorg(20, 20)
-
-    async def scenario(checked: Checked) -> None:
+    servers = [other if index == wrong else chain for index in range(3)]
+    async with running_checks([server.methods(5) for server in servers], chain) as checked:
         await checked.step()
         assert [fault is EndpointFault.FORKED for fault in checked.faults] == [index == wrong for index in range(3)]
         assert checked.times_checked == 1 and checked.checks.disagreement is None
@@ -122,18 +114,14 @@ def test_the_endpoint_that_contradicts_two_others_is_set_aside(wrong: int) -> No
         checked.checks.on_new_head(True)
         assert checked.endpoints.pick() is checked.endpoints.all[1 if wrong == 0 else 0]
 
-    servers = [other if index == wrong else chain for index in range(3)]
-    with_checks([server.methods(5) for server in servers], chain, scenario)
-
 
 @pytest.mark.condition("C2")
-def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem(
+async def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     chain, other = recent_chain(), recent_chain()
     other.reorg(20, 20)
-
-    async def scenario(checked: Checked) -> None:
+    async with running_checks([chain.methods(5), other.methods(5)], chain) as checked:
         checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.FORKED, "for a test")
         await checked.step()
         assert checked.endpoints.pick() is checked.endpoints.all[0]
@@ -142,46 +130,36 @@ def test_of_two_that_contradict_each_other_the_first_is_used_and_it_is_a_problem
         checked.checks.on_new_head(True)
         await checked.step()
         assert checked.checks.disagreement is None
-
-    with_checks([chain.methods(5), other.methods(5)], chain, scenario)
     lines = capsys.readouterr()
     text = lines.out + lines.err
     assert text.count("code=L1-DISAGREE") == 1 and "block=36" in text
 
 
 @pytest.mark.fault("F6")
-def test_endpoints_of_another_chain_and_behind_are_named() -> None:
+async def test_endpoints_of_another_chain_and_behind_are_named() -> None:
     chain = recent_chain()
-
-    async def scenario(checked: Checked) -> None:
+    async with running_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain) as checked:
         await checked.step()
         assert checked.faults == [None, EndpointFault.OTHER_CHAIN, EndpointFault.BEHIND]
         assert "does not have block 36; its head is 19" in checked.endpoints.verdicts()[1]
 
-    with_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain, scenario)
-
 
 @pytest.mark.fault("F11")
-def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_head_that_stands_still_has_the_endpoints_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one in use is at block 39 while another one is far beyond."""
     monkeypatch.setattr(endpoint_checks, "STUCK_POLLS", 0)
     stuck = recent_chain(40, age=240)
     moving = FakeL1Chain(60, stuck.headers[0].timestamp)
-
-    async def scenario(checked: Checked) -> None:
+    async with running_checks([stuck.methods(5), moving.methods(5)], stuck) as checked:
         checked.checks._compare_at += 300
         await checked.step()
         assert checked.faults == [EndpointFault.BEHIND, None]
 
-    with_checks([stuck.methods(5), moving.methods(5)], stuck, scenario)
 
-
-def test_before_the_head_is_known_nothing_is_compared() -> None:
-    async def scenario(checked: Checked) -> None:
+async def test_before_the_head_is_known_nothing_is_compared() -> None:
+    chain = recent_chain()
+    async with running_checks([chain.methods(5)] * 2, chain) as checked:
         checked.tracker.drop_finalized()
         checked.endpoints.set_aside(checked.endpoints.all[0], EndpointFault.BEHIND, "for a test")
         assert await checked.step() <= endpoint_checks.HEADLESS_SECONDS
         assert checked.times_checked == 0 and checked.faults == [None, None]
-
-    chain = recent_chain()
-    with_checks([chain.methods(5)] * 2, chain, scenario)

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -20,7 +21,6 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
@@ -45,60 +45,54 @@ class PolledHeads:
         self.finality_polls += 1
 
 
-def with_poller(methods: Methods, scenario: Callable[[PolledHeads], Awaitable[None]], **options: Any) -> None:
-    async def main() -> None:
-        async with listening(json_rpc_app(methods)) as urls:
-            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
-            endpoints = L1Endpoints(config, Meter("l1"))
-            try:
-                await scenario(PolledHeads(config, endpoints))
-            finally:
-                await endpoints.close()
-
-    run_within(20, main)
+@asynccontextmanager
+async def running_poller(methods: Methods, **options: Any) -> AsyncIterator[PolledHeads]:
+    async with listening(json_rpc_app(methods)) as urls:
+        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        endpoints = L1Endpoints(config, Meter("l1"))
+        try:
+            yield PolledHeads(config, endpoints)
+        finally:
+            await endpoints.close()
 
 
 @pytest.mark.fault("F8")
-def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD3, LHD4, WSK6] One that missed a head is subscribed to again over another connection, and one that refuses
     subscriptions is polled."""
     chain = FakeL1Chain(10)
     server = WebSocketServer(chain.methods(5))
     woken = asyncio.Event()
+    async with listening(server.app) as (url,):
+        config = L1Config((web_socket_url(url),), ROLLUP, timeout=2.0, poll_interval=0)
+        endpoints = L1Endpoints(config, Meter("l1"), woken.set)
+        polled = PolledHeads(config, endpoints)
+        assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
+        polled.awaited = True
+        chain.extend(1)
+        await server.notify()
+        async with asyncio.timeout(5):
+            await woken.wait()
+        await polled.poller.poll_head()
+        assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
+        assert polled.newest.take(10) is not None, "the notification says that there is a new block"
 
-    async def scenario() -> None:
-        async with listening(server.app) as (url,):
-            config = L1Config((web_socket_url(url),), ROLLUP, timeout=2.0, poll_interval=0)
-            endpoints = L1Endpoints(config, Meter("l1"), woken.set)
-            polled = PolledHeads(config, endpoints)
-            assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS
-            polled.awaited = True
-            chain.extend(1)
-            await server.notify()
-            async with asyncio.timeout(5):
-                await woken.wait()
-            await polled.poller.poll_head()
-            assert polled.tracker.head == chain.ref(10) and len(server.handshakes) == 1
-            assert polled.newest.take(10) is not None, "the notification says that there is a new block"
+        monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
+        chain.extend(1)
+        await polled.poller.poll_head()
+        await polled.poller.poll_head()
+        assert len(server.handshakes) == 2 and len(server.subscribers) == 1
 
-            monkeypatch.setattr(head_poller, "SUBSCRIBED_POLL_SECONDS", 0.0)
-            chain.extend(1)
-            await polled.poller.poll_head()
-            await polled.poller.poll_head()
-            assert len(server.handshakes) == 2 and len(server.subscribers) == 1
+        server.refuses_subscriptions = True
+        await server.drop_connections()
+        assert await _interval_when_up(polled) == 0.0
+        assert server.subscribers == []
 
-            server.refuses_subscriptions = True
-            await server.drop_connections()
-            assert await _interval_when_up(polled) == 0.0
-            assert server.subscribers == []
-
-            server.refuse = lambda: web.Response(status=403, headers={"Date": UNREADABLE_DATE})
-            await server.drop_connections()
-            while "HTTP status 403 in the WebSocket handshake" not in await _failure(polled):
-                await asyncio.sleep(0.02)
-            await endpoints.close()
-
-    run_within(20, scenario)
+        server.refuse = lambda: web.Response(status=403, headers={"Date": UNREADABLE_DATE})
+        await server.drop_connections()
+        while "HTTP status 403 in the WebSocket handshake" not in await _failure(polled):
+            await asyncio.sleep(0.02)
+        await endpoints.close()
 
 
 async def _failure(polled: PolledHeads) -> str:
@@ -117,11 +111,10 @@ async def _interval_when_up(polled: PolledHeads) -> float:
             await asyncio.sleep(0.02)
 
 
-def test_new_heads_and_reorgs_are_reported() -> None:
+async def test_new_heads_and_reorgs_are_reported() -> None:
     """[LHD3]"""
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         for _ in range(2):
             assert await polled.poller.poll_head() == 12.0
         chain.extend(1)
@@ -132,12 +125,10 @@ def test_new_heads_and_reorgs_are_reported() -> None:
         assert polled.new_heads == [False, False, True]
         assert b"l1_reorg_depth_count 1.0" in polled.meter.text()
 
-    with_poller(chain.methods(5), scenario)
-
 
 @pytest.mark.condition("C3")
 @pytest.mark.parametrize("interval", (BLOCK_TIME, BLOCK_TIME / 2, BLOCK_TIME / 4))
-def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
+async def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
     """[LHD25] Only where a client waits for it, and polls are rare enough to find a new one."""
     chain, asked = FakeL1Chain(10), []
 
@@ -145,7 +136,9 @@ def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
         asked.append(full)
         return chain.methods(5)["eth_getBlockByNumber"](label, full)
 
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(
+        {**chain.methods(5), "eth_getBlockByNumber": by_number}, poll_interval=interval
+    ) as polled:
         for polled.awaited in (False, True, True, True):
             chain.extend(1)
             await polled.poller.poll_head()
@@ -156,14 +149,11 @@ def test_at_the_tip_a_poll_brings_the_whole_block(interval: float) -> None:
         await polled.poller.poll_head()
         assert polled.newest.take(chain.head) is None, "the head is the same"
 
-    with_poller({**chain.methods(5), "eth_getBlockByNumber": by_number}, scenario, poll_interval=interval)
 
-
-def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
+async def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
     """[LHD25] The new head may be polled without its transactions."""
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         polled.awaited = True
         for _ in range(3):
             chain.extend(1)
@@ -173,29 +163,23 @@ def test_a_block_that_no_client_took_before_a_reorg_is_not_kept() -> None:
         await polled.poller.poll_head()
         assert polled.tracker.head == chain.ref(12) and polled.newest.take(12) is None
 
-    with_poller(chain.methods(5), scenario)
 
-
-def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_head_whose_block_is_too_large_for_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     """[LHD24, LHD25]"""
     monkeypatch.setattr(head_poller, "ORDINARY_L1_BLOCK", AnswerLimit(500, 500))
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         polled.awaited = True
         for _ in range(3):
             chain.extend(1)
             await polled.poller.poll_head()
             assert polled.tracker.head == chain.ref(chain.head) and polled.newest.take(chain.head) is None
 
-    with_poller(chain.methods(5), scenario)
 
-
-def test_safe_and_finalized_block() -> None:
+async def test_safe_and_finalized_block() -> None:
     """[LHD6]"""
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         assert await polled.poller.poll_finality() == 384.0
         assert (polled.tracker.safe, polled.tracker.finalized) == (chain.ref(6), chain.ref(3))
         chain.extend(1)
@@ -204,16 +188,13 @@ def test_safe_and_finalized_block() -> None:
         assert polled.tracker.finalized == chain.ref(4)
         assert polled.finality_polls == 2
 
-    with_poller(chain.methods(5), scenario)
 
-
-def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
+async def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_after_several_polls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """[LHD23]"""
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         await polled.poller.poll_finality()
         before = polled.tracker.finalized
         chain.reorg(9, 9)
@@ -232,15 +213,12 @@ def test_a_finalized_block_that_its_chain_does_not_have_any_more_is_dropped_afte
         assert polled.tracker.finalized == chain.ref(3)
         assert not polled.poller.contradiction
 
-    with_poller(chain.methods(5), scenario)
-
 
 @pytest.mark.condition("C8")
-def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
+async def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree() -> None:
     """[LHD23]"""
     chain = FakeL1Chain(40)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         await polled.poller.poll_head()
         await polled.poller.poll_finality()
         chain.reorg(30, 50)
@@ -251,11 +229,9 @@ def test_a_head_without_the_finalized_block_is_refused_until_several_polls_agree
         assert (polled.tracker.head, polled.tracker.finalized) == (chain.ref(59), None)
         assert polled.new_heads == [False, True]
 
-    with_poller(chain.methods(5), scenario)
-
 
 @pytest.mark.parametrize("is_fresh", [True, False])
-def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) -> None:
+async def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) -> None:
     """[LHD23]"""
     age = 0 if is_fresh else 86_400
     higher, chain = FakeL1Chain(60), FakeL1Chain(20, int(time.time()) - 19 * BLOCK_TIME - age)
@@ -264,7 +240,7 @@ def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) ->
     def block_by_number(number: str, full: bool) -> Any:
         return served[-1].methods(5)["eth_getBlockByNumber"](number, full)
 
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
         await polled.poller.poll_head()
         await polled.poller.poll_finality()
         served.append(chain)
@@ -276,10 +252,8 @@ def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) ->
         assert polled.tracker.head == (chain if is_fresh else higher).ref(19 if is_fresh else 59)
         assert polled.tracker.finalized == (None if is_fresh else higher.ref(53))
 
-    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}, scenario)
 
-
-def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
+async def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
     chain = FakeL1Chain(10)
     asked: list[int] = []
     chain_ids = [5, 5, 1337]
@@ -288,7 +262,7 @@ def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
         asked.append(chain.head)
         return hex(chain_ids[min(len(asked), 3) - 1])
 
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller({**chain.methods(5), "eth_chainId": chain_id}) as polled:
         await polled.poller.poll_head()
         for _ in range(3):
             chain.extend(1)
@@ -300,70 +274,56 @@ def test_the_chain_id_is_asked_for_again_when_a_head_does_not_link() -> None:
             await polled.poller.poll_head()
         assert polled.tracker.head == chain.ref(12)
 
-    with_poller({**chain.methods(5), "eth_chainId": chain_id}, scenario)
-
 
 @pytest.mark.fault("F10")
 @pytest.mark.parametrize("label", ["safe", "finalized"])
-def test_a_label_above_the_head_is_refused(label: str) -> None:
+async def test_a_label_above_the_head_is_refused(label: str) -> None:
     """[LHD23]"""
     chain, longer = FakeL1Chain(10), FakeL1Chain(30)
 
     def block_by_number(number: str, full: bool) -> Any:
         return (longer if number == label else chain).methods(5)["eth_getBlockByNumber"](number, full)
 
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}) as polled:
         await polled.poller.poll_finality()
         assert (polled.tracker.safe is None) == (label == "safe" or polled.poller.contradiction is not None)
         assert (polled.tracker.finalized is None) == (label == "finalized")
 
-    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": block_by_number}, scenario)
 
-
-def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:
+async def test_a_finalized_block_above_the_last_polled_head_has_the_head_polled() -> None:
     chain = FakeL1Chain(10)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(chain.methods(5)) as polled:
         await polled.poller.poll_head()
         chain.extend(20)
         await polled.poller.poll_finality()
         assert (polled.tracker.head, polled.tracker.finalized) == (chain.ref(29), chain.ref(23))
         assert polled.poller.contradiction is None
 
-    with_poller(chain.methods(5), scenario)
-
 
 @pytest.mark.fault("F10")
 @pytest.mark.condition("C8")
-def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
+async def test_without_a_finalized_block_the_next_poll_comes_soon() -> None:
     def by_label(label: str, full: bool) -> Any:
         raise JsonRpcError(-32602, "invalid params: unknown label")
 
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_label}) as polled:
         assert await polled.poller.poll_finality() == 12.0
         with pytest.raises(TemporaryError, match=r"L1 latest block: .*unknown label"):
             await polled.poller.poll_head()
 
-    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_label}, scenario)
 
-
-def test_no_latest_block_is_temporary() -> None:
-    async def scenario(polled: PolledHeads) -> None:
+async def test_no_latest_block_is_temporary() -> None:
+    async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}) as polled:
         with pytest.raises(TemporaryError, match="has no latest block"):
             await polled.poller.poll_head()
 
-    with_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}, scenario)
-
 
 @pytest.mark.fault("F11")
-def test_a_head_that_does_not_change_for_long_is_logged_once(
+async def test_a_head_that_does_not_change_for_long_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(head_poller, "STUCK_SECONDS", -1.0)
-
-    async def scenario(polled: PolledHeads) -> None:
+    async with running_poller(FakeL1Chain(3).methods(5), poll_interval=-1.0) as polled:
         for _ in range(4):
             await polled.poller.poll_head()
-
-    with_poller(FakeL1Chain(3).methods(5), scenario, poll_interval=-1.0)
     assert capsys.readouterr().err.count("L1 head does not change") == 1

@@ -17,7 +17,6 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 CLIENT = ProcessId(3, 1)
@@ -45,22 +44,20 @@ def blocks_json(chain: FakeL1Chain) -> list[Block]:
     return [chain.block_json(number) for number in range(chain.head + 1)]
 
 
-def read(servers: Sequence[BlocksEndpoint], *requests: L1RefsRequest, rate_limit: float = 0.0) -> list[L1RefsResponse]:
+async def read(
+    servers: Sequence[BlocksEndpoint], *requests: L1RefsRequest, rate_limit: float = 0.0
+) -> list[L1RefsResponse]:
     """Return the responses to these requests; without servers from an endpoint that refuses connections."""
     responses: list[L1RefsResponse] = []
     woken: list[bool] = []
-
-    async def main() -> None:
-        async with listening(*(json_rpc_app(server.methods()) for server in servers)) as urls:
-            config = L1Config(urls or (REFUSING,), ROLLUP, max_batch=500, rate_limit=rate_limit)
-            endpoints = L1Endpoints(config, Meter("l1"))
-            reader = RefsReader(config, endpoints, lambda: woken.append(True))
-            for request in requests:
-                reader.request(CLIENT, request)
-            await reader.step(lambda client, response: responses.append(response))
-            await endpoints.close()
-
-    run_within(30, main)
+    async with listening(*(json_rpc_app(server.methods()) for server in servers)) as urls:
+        config = L1Config(urls or (REFUSING,), ROLLUP, max_batch=500, rate_limit=rate_limit)
+        endpoints = L1Endpoints(config, Meter("l1"))
+        reader = RefsReader(config, endpoints, lambda: woken.append(True))
+        for request in requests:
+            reader.request(CLIENT, request)
+        await reader.step(lambda client, response: responses.append(response))
+        await endpoints.close()
     assert woken
     return responses
 
@@ -69,10 +66,10 @@ def numbers(response: L1RefsResponse) -> list[int]:
     return [ref.number for ref in response.refs]
 
 
-def test_references_end_at_the_requested_block() -> None:
+async def test_references_end_at_the_requested_block() -> None:
     requests = L1RefsRequest(40, 16), L1RefsRequest(3, 16), L1RefsRequest(41, 5), L1RefsRequest(41, 5)
     endpoint = BlocksEndpoint(blocks_json(FakeL1Chain(41)))
-    first, second, third = read([endpoint], *requests)
+    first, second, third = await read([endpoint], *requests)
     assert numbers(first) == list(range(25, 41)) and first.error is None
     assert numbers(second) == [0, 1, 2, 3]
     assert third == L1RefsResponse(41, (), None), "L1 has no such block"
@@ -80,9 +77,9 @@ def test_references_end_at_the_requested_block() -> None:
     assert endpoint.requested == expected, "a repeated request is answered once"
 
 
-def test_requests_beyond_the_queue_are_ignored() -> None:
+async def test_requests_beyond_the_queue_are_ignored() -> None:
     requests = [L1RefsRequest(last, 1) for last in range(MAX_PENDING + 1)]
-    responses = read([BlocksEndpoint(blocks_json(FakeL1Chain(20)))], *requests)
+    responses = await read([BlocksEndpoint(blocks_json(FakeL1Chain(20)))], *requests)
     assert [response.last for response in responses] == list(range(MAX_PENDING))
 
 
@@ -96,18 +93,18 @@ def test_references_stop_above_blocks_that_do_not_link_or_are_missing() -> None:
     assert [ref.number for ref in linked_refs(mixed, 10, False)] == [5, 6, 7, 8, 9, 10]
 
 
-def test_an_endpoint_that_returns_another_block_gives_way_to_the_next() -> None:
+async def test_an_endpoint_that_returns_another_block_gives_way_to_the_next() -> None:
     blocks = blocks_json(FakeL1Chain(11))
     wrong, right = BlocksEndpoint([*blocks[:10], blocks[9]]), BlocksEndpoint(blocks)
-    first, second = read([wrong, right], L1RefsRequest(10, 2), L1RefsRequest(10, 3))
+    first, second = await read([wrong, right], L1RefsRequest(10, 2), L1RefsRequest(10, 3))
     assert first.refs == () and first.error is not None
     error = str(first.error)
     assert error.startswith("L1-BLOCK: 127.0.0.1:") and ": requested block 10, got 9:" in error
     assert numbers(second) == right.requested == [8, 9, 10]
 
 
-def test_an_endpoint_that_is_away() -> None:
-    (response,) = read([], L1RefsRequest(10, 2))
+async def test_an_endpoint_that_is_away() -> None:
+    (response,) = await read([], L1RefsRequest(10, 2))
     problem = Problem(Code.L1_UNREACHABLE, "", "127.0.0.1:1: cannot connect (Connection refused)")
     assert response == L1RefsResponse(10, (), problem)
 
@@ -122,8 +119,8 @@ def test_hashes_are_checked_unless_the_endpoint_is_trusted() -> None:
 @pytest.mark.option("l1.rpc-rate-limit")
 @pytest.mark.condition("C3")
 @pytest.mark.parametrize(("rate", "expected"), [(0, MAX_REFS), (2, 10), (0.1, 1), (1_000, MAX_REFS)])
-def test_one_response_takes_no_more_than_a_moment_of_the_rate_limit(rate: float, expected: int) -> None:
+async def test_one_response_takes_no_more_than_a_moment_of_the_rate_limit(rate: float, expected: int) -> None:
     """[LHD16]"""
     endpoint = BlocksEndpoint(blocks_json(FakeL1Chain(301)))
-    (response,) = read([endpoint], L1RefsRequest(300, 10_000), rate_limit=rate)
+    (response,) = await read([endpoint], L1RefsRequest(300, 10_000), rate_limit=rate)
     assert len(response.refs) == expected

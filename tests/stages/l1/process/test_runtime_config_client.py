@@ -1,7 +1,8 @@
 """Reading the unsafe block signer from a real L1 state, with proofs and without [RTC1 to RTC4]."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -26,34 +27,31 @@ from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 
 ROLLUP = msgspec.structs.replace(
     PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT, protocol_versions=CONTRACT
 )
 HEAD = 3
-Scenario = Callable[[RuntimeConfigReader, list[RuntimeConfig]], Awaitable[None]]
 
 
-def with_reader(methods: Methods, scenario: Scenario, **options: Any) -> None:
-    """Run a scenario with a reader and the list of what it publishes; `options` of L1Config."""
-
-    async def main() -> None:
-        async with listening(json_rpc_app(methods)) as urls:
-            config = L1Config(urls, ROLLUP, timeout=2.0, **options)
-            endpoints = L1Endpoints(config, Meter("l1"))
-            published: list[RuntimeConfig] = []
-            try:
-                await scenario(RuntimeConfigReader(config, endpoints, lambda: HEAD, published.append), published)
-            finally:
-                await endpoints.close()
-
-    run_within(10, main)
+@asynccontextmanager
+async def running_reader(
+    methods: Methods, **options: Any
+) -> AsyncIterator[tuple[RuntimeConfigReader, list[RuntimeConfig]]]:
+    """Yield a reader and the list of what it publishes; `options` of L1Config."""
+    async with listening(json_rpc_app(methods)) as urls:
+        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        endpoints = L1Endpoints(config, Meter("l1"))
+        published: list[RuntimeConfig] = []
+        try:
+            yield RuntimeConfigReader(config, endpoints, lambda: HEAD, published.append), published
+        finally:
+            await endpoints.close()
 
 
 @pytest.mark.parametrize(("trust", "method"), [(False, "eth_getProof"), (True, "eth_getStorageAt")])
-def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) -> None:
+async def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) -> None:
     """[RTC1, RTC4]"""
     api = EthApi(l1_with_signer(), "test").methods()
     calls: list[tuple[Any, ...]] = []
@@ -62,36 +60,29 @@ def test_the_signer_is_read_below_the_confirmations(trust: bool, method: str) ->
         calls.append(params)
         return api[method](*params)
 
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+    async with running_reader({**api, method: recorded}, trust_rpc=trust, verifier_confs=2) as (reader, published):
         assert await reader.step() == 600.0
         assert published == [RuntimeConfig(SIGNER)]
         assert calls[0][-1] == api["eth_getBlockByNumber"]("0x1")["hash"]
 
-    with_reader({**api, method: recorded}, scenario, trust_rpc=trust, verifier_confs=2)
-
 
 @pytest.mark.option("l1.trustrpc")
 @pytest.mark.parametrize("trust", [False, True])
-def test_the_protocol_versions_are_read_with_the_signer(trust: bool) -> None:
+async def test_the_protocol_versions_are_read_with_the_signer(trust: bool) -> None:
     """[PRV2] The test's contract holds all slots."""
     versions = {REQUIRED_SLOT: b"\x01" * 32, RECOMMENDED_SLOT: b"\x02" * 32, SIGNER_SLOT: SIGNER.rjust(32, b"\0")}
     storage = {to_hex(slot): to_hex(value) for slot, value in versions.items()}
     api = EthApi(l1_with_signer(storage), "test").methods()
-
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+    async with running_reader(api, trust_rpc=trust, protocol_versions=True) as (reader, published):
         await reader.step()
         assert published == [RuntimeConfig(SIGNER, b"\x01" * 32, b"\x02" * 32)]
 
-    with_reader(api, scenario, trust_rpc=trust, protocol_versions=True)
-
 
 @pytest.mark.parametrize("storage", [{}, {to_hex(bytes(31) + b"\x01"): to_hex(bytes(31) + b"\x07")}])
-def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+async def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
+    async with running_reader(EthApi(l1_with_signer(storage), "test").methods()) as (reader, published):
         await reader.step()
         assert published == [RuntimeConfig(ZERO_ADDRESS)]
-
-    with_reader(EthApi(l1_with_signer(storage), "test").methods(), scenario)
 
 
 @pytest.mark.parametrize(
@@ -103,18 +94,15 @@ def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
         (True, "eth_getStorageAt", {}, "Expected `str`, got `object`"),
     ],
 )
-def test_answers_of_another_type_are_named(trust: bool, method: str, answer: Any, text: str) -> None:
+async def test_answers_of_another_type_are_named(trust: bool, method: str, answer: Any, text: str) -> None:
     api = EthApi(l1_with_signer(), "test").methods()
-
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+    async with running_reader({**api, method: lambda *_: answer}, trust_rpc=trust) as (reader, _):
         error = re.escape(f": the answer to {method} is malformed: {text}")
         with pytest.raises(TemporaryError, match=r"runtime config cannot be read from L1: 127\.0\.0\.1:\d+" + error):
             await reader.step()
 
-    with_reader({**api, method: lambda *_: answer}, scenario, trust_rpc=trust)
 
-
-def test_the_last_value_stays_when_l1_fails_later() -> None:
+async def test_the_last_value_stays_when_l1_fails_later() -> None:
     """[RTC2, RTC3]"""
     api = EthApi(l1_with_signer(), "test").methods()
     failing = [True]
@@ -124,7 +112,7 @@ def test_the_last_value_stays_when_l1_fails_later() -> None:
             raise JsonRpcError(-32000, "missing trie node")
         return api["eth_getProof"](*params)
 
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+    async with running_reader({**api, "eth_getProof": proof}) as (reader, published):
         with pytest.raises(TemporaryError, match=r"runtime config cannot be read from L1: .*missing trie node"):
             await reader.step()
         failing[0] = False
@@ -133,28 +121,23 @@ def test_the_last_value_stays_when_l1_fails_later() -> None:
         assert await reader.step() == RETRY_SECONDS
         assert published == [RuntimeConfig(SIGNER)]
 
-    with_reader({**api, "eth_getProof": proof}, scenario)
-
 
 @pytest.mark.option("l1.runtime-config-reload-interval")
-def test_without_an_interval_it_is_read_once() -> None:
+async def test_without_an_interval_it_is_read_once() -> None:
     """[RTC3]"""
-
-    async def scenario(reader: RuntimeConfigReader, published: list[RuntimeConfig]) -> None:
+    async with running_reader(EthApi(l1_with_signer(), "test").methods(), runtime_config_interval=0.0) as (
+        reader,
+        published,
+    ):
         assert await reader.step() == await reader.step() == NEVER_SECONDS
         assert len(published) == 1
 
-    with_reader(EthApi(l1_with_signer(), "test").methods(), scenario, runtime_config_interval=0.0)
 
-
-def test_it_waits_for_the_head() -> None:
-    async def main() -> None:
-        config = L1Config(("http://127.0.0.1:1",), ROLLUP)
-        endpoints = L1Endpoints(config, Meter("l1"))
-        published: list[RuntimeConfig] = []
-        reader = RuntimeConfigReader(config, endpoints, lambda: None, published.append)
-        assert await reader.step() == HEAD_WAIT_SECONDS
-        assert published == []
-        await endpoints.close()
-
-    run_within(10, main)
+async def test_it_waits_for_the_head() -> None:
+    config = L1Config(("http://127.0.0.1:1",), ROLLUP)
+    endpoints = L1Endpoints(config, Meter("l1"))
+    published: list[RuntimeConfig] = []
+    reader = RuntimeConfigReader(config, endpoints, lambda: None, published.append)
+    assert await reader.step() == HEAD_WAIT_SECONDS
+    assert published == []
+    await endpoints.close()

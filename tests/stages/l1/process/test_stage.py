@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,15 +29,7 @@ from rollup_node.stages.messages.l1 import (
 from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
-from rollup_node.tools.devnet.files import (
-    DEPOSITOR_KEY,
-    INBOX,
-    L1_CHAIN_ID,
-    PORTAL,
-    RECEIVER_KEY,
-    SYSTEM_CONFIG,
-    l1_genesis,
-)
+from rollup_node.tools.devnet import files
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods
 from rollup_node.tools.devnet.settings import l1_fork_offsets
@@ -46,7 +38,7 @@ from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.stage_runner import run_within, running_stage
+from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
 from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
 
@@ -142,16 +134,12 @@ async def running_l1(
             yield L1Clients(buses, meters[0])
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    run_within(30, scenario)
-
-
 def recorded(recording: Recording, **overrides: Callable[..., Any]) -> Methods:
     """Return the methods of an endpoint with the recorded chain."""
     return {**RecordedL1(recording).methods(), **overrides}
 
 
-def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1Filter) -> None:
+async def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1Filter) -> None:
     """And each is asked for once, with the time-out of a node: what times out is asked for again."""
     asked = Counter[str]()
 
@@ -159,48 +147,47 @@ def test_all_recorded_blocks_arrive_verified(recording: Recording, l1_filter: L1
         asked[number] += full
         return RecordedL1(recording).block_by_number(number, full)
 
-    async def scenario() -> None:
-        methods = recorded(recording, eth_getBlockByNumber=block_by_number)
-        async with running_l1(l1_filter, [methods], timeout=10.0) as clients:
-            await clients.until(lambda: len(clients.blocks) == 58, (FIRST, 58))
-            assert sum(len(block.inbox) for block in clients.blocks.values()) == 6
-            assert {n: len(block.deposits) for n, block in clients.blocks.items() if block.deposits} == {
-                6_582_933: 1,
-                6_582_952: 1,
-            }
-            assert all(block.header.hash == recording.block(n).hash for n, block in clients.blocks.items())
-            await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
-            assert clients.heads is not None and clients.heads.safe is not None
-            assert (clients.head, clients.heads.safe.number) == (LAST, LAST - 16)
-            assert clients.metric('refs_number{layer="l1",type="l1_head"}') == LAST
-            assert clients.metric('refs_number{layer="l1",type="l1_safe"}') == LAST - 16
-            assert clients.metric("l1_blocks_fetched_total") == 58
-            await clients.until(lambda: clients.endpoints and clients.endpoints[0].requests >= 58)
-            numbers = range(FIRST, LAST + 1)
-            assert [asked[hex(number)] for number in numbers] == [1] * 58, "blocks with their transactions"
-            assert clients.metric('l1_source_cache_add{evicted="false",type="blocks"}') == 58
-            assert clients.metric('l1_source_cache_get{hit="false",type="blocks"}') <= 1
-            await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.unavailable, (LAST + 1, 1))
-            assert clients.health == Health(())
-
-    run(scenario)
+    methods = recorded(recording, eth_getBlockByNumber=block_by_number)
+    async with running_l1(l1_filter, [methods], timeout=10.0) as clients:
+        await clients.until(lambda: len(clients.blocks) == 58, (FIRST, 58))
+        assert sum(len(block.inbox) for block in clients.blocks.values()) == 6
+        assert {n: len(block.deposits) for n, block in clients.blocks.items() if block.deposits} == {
+            6_582_933: 1,
+            6_582_952: 1,
+        }
+        assert all(block.header.hash == recording.block(n).hash for n, block in clients.blocks.items())
+        await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
+        assert clients.heads is not None and clients.heads.safe is not None
+        assert (clients.head, clients.heads.safe.number) == (LAST, LAST - 16)
+        assert clients.metric('refs_number{layer="l1",type="l1_head"}') == LAST
+        assert clients.metric('refs_number{layer="l1",type="l1_safe"}') == LAST - 16
+        assert clients.metric("l1_blocks_fetched_total") == 58
+        await clients.until(lambda: clients.endpoints and clients.endpoints[0].requests >= 58)
+        numbers = range(FIRST, LAST + 1)
+        assert [asked[hex(number)] for number in numbers] == [1] * 58, "blocks with their transactions"
+        assert clients.metric('l1_source_cache_add{evicted="false",type="blocks"}') == 58
+        assert clients.metric('l1_source_cache_get{hit="false",type="blocks"}') <= 1
+        await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.unavailable, (LAST + 1, 1))
+        assert clients.health == Health(())
 
 
 def l1_across_amsterdam() -> L1Backend:
     """Return an L1 of six blocks, the last three of Amsterdam, each with a deposit.
 
     Its transfer is logged from then on."""
-    backend = L1Backend(l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
-    data = deposit_call(DEPOSITOR_KEY.address, RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
+    backend = L1Backend(files.l1_genesis(1_700_000_000, l1_fork_offsets("gloas=8")), 2)
+    data = deposit_call(files.DEPOSITOR_KEY.address, files.RECEIVER_KEY.address, mint=5, value=5, gas=100_000)
     for nonce in range(6):
         fees = Fees(1, 10**10, 1)
-        backend.send(dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, nonce, PORTAL, 5, data, 200_000, fees))
+        backend.send(
+            dynamic_fee_transaction(files.DEPOSITOR_KEY, files.L1_CHAIN_ID, nonce, files.PORTAL, 5, data, 200_000, fees)
+        )
         backend.mine(backend.chain.head.header.timestamp + 2)
     return backend
 
 
 @pytest.mark.parametrize("trusts", [False, True])
-def test_blocks_across_glamsterdam(trusts: bool) -> None:
+async def test_blocks_across_glamsterdam(trusts: bool) -> None:
     """[HSH5, LHD22] Their hashes are those of 23 fields, and the logs of transfers are none of ours."""
     backend = l1_across_amsterdam()
     methods = dict(L1Methods(backend).methods())
@@ -212,54 +199,46 @@ def test_blocks_across_glamsterdam(trusts: bool) -> None:
         return {**block, **damage} if "slotNumber" in block else block
 
     methods["eth_getBlockByNumber"] = by_number
-    portal = L1Filter(L1_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG)
-
-    async def scenario() -> None:
-        async with running_l1(portal, [methods], trust_rpc=trusts, verifier_confs=0) as clients:
-            await clients.until(lambda: len(clients.blocks) == 6, (1, 6))
-            for number, result in clients.blocks.items():
-                block = backend.chain.at(number)
-                assert block is not None and result.header.hash == block.hash
-                assert (block.header.slot_number is None) == (number < 4)
-                assert len(block.executed[0].result.logs) == (1 if number < 4 else 2)
-                assert [log.address for log in result.deposits] == [PORTAL]
-            damage["slotNumber"] = "0xffff"
-            backend.mine(backend.chain.head.header.timestamp + 2)
-            if trusts:
-                await clients.until(lambda: 7 in clients.blocks, (7, 1))
-            else:
-                await clients.until(lambda: _says(clients.health, "block 7 claims hash 0x"), (7, 1))
-                damage.clear()
-                await clients.until(lambda: 7 in clients.blocks and clients.health == Health(()), (7, 1))
-
-    run(scenario)
+    portal = L1Filter(files.L1_CHAIN_ID, files.INBOX, files.PORTAL, files.SYSTEM_CONFIG)
+    async with running_l1(portal, [methods], trust_rpc=trusts, verifier_confs=0) as clients:
+        await clients.until(lambda: len(clients.blocks) == 6, (1, 6))
+        for number, result in clients.blocks.items():
+            block = backend.chain.at(number)
+            assert block is not None and result.header.hash == block.hash
+            assert (block.header.slot_number is None) == (number < 4)
+            assert len(block.executed[0].result.logs) == (1 if number < 4 else 2)
+            assert [log.address for log in result.deposits] == [files.PORTAL]
+        damage["slotNumber"] = "0xffff"
+        backend.mine(backend.chain.head.header.timestamp + 2)
+        if trusts:
+            await clients.until(lambda: 7 in clients.blocks, (7, 1))
+        else:
+            await clients.until(lambda: _says(clients.health, "block 7 claims hash 0x"), (7, 1))
+            damage.clear()
+            await clients.until(lambda: 7 in clients.blocks and clients.health == Health(()), (7, 1))
 
 
-def test_heads_and_blocks_over_a_web_socket(l1_filter: L1Filter) -> None:
+async def test_heads_and_blocks_over_a_web_socket(l1_filter: L1Filter) -> None:
     """[LHD3, WSK6] New heads arrive without polling, batches go over the connection, and readiness names the endpoint
     while it is lost."""
     chain = FakeL1Chain(30, int(time.time()) - 1000)
     server = WebSocketServer(chain.methods(l1_filter.chain_id))
     options: dict[str, Any] = {"poll_interval": 3600.0, "max_batch": 3, "verifier_confs": 0}
-
-    async def scenario() -> None:
-        async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
-            await clients.until(lambda: clients.head == 29)
-            chain.extend(1)
-            await server.notify()
-            await clients.until(lambda: clients.head == 30)
-            server.refuse = lambda: web.Response(status=503)
-            await server.drop_connections()
-            name = url.removeprefix("http://").strip("/")
-            await clients.until(lambda: _says(clients.health, f"{name}: HTTP status 503 in the WebSocket handshake"))
-            chain.extend(1)
-            server.refuse = lambda: None
-            await clients.until(lambda: clients.head == 31 and clients.health == Health(()))
-
-    run(scenario)
+    async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
+        await clients.until(lambda: clients.head == 29)
+        chain.extend(1)
+        await server.notify()
+        await clients.until(lambda: clients.head == 30)
+        server.refuse = lambda: web.Response(status=503)
+        await server.drop_connections()
+        name = url.removeprefix("http://").strip("/")
+        await clients.until(lambda: _says(clients.health, f"{name}: HTTP status 503 in the WebSocket handshake"))
+        chain.extend(1)
+        server.refuse = lambda: None
+        await clients.until(lambda: clients.head == 31 and clients.health == Health(()))
 
 
-def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Filter) -> None:
+async def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Filter) -> None:
     """[LHD25] The poll of the head brings it."""
     chain, asked = FakeL1Chain(30, int(time.time()) - 1000), []
     methods = chain.methods(l1_filter.chain_id)
@@ -270,19 +249,15 @@ def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Fi
 
     server = WebSocketServer({**methods, "eth_getBlockByNumber": by_number})
     options: dict[str, Any] = {"poll_interval": 3600.0, "epoch_poll_interval": 3600.0, "verifier_confs": 0}
-
-    async def scenario() -> None:
-        async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
-            await clients.until(lambda: 29 in clients.blocks, (29, 1))
-            await clients.until(lambda: L1BlockUnavailable(30, 29, None) in clients.unavailable, (30, 1))
-            for number in (30, 31):
-                asked.clear()
-                chain.extend(1)
-                await server.notify()
-                await clients.until(lambda number=number: number in clients.blocks, (number, 1))  # type: ignore[misc]
-                assert asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
-
-    run(scenario)
+    async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
+        await clients.until(lambda: 29 in clients.blocks, (29, 1))
+        await clients.until(lambda: L1BlockUnavailable(30, 29, None) in clients.unavailable, (30, 1))
+        for number in (30, 31):
+            asked.clear()
+            chain.extend(1)
+            await server.notify()
+            await clients.until(lambda number=number: number in clients.blocks, (number, 1))  # type: ignore[misc]
+            assert asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
 
 
 def _says(health: Health | None, text: str) -> bool:
@@ -292,7 +267,7 @@ def _says(health: Health | None, text: str) -> bool:
 @pytest.mark.option("l1.rpckind")
 @pytest.mark.condition("C2")
 @pytest.mark.parametrize("kind", ["basic", "debug_geth", "any", "alchemy"])
-def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L1Filter) -> None:
+async def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L1Filter) -> None:
     """[OPT71, OPT72]"""
     served = recorded(recording)
 
@@ -314,57 +289,29 @@ def test_receipts_by_other_methods(kind: str, recording: Recording, l1_filter: L
         "any": {"debug_getRawReceipts": unsupported},
         "alchemy": {"alchemy_getTransactionReceipts": wrapped},
     }
-
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, **overrides[kind]}], rpc_kind=kind, window=1) as clients:
-            await clients.until(lambda: len(clients.blocks) == 1, (6_582_933, 1))
-            assert [log.index for log in clients.blocks[6_582_933].deposits] == [90]
-
-    run(scenario)
+    async with running_l1(l1_filter, [{**served, **overrides[kind]}], rpc_kind=kind, window=1) as clients:
+        await clients.until(lambda: len(clients.blocks) == 1, (6_582_933, 1))
+        assert [log.index for log in clients.blocks[6_582_933].deposits] == [90]
 
 
 @pytest.mark.fault("F1", "F2")
 @pytest.mark.condition("C2")
-def test_late_receipts_and_those_of_another_block_are_fetched_again(recording: Recording, l1_filter: L1Filter) -> None:
+async def test_late_receipts_and_those_of_another_block_are_fetched_again(
+    recording: Recording, l1_filter: L1Filter
+) -> None:
     served = recorded(recording)
     results: list[Any] = [None, served["eth_getBlockReceipts"]("0x" + recording.block(6_582_934).hash.hex())]
 
     def receipts(block_hash: str) -> Any:
         return results.pop(0) if results else served["eth_getBlockReceipts"](block_hash)
 
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, "eth_getBlockReceipts": receipts}], window=1) as clients:
-            await clients.until(lambda: 6_582_933 in clients.blocks, (6_582_933, 1))
-            assert not results
-
-    run(scenario)
-
-
-def test_a_block_that_fails_delays_no_other(recording: Recording, l1_filter: L1Filter) -> None:
-    served = recorded(recording)
-
-    def by_number(number: str, full: bool) -> Any:
-        if number == hex(FIRST + 3):
-            raise JsonRpcError(-32000, "database is down")
-        return served["eth_getBlockByNumber"](number, full)
-
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [{**served, "eth_getBlockByNumber": by_number}], window=10) as clients:
-            await clients.until(lambda: len(clients.blocks) == 9, (FIRST, 10))
-            assert FIRST + 3 not in clients.blocks
-            await clients.until(
-                lambda: clients.unavailable and clients.unavailable[-1].number == FIRST + 3, (FIRST + 3, 7)
-            )
-            assert "database is down" in str(clients.unavailable[-1].error)
-            assert "secret" not in str(clients.unavailable[-1].error)
-            await clients.until(lambda: clients.problems)
-            assert "database is down" in clients.problems[0]
-
-    run(scenario)
+    async with running_l1(l1_filter, [{**served, "eth_getBlockReceipts": receipts}], window=1) as clients:
+        await clients.until(lambda: 6_582_933 in clients.blocks, (6_582_933, 1))
+        assert not results
 
 
 @pytest.mark.condition("C2")
-def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Recording, l1_filter: L1Filter) -> None:
+async def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Recording, l1_filter: L1Filter) -> None:
     served = recorded(recording)
 
     def without_a_transaction(number: str, full: bool) -> Any:
@@ -378,98 +325,76 @@ def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: Record
 
     wrong_data: Methods = {**served, "eth_getBlockByNumber": without_a_transaction}
     wrong_chain: Methods = {**served, "eth_chainId": lambda: "0x1", "eth_getBlockByNumber": never_called}
-
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [wrong_data, wrong_chain, served], window=2) as clients:
-            await clients.until(lambda: len(clients.blocks) == 2, (FIRST, 2))
-
-    run(scenario)
+    async with running_l1(l1_filter, [wrong_data, wrong_chain, served], window=2) as clients:
+        await clients.until(lambda: len(clients.blocks) == 2, (FIRST, 2))
 
 
-def test_without_a_working_endpoint_the_error_is_published(recording: Recording, l1_filter: L1Filter) -> None:
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [recorded(recording, eth_chainId=lambda: "0x5")]) as clients:
-            await clients.until(lambda: clients.problems)
-            text = "is on L1 chain 5, but the rollup is on 11155111"
-            assert any(text in problem for problem in clients.problems)
-            await clients.until(lambda: clients.unavailable, (FIRST, 1))
-            await clients.until(lambda: "is on L1 chain 5" in str(clients.unavailable[-1].error), (FIRST, 1))
-            await clients.until(lambda: clients.endpoints and text in clients.endpoints[0].error)
-            assert clients.endpoints[0].failing and "secret" not in clients.endpoints[0].name
-
-    run(scenario)
+async def test_without_a_working_endpoint_the_error_is_published(recording: Recording, l1_filter: L1Filter) -> None:
+    async with running_l1(l1_filter, [recorded(recording, eth_chainId=lambda: "0x5")]) as clients:
+        await clients.until(lambda: clients.problems)
+        text = "is on L1 chain 5, but the rollup is on 11155111"
+        assert any(text in problem for problem in clients.problems)
+        await clients.until(lambda: clients.unavailable, (FIRST, 1))
+        await clients.until(lambda: "is on L1 chain 5" in str(clients.unavailable[-1].error), (FIRST, 1))
+        await clients.until(lambda: clients.endpoints and text in clients.endpoints[0].error)
+        assert clients.endpoints[0].failing and "secret" not in clients.endpoints[0].name
 
 
 @pytest.mark.option("verifier.l1-confs")
-def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
+async def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequencer(
     recording: Recording, l1_filter: L1Filter
 ) -> None:
     """[LHD9]"""
-
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [recorded(recording)], verifier_confs=4) as clients:
-            await clients.until(lambda: clients.head is not None)
-            await clients.until(
-                lambda: L1BlockUnavailable(LAST - 3, LAST - 4, None) in clients.unavailable, (LAST - 3, 4)
-            )
-            clients.request_origins(LAST - 1, 3)
-            await clients.until(lambda: sum(isinstance(origin, L1BlockResponse) for origin in clients.origins) == 2)
-            assert clients.blocks == {}
-            clients.request_origins(LAST + 1, 1)
-            await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.origins)
-
-    run(scenario)
+    async with running_l1(l1_filter, [recorded(recording)], verifier_confs=4) as clients:
+        await clients.until(lambda: clients.head is not None)
+        await clients.until(lambda: L1BlockUnavailable(LAST - 3, LAST - 4, None) in clients.unavailable, (LAST - 3, 4))
+        clients.request_origins(LAST - 1, 3)
+        await clients.until(lambda: sum(isinstance(origin, L1BlockResponse) for origin in clients.origins) == 2)
+        assert clients.blocks == {}
+        clients.request_origins(LAST + 1, 1)
+        await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.origins)
 
 
-def test_references_are_read_from_headers(recording: Recording, l1_filter: L1Filter) -> None:
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [recorded(recording)], poll_interval=0.0, max_batch=3) as clients:
-            clients.request_refs(LAST, 8)
-            await clients.until(lambda: clients.origins)
-            (response,) = clients.origins
-            assert isinstance(response, L1RefsResponse) and response.error is None
-            assert [ref.number for ref in response.refs] == list(range(LAST - 7, LAST + 1))
-            await clients.until(lambda: len(clients.blocks) == 1, (LAST, 1))
-            assert response.refs[-1] == clients.blocks[LAST].ref
-
-    run(scenario)
+async def test_references_are_read_from_headers(recording: Recording, l1_filter: L1Filter) -> None:
+    async with running_l1(l1_filter, [recorded(recording)], poll_interval=0.0, max_batch=3) as clients:
+        clients.request_refs(LAST, 8)
+        await clients.until(lambda: clients.origins)
+        (response,) = clients.origins
+        assert isinstance(response, L1RefsResponse) and response.error is None
+        assert [ref.number for ref in response.refs] == list(range(LAST - 7, LAST + 1))
+        await clients.until(lambda: len(clients.blocks) == 1, (LAST, 1))
+        assert response.refs[-1] == clients.blocks[LAST].ref
 
 
 @pytest.mark.option("l1.epoch-poll-interval", "l1.http-poll-interval")
-def test_blocks_are_fetched_with_polling_off(recording: Recording, l1_filter: L1Filter) -> None:
-    async def scenario() -> None:
-        options: dict[str, Any] = {"poll_interval": 0.0, "epoch_poll_interval": 0.0, "window": 0}
-        async with running_l1(l1_filter, [recorded(recording)], **options) as clients:
-            await clients.until(lambda: len(clients.blocks) == 3, (FIRST, 3))
-            assert clients.heads is None
-
-    run(scenario)
+async def test_blocks_are_fetched_with_polling_off(recording: Recording, l1_filter: L1Filter) -> None:
+    options: dict[str, Any] = {"poll_interval": 0.0, "epoch_poll_interval": 0.0, "window": 0}
+    async with running_l1(l1_filter, [recorded(recording)], **options) as clients:
+        await clients.until(lambda: len(clients.blocks) == 3, (FIRST, 3))
+        assert clients.heads is None
 
 
 @pytest.mark.fault("F9")
 @pytest.mark.parametrize("depth", [1, 3])
-def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Filter) -> None:
+async def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Filter) -> None:
     chain = FakeL1Chain(30)
 
     def are_canonical(blocks: dict[int, L1Block], first: int) -> bool:
         return all(n in blocks and blocks[n].header.hash == chain.hash(n) for n in range(first, chain.head + 1))
 
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [chain.methods(l1_filter.chain_id)]) as clients:
-            await clients.until(lambda: are_canonical(clients.blocks, 10), (10, 64))
-            chain.reorg(depth, depth + 1)
-            await clients.until(lambda: clients.head == 30)
-            await clients.until(lambda: 30 in clients.blocks, (30, 64))
-            assert clients.blocks[30].header.parent_hash == chain.hash(29) != clients.blocks[29].header.hash
-            await clients.until(lambda: are_canonical(clients.blocks, 20), (20, 64))
-            chain.extend(3)
-            await clients.until(lambda: are_canonical(clients.blocks, 20), (31, 64))
-
-    run(scenario)
+    async with running_l1(l1_filter, [chain.methods(l1_filter.chain_id)]) as clients:
+        await clients.until(lambda: are_canonical(clients.blocks, 10), (10, 64))
+        chain.reorg(depth, depth + 1)
+        await clients.until(lambda: clients.head == 30)
+        await clients.until(lambda: 30 in clients.blocks, (30, 64))
+        assert clients.blocks[30].header.parent_hash == chain.hash(29) != clients.blocks[29].header.hash
+        await clients.until(lambda: are_canonical(clients.blocks, 20), (20, 64))
+        chain.extend(3)
+        await clients.until(lambda: are_canonical(clients.blocks, 20), (31, 64))
 
 
 @pytest.mark.fault("F6")
-def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
+async def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
     current = FakeL1Chain(40).methods(l1_filter.chain_id)
     behind = FakeL1Chain(10).methods(l1_filter.chain_id)
     served = {"methods": current}
@@ -478,14 +403,10 @@ def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
         return served["methods"]["eth_getBlockByNumber"](number, full)
 
     endpoint: Methods = {"eth_chainId": lambda: hex(l1_filter.chain_id), "eth_getBlockByNumber": block_by_number}
-
-    async def scenario() -> None:
-        async with running_l1(l1_filter, [endpoint]) as clients:
-            await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
-            served["methods"] = behind
-            await clients.until(lambda: any("below the finalized block" in problem for problem in clients.problems))
-            assert clients.head == 39
-            served["methods"] = current
-            await clients.until(lambda: clients.health == Health(()))
-
-    run(scenario)
+    async with running_l1(l1_filter, [endpoint]) as clients:
+        await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
+        served["methods"] = behind
+        await clients.until(lambda: any("below the finalized block" in problem for problem in clients.problems))
+        assert clients.head == 39
+        served["methods"] = current
+        await clients.until(lambda: clients.health == Health(()))

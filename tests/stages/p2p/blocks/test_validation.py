@@ -44,6 +44,11 @@ def failure_of(validation: BlockValidation) -> Failure | None:
     return validation.failure
 
 
+@pytest.fixture
+def harness() -> ValidatorHarness:
+    return ValidatorHarness()
+
+
 @pytest.mark.parametrize("version", block_message.VERSIONS)
 def test_a_valid_block_of_each_topic_is_accepted(version: int) -> None:
     harness, payload = ValidatorHarness(LAST_FORK[version]), block(version)
@@ -57,8 +62,7 @@ def test_topics_are_validated_whatever_fork_is_active(version: int) -> None:
 
 
 @pytest.mark.fault("F51")
-def test_compression_and_size() -> None:
-    harness = ValidatorHarness()
+def test_compression_and_size(harness: ValidatorHarness) -> None:
     for failure in SnappyFailure:
         result = harness.validate_content(failure)
         assert failure_of(result) is Failure.SNAPPY and failure.value in str(result)
@@ -66,8 +70,7 @@ def test_compression_and_size() -> None:
     assert failure_of(harness.validate_content(bytes(66))) is Failure.SIGNATURE
 
 
-def test_without_a_signer_blocks_are_ignored() -> None:
-    harness = ValidatorHarness()
+def test_without_a_signer_blocks_are_ignored(harness: ValidatorHarness) -> None:
     harness.validator.signers.update(bytes(20), 0.0)
     result = harness.validate_block(block())
     assert failure_of(result) is Failure.NO_SIGNER and result.result is ValidationResult.IGNORE
@@ -93,14 +96,12 @@ def test_a_malleated_signature_does_not_pass_a_block_twice() -> None:
 
 
 @pytest.mark.fault("F47")
-def test_signer_change_between_blocks() -> None:
-    harness = ValidatorHarness()
+def test_signer_change_between_blocks(harness: ValidatorHarness) -> None:
     harness.validator.signers.update(STRANGER.address, 50.0)
     assert failure_of(harness.validate_content(signed(block(number=1)), now=60.0)) is None
     assert failure_of(harness.validate_content(signed(block(number=2)), now=50.0 + GRACE_SECONDS)) is None
-    assert (
-        failure_of(harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)) is Failure.WRONG_SIGNER
-    )
+    late = harness.validate_content(signed(block(number=3)), now=51.0 + GRACE_SECONDS)
+    assert failure_of(late) is Failure.WRONG_SIGNER
     assert failure_of(harness.validate_content(signed(block(number=3), 4, STRANGER), now=60.0)) is None
     assert failure_of(harness.validate_content(signed(block(number=4)), now=61.0)) is Failure.WRONG_SIGNER
 
@@ -149,22 +150,18 @@ def test_blob_gas() -> None:
 
 
 @pytest.mark.fault("F47")
-def test_six_blocks_at_a_height_pass_but_not_seven() -> None:
-    harness = ValidatorHarness()
+def test_six_blocks_at_a_height_pass_but_not_seven(harness: ValidatorHarness) -> None:
     blocks = [block(state_root=bytes([n]) * 32) for n in range(7)]
     assert [failure_of(harness.validate_block(block)) for block in blocks[:5]] == [None] * 5
-    assert (
-        failure_of(harness.validate_block(blocks[0])) is Failure.SEEN
-        and harness.validate_block(blocks[0]).result is ValidationResult.IGNORE
-    )
+    again = harness.validate_block(blocks[0])
+    assert failure_of(again) is Failure.SEEN and again.result is ValidationResult.IGNORE
     assert failure_of(harness.validate_block(blocks[5])) is None
     assert [failure_of(harness.validate_block(item)) for item in (blocks[6], blocks[0])] == [
         Failure.TOO_MANY_AT_HEIGHT
     ] * 2
 
 
-def test_rejected_blocks_do_not_count_at_their_height() -> None:
-    harness = ValidatorHarness()
+def test_rejected_blocks_do_not_count_at_their_height(harness: ValidatorHarness) -> None:
     for number in range(20):
         assert failure_of(harness.validate_block(block(state_root=bytes([number]) * 32), at=61)) is Failure.TOO_OLD
     assert failure_of(harness.validate_block(block())) is None

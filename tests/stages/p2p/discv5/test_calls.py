@@ -124,10 +124,8 @@ def test_nodes_responses_are_assembled() -> None:
 
 def test_part_of_the_responses_counts_after_the_timeout() -> None:
     calls, call = submitted_call((256,))
-    assert (
-        calls.handle_response(response(messages.Nodes(call.request_id, 9, ())), LOCAL_ENR, 10.1)
-        is ResponseStatus.INCOMPLETE
-    )
+    first = response(messages.Nodes(call.request_id, 9, ()))
+    assert calls.handle_response(first, LOCAL_ENR, 10.1) is ResponseStatus.INCOMPLETE
     assert calls.expire(LOCAL_ENR, 10.2) == []
     assert calls.expire(LOCAL_ENR, 10.0 + CALL_TIMEOUT) == [DiscoveryResult(call, True)]
 

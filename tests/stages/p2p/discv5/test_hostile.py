@@ -1,6 +1,7 @@
 """Hostile nodes: discovery does not fail, its memory stays bounded, it sends no more than it receives, and its
 sessions with other nodes stay."""
 
+import random
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -13,7 +14,16 @@ from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MIN_PACKET_BYTES
 from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
-from tests.support.p2p.discv5_nodes import Discv5Simulation, SimulatedNode, contact_of, endpoint, record_of, seeded
+from tests.support.p2p.discv5_nodes import (
+    Discv5Simulation,
+    SimulatedNode,
+    contact_of,
+    endpoint,
+    record_of,
+    secret_of,
+    seeded,
+)
+from tests.support.p2p.fuzz import damaged
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 
@@ -132,29 +142,7 @@ def test_a_flood_from_everywhere_does_not_keep_known_nodes_out(pair: ConnectedPa
     assert pair.still_respond()
 
 
-def test_a_replayed_message_is_answered_once(pair: ConnectedPair) -> None:
-    request = messages.encode(messages.FindNode(b"\x01", (0,)))
-    packet = pair.two.node.codec.encode_message(pair.one.record.node_id, ONE, request)
-    assert packet is not None
-    before = len(pair.network.log)
-    for _ in range(20):
-        pair.network.inject(TWO, packet.datagram, ONE)
-    assert len(pair.sent_by(pair.one, before)) == 1
-    assert pair.one.node.drops[PacketDrop.REPLAYED] == 19
-
-
-def test_a_replayed_message_from_another_address_gets_a_challenge_only(pair: ConnectedPair) -> None:
-    request = messages.encode(messages.FindNode(b"\x01", (0, 256)))
-    packet = pair.two.node.codec.encode_message(pair.one.record.node_id, ONE, request)
-    assert packet is not None
-    before = len(pair.network.log)
-    pair.network.inject(VICTIM, packet.datagram, ONE)
-    assert [len(reply.datagram) for reply in pair.sent_by(pair.one, before)] == [MIN_PACKET_BYTES]
-    assert pair.still_respond()
-
-
-def test_a_replayed_handshake_or_challenge_is_dropped() -> None:
-    network = Discv5Simulation()
+def test_a_replayed_handshake_or_challenge_is_dropped(network: Discv5Simulation) -> None:
     network.add("one", ONE)
     two = network.add("two", TWO)
     two.node.add_bootnodes([network.nodes[ONE].contact])
@@ -187,8 +175,7 @@ def test_a_forged_source_cannot_end_a_session(pair: ConnectedPair) -> None:
     assert one.node.codec.sessions.newest(two.record.node_id, TWO) is session
 
 
-def test_forged_random_packets_do_not_prevent_a_handshake() -> None:
-    network = Discv5Simulation()
+def test_forged_random_packets_do_not_prevent_a_handshake(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE, peers_wanted=False), network.add("two", TWO, peers_wanted=False)
     forged = PacketCodec(bytes([8]) * 32, seeded("forger"))
     forged.node_id = two.record.node_id
@@ -230,8 +217,7 @@ def test_a_node_cannot_impersonate_another(pair: ConnectedPair) -> None:
         assert one.node.codec.sessions.newest(name, VICTIM) is None
 
 
-def test_an_attacker_cannot_fill_the_table_from_one_network() -> None:
-    network = Discv5Simulation()
+def test_an_attacker_cannot_fill_the_table_from_one_network(network: Discv5Simulation) -> None:
     one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
     table = one.node.table
     for number in range(500):
@@ -267,14 +253,6 @@ def test_a_node_with_endless_neighbours_is_queried_a_bounded_number_of_times(
     assert len(one.node.lookups) <= 4
 
 
-def test_records_at_unrequested_distances_are_skipped(pair: ConnectedPair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pair.two.node.table, "at_distances", lambda distances: [record_of("stray", "127.4.4.4")])
-    call = OutgoingCall(pair.two.contact, DiscoveryPurpose.FETCH, (1,))
-    pair.one.node.calls.submit(call, 1, pair.network.now)
-    pair.network.run(1)
-    assert call.responses == 1 and not call.records
-
-
 def test_the_number_of_calls_is_bounded(pair: ConnectedPair) -> None:
     calls = pair.one.node.calls
     submitted = [
@@ -308,3 +286,20 @@ def test_one_host_sends_200_datagrams_a_second_after_a_burst(pair: ConnectedPair
     assert send(600) == 100
     assert send(100, number=10) == 100
     assert pair.still_respond()
+
+
+def test_damaged_datagrams_of_a_known_node_and_of_a_stranger(network: Discv5Simulation) -> None:
+    one, two = network.add("one", ONE, peers_wanted=False), network.add("two", TWO)
+    two.node.add_bootnodes([one.contact])
+    network.run(2)
+    rng = random.Random("datagrams")
+    sent = [sending.datagram for sender, sending in network.log if sender == two.endpoint]
+    stranger = PacketCodec(secret_of("stranger"), seeded("stranger"))
+    good = [*sent, stranger.encode_random(one.record.node_id).datagram]
+    for number in range(2000):
+        network.now += 0.02
+        network.inject(two.endpoint, damaged(rng, good[number % len(good)]), one.endpoint)
+    assert sum(one.node.drops.values()) > 1000
+    assert len(one.node.codec.sessions) == 1
+    network.run(200)
+    assert two.record.node_id in one.live_ids

@@ -33,7 +33,7 @@ def run(lookup: Lookup, neighbours: dict[bytes, list[Contact]], dead: frozenset[
     return queried
 
 
-def test_the_closest_nodes_are_found() -> None:
+def test_the_closest_nodes_are_discovered() -> None:
     neighbours = {contact.node_id: [other for other in NODES if other != contact] for contact in NODES}
     lookup = Lookup(TARGET, OWN)
     lookup.add(nearest(NODES)[-3:])

@@ -5,9 +5,10 @@ from functools import partial
 
 import pytest
 
+from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.calls import DiscoveryPurpose, OutgoingCall
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, xor_distance
-from rollup_node.stages.p2p.discv5.node import REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
+from rollup_node.stages.p2p.discv5.node import MAX_LOOKUPS, REFRESH_INTERVAL, LocalEnrUpdated, NodeAlive, NodeGone
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from tests.support.p2p.discv5_nodes import (
     CHAIN,
@@ -26,30 +27,28 @@ def ids(contacts: list[Contact]) -> set[bytes]:
     return {contact.node_id for contact in contacts}
 
 
-def test_two_nodes_connect_by_a_bootnode_record() -> None:
-    network = Discv5Simulation()
+def test_two_nodes_connect_by_a_bootnode_record(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact])
     network.run(3)
     assert one.live_ids == {two.record.node_id} and two.live_ids == {one.record.node_id}
-    assert [result.record for result in two.found] == [one.record]
-    assert [result.tcp for result in one.found] == [TWO]
+    assert [result.record for result in two.discovered] == [one.record]
+    assert [result.tcp for result in one.discovered] == [TWO]
     assert not one.node.drops and not two.node.drops
 
 
-def test_the_record_of_a_bootnode_known_by_its_key_is_fetched() -> None:
-    network = Discv5Simulation()
+def test_the_record_of_a_bootnode_known_by_its_key_is_fetched(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     two.node.add_bootnodes([one.contact._replace(record=None)])
     network.run(3)
-    assert [result.record for result in two.found] == [one.record]
+    assert [result.record for result in two.discovered] == [one.record]
     assert one.live_ids == {two.record.node_id}
 
 
-def are_found(nodes: list[SimulatedNode]) -> bool:
+def are_discovered(nodes: list[SimulatedNode]) -> bool:
     """Whether each has found all others."""
     everyone = {node.record.node_id for node in nodes}
-    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.found} for n in nodes)
+    return all(everyone - {n.record.node_id} <= {result.record.node_id for result in n.discovered} for n in nodes)
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +57,13 @@ def twenty() -> Discv5Simulation:
     network = Discv5Simulation()
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(20, boot=[boot])
-    network.run(40, until=lambda: are_found(nodes))
+    network.run(40, until=lambda: are_discovered(nodes))
     return network
 
 
 def test_twenty_nodes_find_each_other_by_one_bootnode(twenty: Discv5Simulation) -> None:
     _, *nodes = twenty.nodes.values()
-    assert len(nodes) == 20 and are_found(nodes)
+    assert len(nodes) == 20 and are_discovered(nodes)
 
 
 def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None:
@@ -86,14 +85,13 @@ def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None
         assert [contact.node_id for contact in lookup.result][:5] == expected
 
 
-def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
-    network = Discv5Simulation()
+def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: Discv5Simulation) -> None:
     one = network.add("one", ONE)
     foreign = network.add("foreign", TWO, chain_id=10)
     ours = network.add("ours", THREE)
     one.node.add_bootnodes([foreign.contact, ours.contact])
     network.run(3)
-    assert [result.record for result in one.found] == [ours.record]
+    assert [result.record for result in one.discovered] == [ours.record]
     assert one.live_ids == {foreign.record.node_id, ours.record.node_id}
     assert one.node.table_stats() == (2, 2, 1, 1, 0)
     assert {output.record for output in one.outputs(NodeAlive) if isinstance(output, NodeAlive)} == {
@@ -102,8 +100,7 @@ def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table() -> None:
     }
 
 
-def test_lost_packets_are_compensated() -> None:
-    network = Discv5Simulation()
+def test_lost_packets_are_compensated(network: Discv5Simulation) -> None:
     lossy = seeded("loss")
     network.filter = lambda sender, sending: None if lossy(1)[0] < 32 else sending
     boot = network.add("boot", ONE)
@@ -113,8 +110,7 @@ def test_lost_packets_are_compensated() -> None:
     assert all(everyone - {node.record.node_id} <= node.live_ids for node in nodes)
 
 
-def test_a_dead_node_leaves_the_table_and_returns() -> None:
-    network = Discv5Simulation()
+def test_a_dead_node_leaves_the_table_and_returns(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -127,8 +123,7 @@ def test_a_dead_node_leaves_the_table_and_returns() -> None:
     assert one.live_ids == {two.record.node_id}
 
 
-def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
-    network = Discv5Simulation()
+def test_a_node_that_lost_its_sessions_gets_a_new_handshake(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -140,8 +135,7 @@ def test_a_node_that_lost_its_sessions_gets_a_new_handshake() -> None:
     assert not restarted.node.drops
 
 
-def test_simultaneous_handshakes() -> None:
-    network = Discv5Simulation()
+def test_simultaneous_handshakes(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     two.node.add_bootnodes([one.contact])
@@ -150,8 +144,7 @@ def test_simultaneous_handshakes() -> None:
     assert not one.node.drops and not two.node.drops
 
 
-def test_a_newer_record_is_fetched() -> None:
-    network = Discv5Simulation()
+def test_a_newer_record_is_fetched(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_bootnodes([two.contact])
     network.run(2)
@@ -159,11 +152,31 @@ def test_a_newer_record_is_fetched() -> None:
     network.run(400)
     entry = one.node.table.get(two.record.node_id)
     assert entry is not None and entry.record == two.record and two.record.seq == 2
-    assert one.found[-1].tcp.port == 4001
+    assert one.discovered[-1].tcp.port == 4001
 
 
-def test_our_address_is_learned_from_a_majority() -> None:
-    network = Discv5Simulation()
+def test_a_newer_record_that_a_ping_announces_is_fetched_once(network: Discv5Simulation) -> None:
+    one, two = (network.add(name, at, peers_wanted=False) for name, at in (("one", ONE), ("two", TWO)))
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    for _ in range(2):
+        ping = two.node.codec.encode_message(one.record.node_id, ONE, messages.encode(messages.Ping(b"\x01", 9)))
+        assert ping is not None
+        network.inject(TWO, ping.datagram, ONE)
+        assert one.node.calls.count(DiscoveryPurpose.FETCH) == 1
+
+
+def test_the_number_of_lookups_is_bounded(network: Discv5Simulation) -> None:
+    one, two = (network.add(name, at, peers_wanted=False) for name, at in (("one", ONE), ("two", TWO)))
+    one.node.add_bootnodes([two.contact])
+    network.run(2)
+    lookups = [one.node.start_lookup(seeded(number)(32), network.now) for number in range(MAX_LOOKUPS + 1)]
+    assert lookups[-1] is None and one.node.lookups == lookups[:-1]
+    network.run(20, until=lambda: not one.node.lookups)
+    assert one.node.start_lookup(seeded(0)(32), network.now) is not None
+
+
+def test_our_address_is_learned_from_a_majority(network: Discv5Simulation) -> None:
     true = ipaddress.ip_address("127.9.9.9")
     hidden = network.add("hidden", endpoint("127.9.9.9"), advertises_ip=False, learn_address=True)
     nodes = network.add_many(12)
@@ -178,8 +191,7 @@ def test_our_address_is_learned_from_a_majority() -> None:
     assert sum(hidden.record.node_id in node.live_ids for node in nodes) >= 10
 
 
-def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
-    network = Discv5Simulation()
+def test_few_votes_or_a_known_address_do_not_change_the_record(network: Discv5Simulation) -> None:
     hidden = network.add("hidden", ONE, advertises_ip=False, learn_address=True)
     fixed = network.add("fixed", TWO, advertised_ip=ipaddress.ip_address("127.5.5.5"))
     nodes = network.add_many(12)
@@ -193,8 +205,7 @@ def test_few_votes_or_a_known_address_do_not_change_the_record() -> None:
     assert fixed.record.seq == 1
 
 
-def test_lookups_stop_when_there_are_enough_peers() -> None:
-    network = Discv5Simulation()
+def test_lookups_stop_when_there_are_enough_peers(network: Discv5Simulation) -> None:
     boot = network.add("boot", ONE, peers_wanted=False)
     nodes = network.add_many(6, boot=[boot])
     network.run(30)
@@ -210,17 +221,15 @@ def test_lookups_stop_when_there_are_enough_peers() -> None:
     assert sum(node.sent for node in nodes) - before > 5 * idle
 
 
-def test_restored_nodes_are_found_without_a_bootnode() -> None:
-    network = Discv5Simulation()
+def test_restored_nodes_are_discovered_without_a_bootnode(network: Discv5Simulation) -> None:
     one, two = network.add("one", ONE), network.add("two", TWO)
     one.node.add_known_nodes([two.record, record_of("out", "198.51.100.7")], network.now)
     network.run(3)
-    assert [result.record for result in one.found] == [two.record]
+    assert [result.record for result in one.discovered] == [two.record]
     assert len(one.node.table) == 1
 
 
-def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
-    network = Discv5Simulation()
+def test_nothing_is_sent_outside_of_the_allowed_networks(network: Discv5Simulation) -> None:
     one, other = network.add("one", ONE), network.add("other", TWO, allowed_networks=())
     outside = [record_of(("out", number), f"198.51.{number}.7") for number in range(30)]
     for record in outside:
@@ -240,8 +249,7 @@ def test_nothing_is_sent_outside_of_the_allowed_networks() -> None:
 
 
 @pytest.mark.parametrize("requester", ["198.51.100.7", "8.8.8.8"])
-def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
-    network = Discv5Simulation()
+def test_local_addresses_are_not_sent_to_remote_nodes(network: Discv5Simulation, requester: str) -> None:
     one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
     stranger = network.add("stranger", endpoint(requester), allowed_networks=(), peers_wanted=False)
     local = [record_of(number, f"127.0.1.{number}") for number in range(1, 20)]
@@ -257,8 +265,7 @@ def test_local_addresses_are_not_sent_to_remote_nodes(requester: str) -> None:
     assert call.responses == 1 and not call.records
 
 
-def test_a_node_is_not_its_own_bootnode() -> None:
-    network = Discv5Simulation()
+def test_a_node_is_not_its_own_bootnode(network: Discv5Simulation) -> None:
     one = network.add("one", ONE)
     one.node.add_bootnodes([one.contact, one.contact._replace(record=None)])
     network.run(30)

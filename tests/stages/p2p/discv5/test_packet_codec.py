@@ -38,8 +38,12 @@ class CodecPair:
         return datagram
 
 
-def test_a_handshake_with_an_unknown_node_carries_the_record() -> None:
-    pair = CodecPair()
+@pytest.fixture
+def pair() -> CodecPair:
+    return CodecPair()
+
+
+def test_a_handshake_with_an_unknown_node_carries_the_record(pair: CodecPair) -> None:
     datagram = pair.handshake(pair.challenge())
     assert pair.b.decode(datagram, A_ENDPOINT, NOW) == AuthenticMessage(pair.a.node_id, A_ENDPOINT, PING, A_RECORD)
     for one, other, at, seen in ((pair.b, pair.a, A_ENDPOINT, B_ENDPOINT), (pair.a, pair.b, B_ENDPOINT, A_ENDPOINT)):
@@ -48,22 +52,19 @@ def test_a_handshake_with_an_unknown_node_carries_the_record() -> None:
         assert other.decode(packet.datagram, seen, NOW) == AuthenticMessage(one.node_id, seen, PING, None)
 
 
-def test_a_known_record_is_not_sent_again() -> None:
-    pair = CodecPair()
+def test_a_known_record_is_not_sent_again(pair: CodecPair) -> None:
     known, unknown = pair.handshake(pair.challenge(A_RECORD)), pair.handshake(pair.challenge())
     assert len(unknown) - len(known) == len(A_RECORD.raw)
     assert pair.b.decode(known, A_ENDPOINT, NOW) == AuthenticMessage(pair.a.node_id, A_ENDPOINT, PING, A_RECORD)
 
 
-def test_a_newer_record_is_sent() -> None:
-    pair = CodecPair()
+def test_a_newer_record_is_sent(pair: CodecPair) -> None:
     newer = record_of("a", "127.0.0.1", 9999, seq=2)
     received = pair.b.decode(pair.handshake(pair.challenge(A_RECORD), newer), A_ENDPOINT, NOW)
     assert isinstance(received, AuthenticMessage) and received.record == newer
 
 
-def test_a_handshake_works_once_in_time_and_from_one_address() -> None:
-    pair = CodecPair()
+def test_a_handshake_works_once_in_time_and_from_one_address(pair: CodecPair) -> None:
     datagram = pair.handshake(pair.challenge())
     assert pair.b.decode(datagram, B_ENDPOINT, NOW) is PacketDrop.UNSOLICITED
     assert pair.b.decode(datagram, A_ENDPOINT, NOW + 2) is PacketDrop.UNSOLICITED
@@ -72,15 +73,13 @@ def test_a_handshake_works_once_in_time_and_from_one_address() -> None:
 
 
 @pytest.mark.parametrize("record", [record_of("else"), record_of("a", "127.0.0.1", 1, seq=9)])
-def test_the_record_of_a_handshake_must_be_the_senders(record: Enr) -> None:
-    pair = CodecPair()
+def test_the_record_of_a_handshake_must_be_the_senders(pair: CodecPair, record: Enr) -> None:
     datagram = pair.handshake(pair.challenge(), record)
     expected = record.node_id == pair.a.node_id
     assert isinstance(pair.b.decode(datagram, A_ENDPOINT, NOW), AuthenticMessage) == expected
 
 
-def test_an_unknown_node_without_a_record_is_dropped_and_may_retry() -> None:
-    pair = CodecPair()
+def test_an_unknown_node_without_a_record_is_dropped_and_may_retry(pair: CodecPair) -> None:
     whoareyou = pair.challenge()
     without_record = pair.handshake(whoareyou._replace(enr_seq=A_RECORD.seq))
     assert pair.b.decode(without_record, A_ENDPOINT, NOW) is PacketDrop.BAD_HANDSHAKE
@@ -88,8 +87,7 @@ def test_an_unknown_node_without_a_record_is_dropped_and_may_retry() -> None:
 
 
 @pytest.mark.parametrize("part", ["signature", "ephemeral_key", "record", "ciphertext", "data"])
-def test_a_handshake_with_a_changed_byte_is_dropped(part: str) -> None:
-    pair = CodecPair()
+def test_a_handshake_with_a_changed_byte_is_dropped(pair: CodecPair, part: str) -> None:
     whoareyou = pair.challenge()
     datagram = pair.handshake(whoareyou)
     at = {"signature": 16 + 23 + 34, "ephemeral_key": 16 + 23 + 34 + 64 + 5, "record": 16 + 23 + 34 + 97 + 40}
@@ -101,35 +99,29 @@ def test_a_handshake_with_a_changed_byte_is_dropped(part: str) -> None:
     assert isinstance(pair.b.decode(datagram, A_ENDPOINT, NOW), AuthenticMessage)
 
 
-def test_a_handshake_may_answer_any_of_the_last_challenges() -> None:
-    pair = CodecPair()
+def test_a_handshake_may_answer_any_of_the_last_challenges(pair: CodecPair) -> None:
     first, second = pair.challenge(), pair.challenge()
     assert isinstance(pair.b.decode(pair.handshake(first), A_ENDPOINT, NOW), AuthenticMessage)
     assert pair.b.decode(pair.handshake(second), A_ENDPOINT, NOW) is PacketDrop.UNSOLICITED
 
 
-def test_a_message_with_our_own_id_is_dropped() -> None:
-    pair = CodecPair()
+def test_a_message_with_our_own_id_is_dropped(pair: CodecPair) -> None:
     mirror = PacketCodec(secret_of("b"), seeded("mirror"))
     assert pair.b.decode(mirror.encode_random(pair.b.node_id).datagram, A_ENDPOINT, NOW) is PacketDrop.OWN_ID
 
 
-def test_a_handshake_with_a_malformed_message_establishes_the_session_only() -> None:
-    pair = CodecPair()
-    assert (
-        pair.b.decode(pair.handshake(pair.challenge(), plaintext=b"\x09"), A_ENDPOINT, NOW) is PacketDrop.NOT_A_MESSAGE
-    )
+def test_a_handshake_with_a_malformed_message_establishes_the_session_only(pair: CodecPair) -> None:
+    handshake = pair.handshake(pair.challenge(), plaintext=b"\x09")
+    assert pair.b.decode(handshake, A_ENDPOINT, NOW) is PacketDrop.NOT_A_MESSAGE
     assert len(pair.b.sessions) == 1
 
 
-def test_a_node_with_an_invalid_key_is_not_answered() -> None:
-    pair = CodecPair()
+def test_a_node_with_an_invalid_key_is_not_answered(pair: CodecPair) -> None:
     contact = contact_of(B_RECORD)._replace(public_key=bytes(33))
     assert pair.a.encode_handshake(contact, pair.challenge(), A_RECORD, PLAINTEXT) is None
 
 
-def test_challenges_are_limited_per_address_and_in_total() -> None:
-    pair = CodecPair()
+def test_challenges_are_limited_per_address_and_in_total(pair: CodecPair) -> None:
     packet = pair.b.decode(pair.a.encode_random(pair.b.node_id).datagram, A_ENDPOINT, NOW)
     assert isinstance(packet, MessagePacket)
     one = [pair.b.encode_whoareyou(packet, A_ENDPOINT, None, NOW) for _ in range(100)]
@@ -141,7 +133,6 @@ def test_challenges_are_limited_per_address_and_in_total() -> None:
     assert pair.b.encode_whoareyou(packet, endpoint("127.8.8.9"), known, NOW) is PacketDrop.TOO_MANY_CHALLENGES
 
 
-def test_without_a_session_no_message_is_encrypted() -> None:
-    pair = CodecPair()
+def test_without_a_session_no_message_is_encrypted(pair: CodecPair) -> None:
     assert pair.a.encode_message(pair.b.node_id, B_ENDPOINT, PLAINTEXT) is None
     assert len(pair.a.encode_random(pair.b.node_id).datagram) >= packets.MIN_PACKET_BYTES

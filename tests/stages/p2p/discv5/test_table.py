@@ -1,6 +1,5 @@
 """The routing table."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,8 +166,3 @@ def test_bounds_and_counts_hold_after_any_operations(steps: list[tuple[str, int,
 
 POOL = [record_of(("pool", number), f"9.{number % 7}.{number % 3}.{number + 1}") for number in range(61)]
 MOVED = [record_of(("pool", number), f"10{number % 7}.1.1.{number + 1}", seq=2) for number in range(61)]
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_the_records_of_a_moved_node_have_one_id(number: int) -> None:
-    assert POOL[number].node_id == MOVED[number].node_id

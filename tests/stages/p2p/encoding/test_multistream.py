@@ -94,14 +94,8 @@ def test_a_reply_that_is_neither_the_protocol_nor_na_is_rejected() -> None:
 def test_ls_and_unknown_lines_are_answered_with_na() -> None:
     theirs = Responder(lambda name: name == "/a")
     theirs.data_to_send()
-    assert (
-        theirs.receive_data(
-            encode_line(HEADER)
-            + encode_line("ls")
-            + encode_line("\udcff".encode("utf-8", "surrogateescape").decode("latin1"))
-        )
-        is None
-    )
+    not_utf8 = "\udcff".encode("utf-8", "surrogateescape").decode("latin1")
+    assert theirs.receive_data(encode_line(HEADER) + encode_line("ls") + encode_line(not_utf8)) is None
     assert theirs.data_to_send() == encode_line("na") * 2
     assert theirs.receive_data(encode_line("/a")) == "/a"
 

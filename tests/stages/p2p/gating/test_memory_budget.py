@@ -19,10 +19,10 @@ def test_nobody_is_dropped_within_the_budget() -> None:
 
 def test_the_oldest_of_those_above_their_share_is_dropped() -> None:
     budget: MemoryBudget[str] = MemoryBudget(100)
-    budget.add("honest", HONEST, 20)
+    budget.add("honest", HONEST, 25)
     for number in range(3):
         budget.add(f"loud {number}", b"loud%d" % number, 27)
-    assert budget.total == 101 and budget.next_dropped() == "loud 0", "the older one holds less than its share"
+    assert budget.total == 106 and budget.next_dropped() == "loud 0", "the older one holds just its share"
     budget.add("loud 0", b"loud0", -27)
     assert budget.next_dropped() is None and budget.peer_bytes(b"loud0") == 0
 

@@ -11,8 +11,7 @@ def unknown_ids(count: int, first: int = 0) -> list[bytes]:
     return [(first + number).to_bytes(20, "big") for number in range(count)]
 
 
-def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats() -> None:
-    harness = RouterHarness()
+def test_ihave_is_sent_outside_of_the_mesh_for_three_heartbeats(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     non_member, floodsub_peer = harness.add_peer("out"), harness.add_peer("floodsub_peer", protocol=FLOODSUB)
     harness.accept(members[0], b"block")
@@ -36,8 +35,7 @@ def test_ihave_goes_to_six_peers_or_a_quarter() -> None:
         assert sum(bool(harness.sent_to(peer).ihave) for peer in others) == expected
 
 
-def test_peers_below_the_gossip_threshold_get_no_gossip() -> None:
-    harness = RouterHarness()
+def test_peers_below_the_gossip_threshold_get_no_gossip(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     bad = harness.add_peer("bad")
     harness.scorer.add_penalty(bad, 7)
@@ -48,8 +46,7 @@ def test_peers_below_the_gossip_threshold_get_no_gossip() -> None:
     assert not harness.sent_to(bad).rpcs
 
 
-def test_a_message_is_sent_three_times_on_iwant_within_the_history() -> None:
-    harness = RouterHarness()
+def test_a_message_is_sent_three_times_on_iwant_within_the_history(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     non_member = harness.add_peer("out")
     harness.accept(members[0], b"block")
@@ -63,8 +60,7 @@ def test_a_message_is_sent_three_times_on_iwant_within_the_history() -> None:
     assert not harness.sent_to(members[1]).messages[1:], "it is cached for twelve heartbeats"
 
 
-def test_missing_messages_are_requested_by_iwant() -> None:
-    harness = RouterHarness()
+def test_missing_messages_are_requested_by_iwant(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.accept(a, b"known")
     harness.receive_control(
@@ -73,8 +69,7 @@ def test_missing_messages_are_requested_by_iwant() -> None:
     assert harness.sent_to(a).iwant == [id_of(b"new")]
 
 
-def test_a_promise_is_fulfilled_by_any_peer() -> None:
-    harness = RouterHarness()
+def test_a_promise_is_fulfilled_by_any_peer(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
     harness.accept(b, b"new")
@@ -82,8 +77,7 @@ def test_a_promise_is_fulfilled_by_any_peer() -> None:
     assert harness.scorer.gossip_scores(a).behavioral_penalty == 0.0
 
 
-def test_a_rejected_message_fulfills_the_promise() -> None:
-    harness = RouterHarness()
+def test_a_rejected_message_fulfills_the_promise(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.receive_control(a, ihave=[IHave(TOPIC, [id_of(b"new")])])
     (incoming,) = harness.receive_message(a, b"new")
@@ -92,8 +86,7 @@ def test_a_rejected_message_fulfills_the_promise() -> None:
     assert harness.scorer.gossip_scores(a).behavioral_penalty == 0.0
 
 
-def test_a_broken_promise_is_penalized() -> None:
-    harness = RouterHarness()
+def test_a_broken_promise_is_penalized(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.receive_control(a, ihave=[IHave(TOPIC, unknown_ids(50))])
     harness.heartbeats(6)
@@ -103,8 +96,7 @@ def test_a_broken_promise_is_penalized() -> None:
     assert len(harness.router.lazy_gossip.promises) == 0
 
 
-def test_iwant_is_bounded_per_heartbeat() -> None:
-    harness = RouterHarness()
+def test_iwant_is_bounded_per_heartbeat(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     requested = 0
     for number in range(30):
@@ -122,8 +114,7 @@ def test_iwant_is_bounded_per_heartbeat() -> None:
     assert len(harness.sent_to(a).iwant) == 5000
 
 
-def test_published_messages_are_announced_and_served() -> None:
-    harness = RouterHarness()
+def test_published_messages_are_announced_and_served(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     non_member = harness.add_peer("out")
     harness.router.publish(TOPIC, compressed(b"own"), harness.now)

@@ -11,8 +11,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
 from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed
 
 
-def test_a_mesh_below_d_lo_is_grafted_to_d() -> None:
-    harness = RouterHarness()
+def test_a_mesh_below_d_lo_is_grafted_to_d(harness: RouterHarness) -> None:
     peers = harness.add_peers(20)
     harness.heartbeats()
     assert len(harness.mesh) == 8
@@ -23,8 +22,7 @@ def test_a_mesh_below_d_lo_is_grafted_to_d() -> None:
     assert harness.mesh == before, "a mesh within its bounds stays"
 
 
-def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled() -> None:
-    harness = RouterHarness()
+def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled(harness: RouterHarness) -> None:
     members = harness.add_members(6)
     for number in range(10):
         harness.add_peer(f"more{number}")
@@ -35,9 +33,12 @@ def test_a_mesh_of_d_lo_is_unchanged_and_one_below_is_filled() -> None:
     assert len(harness.mesh) == 8
 
 
-def test_a_mesh_above_d_hi_is_pruned_to_d() -> None:
-    harness = RouterHarness()
-    members = harness.add_members(13, outbound=True)
+def test_a_mesh_above_d_hi_is_pruned_to_d(harness: RouterHarness) -> None:
+    members = harness.add_members(12, outbound=True)
+    harness.heartbeats()
+    assert harness.mesh == members, "D_hi is not too many"
+    members.append(harness.add_peer("more", outbound=True))
+    harness.receive_control(members[-1], graft=[TOPIC])
     for peer in members[:3]:
         harness.scorer.application.on_valid_response(peer, harness.now)
     harness.heartbeats()
@@ -62,16 +63,14 @@ def test_pruning_keeps_d_out_outbound_peers() -> None:
         assert len(harness.mesh) == 8 and set(outbound_peers) <= set(harness.mesh)
 
 
-def test_outbound_peers_are_grafted_up_to_d_out() -> None:
-    harness = RouterHarness()
+def test_outbound_peers_are_grafted_up_to_d_out(harness: RouterHarness) -> None:
     harness.add_members(8)
     outbound_peers = [harness.add_peer(f"d{number}", outbound=True) for number in range(5)]
     harness.heartbeats()
     assert len(harness.mesh) == 10 and len(set(outbound_peers) & set(harness.mesh)) == 2
 
 
-def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only() -> None:
-    harness = RouterHarness()
+def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only(harness: RouterHarness) -> None:
     harness.add_members(12)
     inbound, outbound = harness.add_peer("inbound"), harness.add_peer("outbound", outbound=True)
     harness.receive_control(inbound, graft=[TOPIC])
@@ -80,8 +79,7 @@ def test_grafts_above_d_hi_are_accepted_from_outbound_peers_only() -> None:
     assert outbound in harness.mesh and not harness.sent_to(outbound).rpcs
 
 
-def test_grafts_of_other_topics_and_repeated_grafts_are_ignored() -> None:
-    harness = RouterHarness()
+def test_grafts_of_other_topics_and_repeated_grafts_are_ignored(harness: RouterHarness) -> None:
     a = harness.add_peer("a")
     harness.receive_control(a, graft=[OTHER_TOPIC, "/else"])
     assert not harness.sent_to(a).rpcs
@@ -89,8 +87,7 @@ def test_grafts_of_other_topics_and_repeated_grafts_are_ignored() -> None:
     assert harness.mesh == [a] and not harness.sent_to(a).rpcs and harness.scorer.score(a) == 0.0
 
 
-def test_a_graft_during_backoff_is_penalized() -> None:
-    harness = RouterHarness()
+def test_a_graft_during_backoff_is_penalized(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.receive_control(a, prune=[Prune(TOPIC, 60)])
     harness.now += 9.9
@@ -105,8 +102,7 @@ def test_a_graft_during_backoff_is_penalized() -> None:
     assert a in harness.mesh and harness.scorer.gossip_scores(a).behavioral_penalty == 3
 
 
-def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:
-    harness = RouterHarness()
+def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.scorer.add_penalty(a, 8)
     harness.heartbeats()
@@ -120,8 +116,7 @@ def test_a_peer_with_a_negative_score_is_pruned_and_not_grafted() -> None:
     assert harness.router.meshes.backoff.blocks_graft(TOPIC, a)
 
 
-def test_no_graft_is_sent_during_backoff() -> None:
-    harness = RouterHarness()
+def test_no_graft_is_sent_during_backoff(harness: RouterHarness) -> None:
     a, b = harness.add_peer("a"), harness.add_peer("b")
     harness.receive_control(a, prune=[Prune(TOPIC, 30)])
     harness.receive_control(b, prune=[Prune(TOPIC, 1 << 63)])
@@ -133,8 +128,7 @@ def test_no_graft_is_sent_during_backoff() -> None:
     assert set(harness.mesh) == {a, b}, "a backoff is at most an hour"
 
 
-def test_our_own_prune_starts_a_backoff() -> None:
-    harness = RouterHarness()
+def test_our_own_prune_starts_a_backoff(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.receive_control(a, prune=[Prune(TOPIC)])
     harness.heartbeats(119)
@@ -143,16 +137,14 @@ def test_our_own_prune_starts_a_backoff() -> None:
     assert harness.mesh == [a]
 
 
-def test_prune_to_v10_peers_has_no_backoff() -> None:
-    harness = RouterHarness()
+def test_prune_to_v10_peers_has_no_backoff(harness: RouterHarness) -> None:
     harness.add_members(12)
     v10_peer = harness.add_peer("v10_peer", protocol=MESHSUB_10)
     harness.receive_control(v10_peer, graft=[TOPIC])
     assert harness.sent_to(v10_peer).prune == [Prune(TOPIC)]
 
 
-def test_control_messages_are_sent_to_their_peer_only() -> None:
-    harness = RouterHarness()
+def test_control_messages_are_sent_to_their_peer_only(harness: RouterHarness) -> None:
     a, b = harness.add_peer("a"), harness.add_peer("b", joins=False)
     harness.receive(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
     harness.router.join(OTHER_TOPIC)
@@ -163,8 +155,7 @@ def test_control_messages_are_sent_to_their_peer_only() -> None:
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == [OTHER_TOPIC]
 
 
-def test_join_and_leave() -> None:
-    harness = RouterHarness()
+def test_join_and_leave(harness: RouterHarness) -> None:
     peers = harness.add_peers(10)
     for peer in peers:
         harness.receive(peer, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
@@ -178,8 +169,7 @@ def test_join_and_leave() -> None:
     assert set(harness.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
 
 
-def test_opportunistic_grafting_improves_a_poor_mesh() -> None:
-    harness = RouterHarness()
+def test_opportunistic_grafting_improves_a_poor_mesh(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     better = harness.add_peer("better")
     harness.scorer.application.on_valid_response(better, harness.now)
@@ -294,7 +284,6 @@ def test_joining_turns_the_fanout_into_a_mesh() -> None:
     assert harness.router.fanout.members == {}
 
 
-def test_without_subscribers_the_fanout_is_empty() -> None:
-    harness = RouterHarness()
+def test_without_subscribers_the_fanout_is_empty(harness: RouterHarness) -> None:
     assert harness.router.publish(OTHER_TOPIC, compressed(b"1"), harness.now) == 0
     harness.heartbeats(3)

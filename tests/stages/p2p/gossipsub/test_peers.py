@@ -4,14 +4,12 @@ import pytest
 
 from rollup_node.stages.p2p.gossipsub.params import (
     FLOODSUB,
-    MAX_RPC_BYTES,
     MESHSUB_10,
     MESHSUB_11,
     MESHSUB_12,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue, TraceEvent
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue
 
 A, B = b"a", b"b"
 
@@ -64,17 +62,6 @@ def test_topics_and_mesh_candidates() -> None:
     table.leave(A, "t")
     table.remove(B)
     assert list(table.topic_peers("t")) == [] and list(table.states) == [A]
-
-
-def test_graft_and_prune_that_find_no_room_are_kept() -> None:
-    table = PeerTable(GossipParams(outbound_queue_size=1))
-    table.states[A] = GossipPeer(MESHSUB_12, True, GossipParams(outbound_queue_size=1))
-    assert table.send(A, Rpc(control=ControlMessage(graft=("t",)))) and list(table.ready) == [A]
-    prune = Prune("u", 60)
-    assert not table.send(A, Rpc(control=ControlMessage(graft=("t",), prune=(prune,))))
-    assert list(table.states[A].pending_grafts) == ["t"] and table.states[A].pending_prunes == {"u": prune}
-    assert not table.send_frame(A, bytes(MAX_RPC_BYTES + 1))
-    assert table.event_counts == {TraceEvent.SEND_RPC: 1, TraceEvent.DROP_RPC: 2}
 
 
 def test_order_and_bounds() -> None:

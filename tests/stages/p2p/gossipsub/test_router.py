@@ -21,8 +21,7 @@ from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, 
 LARGE = bytes(range(256)) * 8
 
 
-def test_hello_has_our_topics() -> None:
-    harness = RouterHarness()
+def test_hello_has_our_topics(harness: RouterHarness) -> None:
     harness.router.add_peer(b"a", MESHSUB_11, True, ["10.0.0.1"])
     assert harness.router.take_ready() == [b"a"] and harness.router.take_ready() == []
     assert harness.sent_to(b"a").subscriptions == [Subscription(TOPIC, True)]
@@ -33,8 +32,7 @@ def test_hello_has_our_topics() -> None:
     assert harness.sent_to(b"a").rpcs == [] and harness.router.take_event_counts()[TraceEvent.JOIN] == 2
 
 
-def test_only_allowed_topics_are_joined() -> None:
-    harness = RouterHarness()
+def test_only_allowed_topics_are_joined(harness: RouterHarness) -> None:
     a = harness.add_peer("a", joins=False)
     harness.receive(a, Rpc(subscriptions=[Subscription(f"/t/{n}", True) for n in range(1000)]))
     harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
@@ -47,15 +45,13 @@ def test_only_allowed_topics_are_joined() -> None:
     assert list(harness.router.peers.topic_peers(OTHER_TOPIC)) == []
 
 
-def test_unsubscribing_leaves_the_mesh() -> None:
-    harness = RouterHarness()
+def test_unsubscribing_leaves_the_mesh(harness: RouterHarness) -> None:
     a, _ = harness.add_members(2)
     harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, False)]))
     assert a not in harness.mesh
 
 
-def test_a_message_is_forwarded_after_its_validation_result() -> None:
-    harness = RouterHarness()
+def test_a_message_is_forwarded_after_its_validation_result(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     result = harness.receive_message(a, b"block")
     assert result == [UnvalidatedMessage(id_of(b"block"), TOPIC, a, b"block")]
@@ -69,8 +65,7 @@ def test_a_message_is_forwarded_after_its_validation_result() -> None:
 
 
 @pytest.mark.parametrize("result", [ValidationResult.IGNORE, ValidationResult.REJECT])
-def test_ignored_and_rejected_messages_are_not_forwarded(result: ValidationResult) -> None:
-    harness = RouterHarness()
+def test_ignored_and_rejected_messages_are_not_forwarded(harness: RouterHarness, result: ValidationResult) -> None:
     a, b = harness.add_members(2)
     (incoming,) = harness.receive_message(a, b"block")
     assert harness.router.report_validation_result(incoming.id, result, harness.now) == 0
@@ -81,8 +76,7 @@ def test_ignored_and_rejected_messages_are_not_forwarded(result: ValidationResul
     assert harness.scorer.score(a) == 0.0, "topics are not scored"
 
 
-def test_a_duplicate_during_validation_is_delivered_once() -> None:
-    harness = RouterHarness()
+def test_a_duplicate_during_validation_is_delivered_once(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     (incoming,) = harness.receive_message(a, b"block")
     assert harness.receive_message(b, b"block") == [] and harness.receive_message(b, b"block") == []
@@ -92,8 +86,7 @@ def test_a_duplicate_during_validation_is_delivered_once() -> None:
     assert (counts[TraceEvent.DUPLICATE_MESSAGE], counts[TraceEvent.DELIVER_MESSAGE]) == (2, 1)
 
 
-def test_several_messages_in_one_rpc() -> None:
-    harness = RouterHarness()
+def test_several_messages_in_one_rpc(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     result = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, compressed(bytes([n]))) for n in range(5)]))
     assert [item.content for item in result] == [bytes([n]) for n in range(5)]
@@ -102,21 +95,18 @@ def test_several_messages_in_one_rpc() -> None:
     assert len(harness.sent_to(b).messages) == 5
 
 
-def test_messages_of_other_topics_are_ignored() -> None:
-    harness = RouterHarness()
+def test_messages_of_other_topics_are_ignored(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     assert harness.receive_message(a, b"block", OTHER_TOPIC) == [] == harness.receive_message(a, b"block", "/else")
 
 
-def test_undecompressable_messages_are_validated_as_such() -> None:
-    harness = RouterHarness()
+def test_undecompressable_messages_are_validated_as_such(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     (incoming,) = harness.receive(a, Rpc(messages=[PubsubMessage(TOPIC, b"\xff\xff")]))
     assert incoming.content is SnappyFailure.NO_LENGTH
 
 
-def test_signed_messages_are_rejected_without_validation() -> None:
-    harness = RouterHarness()
+def test_signed_messages_are_rejected_without_validation(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     raw = encode_rpc(Rpc(messages=[PubsubMessage(TOPIC, compressed(b"block"))]))
     authored = raw[:1] + bytes([raw[1] + 3]) + b"\x0a\x01z" + raw[2:]
@@ -126,20 +116,16 @@ def test_signed_messages_are_rejected_without_validation() -> None:
     assert len(harness.receive_message(b, b"block")) == 1
 
 
-def test_validation_times_out_to_ignore() -> None:
-    harness = RouterHarness()
+def test_validation_times_out_to_ignore(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     (incoming,) = harness.receive_message(a, b"block")
     harness.heartbeats(7)
     assert len(harness.router.validation_queue.pending) == 0
-    assert (
-        harness.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, harness.now) == 0
-        and not harness.sent_to(b).messages
-    )
+    assert harness.router.report_validation_result(incoming.id, ValidationResult.ACCEPT, harness.now) == 0
+    assert not harness.sent_to(b).messages
 
 
-def test_a_message_seen_again_after_its_ttl() -> None:
-    harness = RouterHarness()
+def test_a_message_seen_again_after_its_ttl(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     harness.accept(a, b"block")
     harness.now += 64.9
@@ -148,8 +134,7 @@ def test_a_message_seen_again_after_its_ttl() -> None:
     assert len(harness.receive_message(a, b"block")) == 1, "validated again afterwards"
 
 
-def test_publishing_to_the_mesh() -> None:
-    harness = RouterHarness()
+def test_publishing_to_the_mesh(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     non_member = harness.add_peer("out")
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) == 8
@@ -159,8 +144,7 @@ def test_publishing_to_the_mesh() -> None:
     assert harness.receive_message(members[0], b"own") == [], "our own message is not delivered to us"
 
 
-def test_publishing_is_flooded_while_the_mesh_is_small() -> None:
-    harness = RouterHarness()
+def test_publishing_is_flooded_while_the_mesh_is_small(harness: RouterHarness) -> None:
     harness.add_members(2)
     non_member = harness.add_peer("out")
     bad = harness.add_peer("bad")
@@ -176,8 +160,7 @@ def test_publishing_is_flooded_where_that_is_configured() -> None:
     assert harness.router.publish(TOPIC, compressed(b"own"), harness.now) == 9
 
 
-def test_floodsub_peers_get_everything_and_are_in_no_mesh() -> None:
-    harness = RouterHarness()
+def test_floodsub_peers_get_everything_and_are_in_no_mesh(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     old = harness.add_peer("old", protocol=FLOODSUB)
     harness.accept(a, b"block")
@@ -186,8 +169,7 @@ def test_floodsub_peers_get_everything_and_are_in_no_mesh() -> None:
     assert old not in harness.mesh and not harness.sent_to(old).rpcs
 
 
-def test_idontwant_is_sent_for_large_messages() -> None:
-    harness = RouterHarness()
+def test_idontwant_is_sent_for_large_messages(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     old = harness.add_peer("old", protocol=MESHSUB_11)
     harness.receive_control(old, graft=[TOPIC])
@@ -200,8 +182,7 @@ def test_idontwant_is_sent_for_large_messages() -> None:
     assert not harness.sent_to(b).rpcs
 
 
-def test_messages_are_not_sent_after_idontwant() -> None:
-    harness = RouterHarness()
+def test_messages_are_not_sent_after_idontwant(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     harness.receive_control(b, idontwant=[id_of(b"block")])
     assert harness.accept(a, b"block") == 1 and not harness.sent_to(b).messages
@@ -211,8 +192,7 @@ def test_messages_are_not_sent_after_idontwant() -> None:
     assert harness.sent_to(c).messages
 
 
-def test_urgent_frames_are_sent_first() -> None:
-    harness = RouterHarness()
+def test_urgent_frames_are_sent_first(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.accept(a, b"block")
     content = b"".join(bytes([n]) + LARGE[n:] for n in range(0, 200, 9))
@@ -263,22 +243,19 @@ def test_hello_is_repeated_after_a_full_queue() -> None:
     assert set(harness.sent_to(a).subscriptions) == {Subscription(OTHER_TOPIC, True), Subscription(TOPIC, False)}
 
 
-def test_frames_are_shared_between_queues() -> None:
-    harness = RouterHarness()
+def test_frames_are_shared_between_queues(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     harness.accept(a, b"block")
     assert harness.router.next_frame(b) is harness.router.next_frame(c)
 
 
-def test_a_frame_above_the_limit_is_not_sent() -> None:
-    harness = RouterHarness()
+def test_a_frame_above_the_limit_is_not_sent(harness: RouterHarness) -> None:
     harness.add_members(8)
     payload = bytes(10 << 20)
     assert harness.router.publish(TOPIC, b"\xff" + payload, harness.now) == 0
 
 
-def test_a_graylisted_peer_is_ignored() -> None:
-    harness = RouterHarness()
+def test_a_graylisted_peer_is_ignored(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.scorer.add_penalty(a, 8)
     assert harness.receive_message(a, b"block") == []
@@ -289,8 +266,7 @@ def test_a_graylisted_peer_is_ignored() -> None:
     assert len(harness.receive_message(b, b"block")) == 1
 
 
-def test_subscriptions_before_add_peer_are_kept() -> None:
-    harness = RouterHarness()
+def test_subscriptions_before_add_peer_are_kept(harness: RouterHarness) -> None:
     early = Rpc([Subscription(TOPIC, True), Subscription("/else", True)], [PubsubMessage(TOPIC, compressed(b"block"))])
     assert harness.receive(b"early", early) == []
     harness.add_peer("early", joins=False)
@@ -306,8 +282,7 @@ def test_subscriptions_before_add_peer_are_kept() -> None:
     )
 
 
-def test_peers_that_reconnect_and_leave() -> None:
-    harness = RouterHarness()
+def test_peers_that_reconnect_and_leave(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.router.add_peer(a, MESHSUB_10, True, ["10.0.0.1"])
     assert harness.mesh == [b] and list(harness.router.peers.topic_peers(TOPIC)) == [b, a], "its subscriptions are kept"
@@ -325,8 +300,7 @@ def test_peers_that_reconnect_and_leave() -> None:
     ) and not harness.router.take_event_counts()
 
 
-def test_malformed_rpcs_are_reported() -> None:
-    harness = RouterHarness()
+def test_malformed_rpcs_are_reported(harness: RouterHarness) -> None:
     (a,) = harness.add_members(1)
     result = harness.router.receive_rpc(a, b"\x12\x05ab", harness.now)
     assert isinstance(result, MalformedRpc) and "ends within" in result.error

@@ -35,11 +35,7 @@ def test_lists_and_texts_are_bounded() -> None:
     )
     result = identify.decode(raw + protobuf.bytes_field(6, "a\x1b[31m\n" + "b" * 5000))
     assert len(result.listen_addresses) == 64 and len(result.protocols) == 256
-    assert (
-        result.agent_version is not None
-        and result.agent_version.startswith("a?[31m?b")
-        and len(result.agent_version) == 256
-    )
+    assert (result.agent_version or "").startswith("a?[31m?b") and len(result.agent_version or "") == 256
     with pytest.raises(IdentifyError):
         identify.decode(protobuf.varint_field(9, 1) * 2000)
 

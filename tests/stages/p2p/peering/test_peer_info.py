@@ -5,16 +5,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.identity.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
-from rollup_node.stages.p2p.peering.peer_info import (
-    IpNet,
-    StaticPeerError,
-    full_addresses,
-    node_id_text,
-    parse_static_peers,
-    sorted_ips,
-    sorted_nets,
-    sorted_peers,
-)
+from rollup_node.stages.p2p.peering import peer_info
 from tests.support.p2p.hosts import RecordingHost
 
 OURS = NetworkIdentity(bytes([1]) * 32)
@@ -24,27 +15,29 @@ OTHER = NetworkIdentity(bytes([2]) * 32)
 def test_addresses_end_in_the_peer_id_and_are_listed_once() -> None:
     address = tcp_multiaddr("192.0.2.1", 9222)
     text = f"/ip4/192.0.2.1/tcp/9222/p2p/{peer_id_text(OURS.peer_id)}"
-    assert full_addresses(OURS.peer_id, [address, address]) == (text,)
-    assert full_addresses(OURS.peer_id, []) is None
+    assert peer_info.full_addresses(OURS.peer_id, [address, address]) == (text,)
+    assert peer_info.full_addresses(OURS.peer_id, []) is None
 
 
 def test_node_ids_are_those_of_discv5() -> None:
-    assert node_id_text(OURS.peer_id) == (node_id(OURS.public_key) or b"").hex()
-    assert node_id_text(PublicKey(ED25519, bytes(32)).peer_id) == "00" * 32, "a key that is not secp256k1"
-    assert node_id_text(b"\x12\x20" + bytes(32)) == "00" * 32, "a hash embeds no key"
+    assert peer_info.node_id_text(OURS.peer_id) == (node_id(OURS.public_key) or b"").hex()
+    assert peer_info.node_id_text(PublicKey(ED25519, bytes(32)).peer_id) == "00" * 32, "a key that is not secp256k1"
+    assert peer_info.node_id_text(b"\x12\x20" + bytes(32)) == "00" * 32, "a hash embeds no key"
 
 
 def test_networks_have_their_mask_in_base64() -> None:
-    assert sorted_nets([parse_subnet("10.0.0.0/8")]) == (IpNet("10.0.0.0", "/wAAAA=="),)
+    assert peer_info.sorted_nets([parse_subnet("10.0.0.0/8")]) == (peer_info.IpNet("10.0.0.0", "/wAAAA=="),)
 
 
 def test_lists_are_sorted() -> None:
-    assert sorted_peers([OURS.peer_id, OTHER.peer_id]) == tuple(
+    assert peer_info.sorted_peers([OURS.peer_id, OTHER.peer_id]) == tuple(
         sorted(map(peer_id_text, (OURS.peer_id, OTHER.peer_id)))
     )
-    assert sorted_ips(map(parse_ip, ("::1", "10.0.0.10", "10.0.0.9"))) == ("10.0.0.9", "10.0.0.10", "::1")
-    nets = sorted_nets(map(parse_subnet, ("fd00::/8", "10.0.0.0/16", "10.0.0.0/8")))
-    assert [net.IP for net in nets] == ["10.0.0.0", "10.0.0.0", "fd00::"] and nets[0] == IpNet("10.0.0.0", "/wAAAA==")
+    assert peer_info.sorted_ips(map(parse_ip, ("::1", "10.0.0.10", "10.0.0.9"))) == ("10.0.0.9", "10.0.0.10", "::1")
+    nets = peer_info.sorted_nets(map(parse_subnet, ("fd00::/8", "10.0.0.0/16", "10.0.0.0/8")))
+    assert [net.IP for net in nets] == ["10.0.0.0", "10.0.0.0", "fd00::"] and nets[0] == peer_info.IpNet(
+        "10.0.0.0", "/wAAAA=="
+    )
 
 
 OWN, STRANGER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
@@ -52,10 +45,10 @@ OWN, STRANGER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 
 def test_static_peers_need_address_port_and_id() -> None:
     text = RecordingHost(2).multiaddr.replace("/tcp/0", "/tcp/9222")
-    assert parse_static_peers([text, " " + text], OWN.peer_id) == {
+    assert peer_info.parse_static_peers([text, " " + text], OWN.peer_id) == {
         STRANGER.peer_id: [tcp_multiaddr("127.0.0.1", 9222)] * 2
     }
-    assert parse_static_peers([text], STRANGER.peer_id) == {}
+    assert peer_info.parse_static_peers([text], STRANGER.peer_id) == {}
     for wrong in ("/ip4/127.0.0.1/tcp/1", "nonsense", text.replace("/tcp/9222", ""), text.replace("tcp", "udp")):
-        with pytest.raises(StaticPeerError, match=r"p2p\.static"):
-            parse_static_peers([wrong], OWN.peer_id)
+        with pytest.raises(peer_info.StaticPeerError, match=r"p2p\.static"):
+            peer_info.parse_static_peers([wrong], OWN.peer_id)

@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.p2p.blocks import SIGNER, block, l1_info_transaction, publish_request, signed
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block, timed_chain
+from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, meshed_pair, now_block, timed_chain
 
 
 def on_origin(rollup: RollupConfig, number: int, origin: BlockId, **changes: Any) -> ExecutionPayload:
@@ -43,10 +43,8 @@ async def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
     rollup, files = chain_of_now(), TlsSetUp(tmp_path)
     async with (
         SignerServer().running(files.server_context()) as server,
-        P2pNode(1, rollup, tmp_path, signer=files.config(server.endpoint)).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        meshed_pair(rollup, tmp_path, signer=files.config(server.endpoint)) as (source, node),
     ):
-        await source.wait_for_mesh()
         own = now_block(1)
         assert await source.publish(own) is None
         await node.wait_for_blocks(1)
@@ -55,14 +53,9 @@ async def test_a_remote_signer_signs_what_peers_accept(tmp_path: Path) -> None:
         assert (await source.call("diagnosis"))["gossip"]["published"] == 1
 
 
-async def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) -> None:
+async def test_a_block_that_somebody_else_signed_is_published(rollup: RollupConfig, tmp_path: Path) -> None:
     """[RPC65]: without a key of this node's own, and only what peers accept."""
-    rollup = chain_of_now()
-    async with (
-        P2pNode(1, rollup, tmp_path).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
-    ):
-        await source.wait_for_mesh()
+    async with meshed_pair(rollup, tmp_path) as (source, node):
         own = now_block(1)
         signature = signed(own, chain_id=rollup.l2_chain_id)[:65]
         assert await source.publish_signed(1, own, bytes(65)) is not None
@@ -82,14 +75,13 @@ async def test_a_block_that_somebody_else_signed_is_published(tmp_path: Path) ->
         ("another key", "not of signer.address"),
     ],
 )
-async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(tmp_path: Path, answer: Any, text: str) -> None:
-    rollup = chain_of_now()
+async def test_a_failing_signer_is_a_problem_and_its_blocks_are_retried(
+    rollup: RollupConfig, tmp_path: Path, answer: Any, text: str
+) -> None:
     async with (
         SignerServer(LocalSigner(b"\x33" * 32)).running() as server,
-        P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        meshed_pair(rollup, tmp_path, signer=server.config()) as (source, node),
     ):
-        await source.wait_for_mesh()
         server.answer = None if answer == "another key" else answer
         await request_all(source, [now_block(1)])
         await source.until(lambda: source.health and text in source.health[0])
@@ -207,10 +199,8 @@ async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
     rollup = chain_of_now()
     async with (
         SignerServer().running() as server,
-        P2pNode(1, rollup, tmp_path, signer=server.config()).running() as source,
-        P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
+        meshed_pair(rollup, tmp_path, signer=server.config()) as (source, node),
     ):
-        await source.wait_for_mesh()
         server.is_open.clear()
         first = on_origin(rollup, 1, BlockId(100, b"\x0a" * 32))
         other = on_origin(rollup, 1, BlockId(100, b"\x0c" * 32))
@@ -224,9 +214,8 @@ async def test_a_block_that_is_dropped_while_it_is_signed_is_not_gossiped(
         assert node.received_blocks == [other]
 
 
-async def test_a_block_may_be_signed_though_its_answer_was_lost(tmp_path: Path) -> None:
+async def test_a_block_may_be_signed_though_its_answer_was_lost(rollup: RollupConfig, tmp_path: Path) -> None:
     """It is stored before the signer is asked, so another one is refused even if no signature came back."""
-    rollup = chain_of_now()
     async with SignerServer().running() as server:
         options: dict[str, Any] = {"signer": server.config(), "peerstore_path": str(tmp_path / "store")}
         first = now_block(1)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
-from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now
+from tests.support.p2p.nodes import KEY, P2pNode
 
 
 @pytest.mark.condition("C7")
-async def test_diagnosis(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_diagnosis(rollup: RollupConfig, tmp_path: Path) -> None:
     unreachable = "/ip4/127.0.0.1/tcp/1/p2p/16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
     options: dict[str, Any] = {"no_discovery": False, "static": (unreachable,), "sequencer_key": KEY}
     async with P2pNode(2, rollup, tmp_path, **options).running() as node:

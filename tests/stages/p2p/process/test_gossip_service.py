@@ -17,6 +17,7 @@ from rollup_node.stages.p2p.host.io.host_api import Direction
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.process.block_publisher import NO_SIGNER
 from rollup_node.stages.p2p.process.gossip_service import MESH_TAG
+from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import RecordingHost, running_host
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
@@ -48,8 +49,7 @@ async def flood(stream: Stream) -> None:
         await stream.write(varint.encode(len(COSTLY)) + COSTLY)
 
 
-async def test_floods_delay_themselves_and_not_blocks(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_floods_delay_themselves_and_not_blocks(rollup: RollupConfig, tmp_path: Path) -> None:
     async with (
         P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
@@ -101,8 +101,7 @@ async def test_peers_that_leave_at_once_leave_no_state(tmp_path: Path) -> None:
         assert not host.identify._last_push
 
 
-async def test_the_mesh_of_the_present_topic_is_protected(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_the_mesh_of_the_present_topic_is_protected(rollup: RollupConfig, tmp_path: Path) -> None:
     async with P2pNode(1, rollup, tmp_path).running() as node:
         peer = None
         async with P2pNode(2, rollup, tmp_path, static=(node.address,)).running() as other:
@@ -116,9 +115,8 @@ async def test_the_mesh_of_the_present_topic_is_protected(tmp_path: Path) -> Non
 EVENTS = 'op_node_default_p2p_gossip_events_total{type="'
 
 
-async def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
+async def test_blocks_are_gossiped_and_delivered_once(rollup: RollupConfig, tmp_path: Path) -> None:
     """Three nodes in a row: each block reaches both others once, in order, and never returns to the first."""
-    rollup = chain_of_now()
     async with (
         P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as second,
@@ -140,8 +138,7 @@ async def test_blocks_are_gossiped_and_delivered_once(tmp_path: Path) -> None:
         assert third.metric_sum(EVENTS + 'GRAFT"}') > 0
 
 
-async def test_publish_errors(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_publish_errors(rollup: RollupConfig, tmp_path: Path) -> None:
     async with P2pNode(1, rollup, tmp_path).running() as node:
         assert await node.publish(now_block()) == NO_SIGNER
     async with P2pNode(2, rollup, tmp_path, sequencer_key=b"\x22" * 32).running() as node:
@@ -159,17 +156,8 @@ def gossip_stream(node: P2pNode, peer: bytes) -> Stream:
     return next(stream for stream in streams if stream.protocol in PROTOCOLS and stream.direction is Direction.INBOUND)
 
 
-async def test_the_same_block_is_gossiped_once(tmp_path: Path) -> None:
-    async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
-        block = now_block(1)
-        assert await node.publish(block) is None and await node.publish(block) is None
-        await node.until(lambda: node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}'))
-        assert node.stage.blocks_server.published == 2 and node.metric_sum(EVENTS + 'PUBLISH_MESSAGE"}') == 1
-
-
-async def test_a_broken_gossip_stream_is_reopened(tmp_path: Path) -> None:
+async def test_a_broken_gossip_stream_is_reopened(rollup: RollupConfig, tmp_path: Path) -> None:
     """Both gossip streams break repeatedly; they are opened again, and blocks go on."""
-    rollup = chain_of_now()
     async with (
         P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,

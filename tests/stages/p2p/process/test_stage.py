@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
 
 
 @pytest.mark.option("p2p.sequencer.key")
-async def test_a_signer_change_is_followed(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_a_signer_change_is_followed(rollup: RollupConfig, tmp_path: Path) -> None:
     async with (
         P2pNode(1, rollup, tmp_path, sequencer_key=KEY).running() as source,
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
@@ -36,9 +36,8 @@ async def test_a_signer_change_is_followed(tmp_path: Path) -> None:
         assert node.received_blocks[-1].block_number == 3
 
 
-async def test_discovery_connects_peers(tmp_path: Path) -> None:
+async def test_discovery_connects_peers(rollup: RollupConfig, tmp_path: Path) -> None:
     """Three nodes know only the first by its record; the second and third find each other."""
-    rollup = chain_of_now()
     options: dict[str, Any] = {"no_discovery": False}
     async with P2pNode(1, rollup, tmp_path, **options).running() as first:
         boot = (await first.call("self"))["ENR"]
@@ -92,8 +91,7 @@ async def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path
     assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"
 
 
-async def test_scores_and_bans_survive_a_restart(tmp_path: Path) -> None:
-    rollup = chain_of_now()
+async def test_scores_and_bans_survive_a_restart(rollup: RollupConfig, tmp_path: Path) -> None:
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "ban_threshold": -10.0}
     async with P2pNode(2, rollup, tmp_path).running() as other:
         async with P2pNode(1, rollup, tmp_path, **options).running() as node:

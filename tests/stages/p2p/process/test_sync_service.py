@@ -12,6 +12,7 @@ from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadRespo
 from rollup_node.stages.p2p.process import sync_service
 from rollup_node.stages.p2p.process.sync_service import PayloadClient
 from rollup_node.stages.p2p.reqresp import payload_by_number
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import payload_block_hash
 from tests.support.p2p.blocks import block
 from tests.support.p2p.hosts import until
@@ -22,8 +23,9 @@ protocols = payload_by_number.protocols
 
 
 @pytest.mark.parametrize("slash", [False, True], ids=["op-node's protocol", "kona's protocol"])
-async def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    rollup = chain_of_now()
+async def test_a_gap_is_filled_from_peers(
+    rollup: RollupConfig, tmp_path: Path, slash: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocks = timed_chain(rollup, 20)
     async with P2pNode(1, rollup, tmp_path).running() as server:
         server.own_chain = {block.block_number: block for block in blocks}
@@ -42,9 +44,8 @@ async def test_a_gap_is_filled_from_peers(tmp_path: Path, slash: bool, monkeypat
             assert scores["validResponses"] > 5 and scores["errorResponses"] == 0
 
 
-async def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
+async def test_peers_without_blocks_and_peers_that_lie(rollup: RollupConfig, tmp_path: Path) -> None:
     """One peer has no blocks, one has an error, one gives blocks of another chain: the fourth fills the gap."""
-    rollup = chain_of_now()
     blocks = timed_chain(rollup, 8)
     nodes = [P2pNode(number, rollup, tmp_path) for number in (1, 2, 3, 4)]
     async with nodes[0].running(), nodes[1].running(), nodes[2].running(), nodes[3].running():
@@ -79,8 +80,9 @@ async def test_peers_without_blocks_and_peers_that_lie(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("request_bytes", [b"", bytes(7)])
-async def test_a_truncated_request_gets_unknown_error(tmp_path: Path, request_bytes: bytes) -> None:
-    rollup = chain_of_now()
+async def test_a_truncated_request_gets_unknown_error(
+    rollup: RollupConfig, tmp_path: Path, request_bytes: bytes
+) -> None:
     async with (
         P2pNode(1, rollup, tmp_path).running() as server,
         P2pNode(2, rollup, tmp_path, static=(server.address,)).running() as node,

@@ -2,6 +2,8 @@
 
 from typing import Any, cast
 
+import pytest
+
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import (
     GapEnd,
@@ -57,8 +59,12 @@ class Harness:
         return list(self.bus.sent)
 
 
-def test_a_block_is_published_once_however_often_it_is_requested() -> None:
-    harness = Harness()
+@pytest.fixture
+def harness() -> Harness:
+    return Harness()
+
+
+def test_a_block_is_published_once_however_often_it_is_requested(harness: Harness) -> None:
     for _ in range(3):
         assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
     assert harness.published == [BLOCKS[0]] and harness.server.published == 1
@@ -71,16 +77,14 @@ def test_a_publish_error_is_not_retried() -> None:
     assert harness.published == [BLOCKS[0]] and harness.server.published == 0
 
 
-def test_nothing_is_published_before_the_signer_is_known() -> None:
-    harness = Harness()
+def test_nothing_is_published_before_the_signer_is_known(harness: Harness) -> None:
     harness.is_ready = False
     assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [] and harness.published == []
     harness.is_ready = True
     assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
 
 
-def test_a_block_that_waits_for_its_signature_is_answered_later() -> None:
-    harness = Harness()
+def test_a_block_that_waits_for_its_signature_is_answered_later(harness: Harness) -> None:
     harness.is_slow = True
     for _ in range(2):
         assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == []
@@ -90,8 +94,7 @@ def test_a_block_that_waits_for_its_signature_is_answered_later() -> None:
     assert harness.receive(ENGINE, publish_request(BLOCKS[0], 1)) == [(ENGINE, PublishResponse(1, None))]
 
 
-def test_the_answer_to_a_dead_engine_process_is_not_sent_to_the_next_one() -> None:
-    harness = Harness()
+def test_the_answer_to_a_dead_engine_process_is_not_sent_to_the_next_one(harness: Harness) -> None:
     harness.is_slow = True
     harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
     harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
@@ -99,15 +102,13 @@ def test_the_answer_to_a_dead_engine_process_is_not_sent_to_the_next_one() -> No
     assert harness.bus.sent == [] and harness.server.published == 1, "the answer is none to the restarted engine"
 
 
-def test_blocks_of_peers_are_sent_at_once() -> None:
-    harness = Harness()
+def test_blocks_of_peers_are_sent_at_once(harness: Harness) -> None:
     assert harness.receive(ENGINE, UnsafeBlocksRequest(0, None)) == []
     harness.server.send_block(BLOCKS[0])
     assert harness.bus.sent == [(ENGINE, UnsafeBlock(BLOCKS[0]))]
 
 
-def test_a_restarted_engine_gets_the_latest_blocks_of_peers_again() -> None:
-    harness = Harness()
+def test_a_restarted_engine_gets_the_latest_blocks_of_peers_again(harness: Harness) -> None:
     harness.receive(ENGINE, publish_request(BLOCKS[0], 1))
     for block in BLOCKS:
         harness.server.send_block(block)
@@ -117,21 +118,18 @@ def test_a_restarted_engine_gets_the_latest_blocks_of_peers_again() -> None:
     assert sent == [(RESTARTED, PublishResponse(1, None))] and len(harness.published) == 2, "ids are per incarnation"
 
 
-def test_messages_of_a_dead_engine_are_ignored() -> None:
-    harness = Harness()
+def test_messages_of_a_dead_engine_are_ignored(harness: Harness) -> None:
     harness.receive(RESTARTED, UnsafeBlocksRequest(0, None))
     assert harness.receive(ENGINE, publish_request(BLOCKS[0], 9)) == [] and harness.published == []
 
 
-def test_a_gap_is_passed_on() -> None:
-    harness = Harness()
+def test_a_gap_is_passed_on(harness: Harness) -> None:
     harness.receive(ENGINE, UnsafeBlocksRequest(3, None))
     harness.receive(ENGINE, UnsafeBlocksRequest(3, GAP_END))
     assert harness.gaps == [(3, GAP_END)]
 
 
-def test_the_latest_blocks_above_a_head_are_sent_once_the_process_is_ready() -> None:
-    harness = Harness()
+def test_the_latest_blocks_above_a_head_are_sent_once_the_process_is_ready(harness: Harness) -> None:
     harness.is_ready = False
     for block in BLOCKS[:4]:
         harness.server.send_block(block)

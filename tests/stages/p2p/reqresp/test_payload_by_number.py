@@ -1,7 +1,5 @@
 """Requests and responses of the sync protocol."""
 
-import random
-
 import msgspec
 import pytest
 
@@ -77,14 +75,3 @@ def test_the_block_hash_is_not_checked() -> None:
     assert payload_by_number.decode_response(config, 5, payload_by_number.encode_block(config, forged)) == BlockFound(
         forged
     )
-
-
-def test_any_bytes_decode_or_raise() -> None:
-    config, chance = chain_config(), random.Random(4)
-    good = payload_by_number.encode_block(config, block(4, 5))
-    for _ in range(400):
-        data = bytearray(good if chance.random() < 0.8 else b"\0\1\0\0\0" + chance.randbytes(40))
-        for _ in range(chance.randint(1, 4)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        outcome = payload_by_number.decode_response(config, 5, bytes(data[: chance.randint(0, len(data))]))
-        assert isinstance(outcome, BlockFound | ErrorResponse | RequestFailed)

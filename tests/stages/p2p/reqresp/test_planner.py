@@ -6,20 +6,14 @@ import msgspec
 import pytest
 
 from rollup_node.stages.messages.p2p import GapEnd
-from rollup_node.stages.p2p.reqresp.payload_by_number import (
-    BlockFound,
-    ErrorResponse,
-    RequestFailed,
-    RequestOutcome,
-    ResultCode,
-)
+from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.planner import MAX_RANGE, BlockRequest, SyncPlanner
 from rollup_node.stages.p2p.scoring.application_score import ApplicationScorer, ResponseCounts, application_score_params
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.blocks import chain
 
 CHAIN = chain(300)
-NOT_FOUND = ErrorResponse(ResultCode.NOT_FOUND)
+NOT_FOUND = payload_by_number.ErrorResponse(payload_by_number.ResultCode.NOT_FOUND)
 
 
 def gap_end(number: int) -> GapEnd:
@@ -44,19 +38,19 @@ class PlannerHarness:
     def request_range(self, head: int, top: int) -> None:
         self.received += self.planner.request_range(head, gap_end(top), self.now)
 
-    def respond(self, request: BlockRequest) -> RequestOutcome:
+    def respond(self, request: BlockRequest) -> payload_by_number.RequestOutcome:
         payload = CHAIN[request.number - 1]
         behaviour = self.behaviour.get(request.peer, "serves")
         if behaviour == "forks":
-            return BlockFound(
+            return payload_by_number.BlockFound(
                 msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer)
             )
         if behaviour == "forges":
-            return BlockFound(msgspec.structs.replace(payload, state_root=bytes(32)))
-        outcomes: dict[str, RequestOutcome] = {
-            "serves": BlockFound(payload),
+            return payload_by_number.BlockFound(msgspec.structs.replace(payload, state_root=bytes(32)))
+        outcomes: dict[str, payload_by_number.RequestOutcome] = {
+            "serves": payload_by_number.BlockFound(payload),
             "not found": NOT_FOUND,
-            "fails": RequestFailed("slow"),
+            "fails": payload_by_number.RequestFailed("slow"),
         }
         return outcomes[behaviour]
 

@@ -18,6 +18,11 @@ def trust_block(quarantine: Quarantine, number: int) -> QuarantineRelease:
     return quarantine.trust_range_end(number, payload.block_hash, payload.parent_hash)
 
 
+@pytest.fixture
+def quarantine() -> Quarantine:
+    return Quarantine()
+
+
 @settings(max_examples=30)
 @given(st.permutations(range(12)), st.integers(0, 12))
 def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_after: int) -> None:
@@ -34,24 +39,21 @@ def test_all_blocks_are_released_once_in_any_order(order: list[int], trusted_aft
     assert len(quarantine) == quarantine.bytes == 0
 
 
-def test_untrusted_blocks_stay_in_quarantine() -> None:
-    quarantine = Quarantine()
+def test_untrusted_blocks_stay_in_quarantine(quarantine: Quarantine) -> None:
     assert quarantine.add(BLOCKS[3], b"p") == QuarantineRelease()
     assert quarantine.has(4) and not quarantine.has(5)
     assert trust_block(quarantine, 6) == QuarantineRelease()
     assert trust_block(quarantine, 5).blocks == (BLOCKS[3],)
 
 
-def test_a_block_that_contradicts_a_released_one_is_rejected() -> None:
-    quarantine = Quarantine()
+def test_a_block_that_contradicts_a_released_one_is_rejected(quarantine: Quarantine) -> None:
     quarantine.add(block(4, 4, state_root=bytes(32)), b"forger")
     trust_block(quarantine, 6)
     assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease((BLOCKS[4],), (b"forger",))
     assert not quarantine.has(4)
 
 
-def test_an_unexpected_block_is_rejected_at_once() -> None:
-    quarantine = Quarantine()
+def test_an_unexpected_block_is_rejected_at_once(quarantine: Quarantine) -> None:
     other = block(4, 5, state_root=bytes(32))
     quarantine.add(other, b"early")
     assert trust_block(quarantine, 6) == QuarantineRelease((), (b"early",))
@@ -60,8 +62,7 @@ def test_an_unexpected_block_is_rejected_at_once() -> None:
     assert quarantine.add(other, b"p").blocks == (other,), "another branch is trusted"
 
 
-def test_a_block_with_a_wrong_hash_is_rejected() -> None:
-    quarantine = Quarantine()
+def test_a_block_with_a_wrong_hash_is_rejected(quarantine: Quarantine) -> None:
     forged = msgspec.structs.replace(BLOCKS[4], state_root=bytes(32))
     assert quarantine.add(forged, b"forger") == QuarantineRelease()
     assert quarantine.add(BLOCKS[4], b"p") == QuarantineRelease(), "the first with a hash is kept"
@@ -69,15 +70,13 @@ def test_a_block_with_a_wrong_hash_is_rejected() -> None:
     assert quarantine.add(BLOCKS[4], b"p").blocks == (BLOCKS[4],)
 
 
-def test_two_blocks_of_a_number_do_not_both_stay() -> None:
-    quarantine = Quarantine()
+def test_two_blocks_of_a_number_do_not_both_stay(quarantine: Quarantine) -> None:
     quarantine.add(block(4, 4, state_root=bytes(32)), b"a")
     assert quarantine.add(BLOCKS[3], b"b") == QuarantineRelease((), (b"a",))
     assert len(quarantine) == 1
 
 
-def test_the_sender_of_an_evicted_block_is_reported() -> None:
-    quarantine = Quarantine()
+def test_the_sender_of_an_evicted_block_is_reported(quarantine: Quarantine) -> None:
     blocks = chain(MAX_BLOCKS + 2)
     rejected = [
         result.rejected for result in (quarantine.add(block, block.block_number.to_bytes(2, "big")) for block in blocks)
@@ -86,8 +85,7 @@ def test_the_sender_of_an_evicted_block_is_reported() -> None:
     assert len(quarantine) == MAX_BLOCKS
 
 
-def test_the_quarantine_is_bounded_in_bytes() -> None:
-    quarantine = Quarantine()
+def test_the_quarantine_is_bounded_in_bytes(quarantine: Quarantine) -> None:
     shared = bytes(MAX_BYTES // 3)
     for number in range(5):
         quarantine.add(msgspec.structs.replace(BLOCKS[number], transactions=(shared,)), b"p")
@@ -96,8 +94,7 @@ def test_the_quarantine_is_bounded_in_bytes() -> None:
 
 
 @pytest.mark.parametrize(("later_ends", "is_released"), [(MAX_TRUSTED - 2, True), (MAX_TRUSTED - 1, False)])
-def test_trusted_hashes_are_bounded(later_ends: int, is_released: bool) -> None:
-    quarantine = Quarantine()
+def test_trusted_hashes_are_bounded(quarantine: Quarantine, later_ends: int, is_released: bool) -> None:
     quarantine.trust_range_end(1, BLOCKS[0].block_hash, bytes(32))
     for number in range(1, later_ends + 1):
         quarantine.trust_range_end(7, number.to_bytes(32, "big"), bytes(32))

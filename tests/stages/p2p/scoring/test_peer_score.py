@@ -12,7 +12,8 @@ A, B = b"peer a", b"peer b"
 SLOT = 2.0
 
 
-def light() -> PeerScorer:
+@pytest.fixture
+def scores() -> PeerScorer:
     return peer_scorer(PeerScoring.LIGHT, 2)
 
 
@@ -31,8 +32,7 @@ def test_parameters_of_light() -> None:
     assert peer_score.light_params(0).decay_interval == 2.0
 
 
-def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
-    scores = light()
+def test_the_behaviour_penalty_is_squared_above_its_threshold(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 6)
     assert scores.score(A) == 0.0
@@ -44,8 +44,7 @@ def test_the_behaviour_penalty_is_squared_above_its_threshold() -> None:
     assert scores.score(B) == 0.0 and scores.gossip_scores(B) == GossipScores()
 
 
-def test_behaviour_decays_once_per_slot() -> None:
-    scores = light()
+def test_behaviour_decays_once_per_slot(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 10)
     scores.refresh(100.0)
@@ -60,8 +59,7 @@ def test_behaviour_decays_once_per_slot() -> None:
     assert scores.gossip_scores(A).behavioral_penalty == 0.0
 
 
-def test_more_than_ten_peers_at_an_address() -> None:
-    scores = light()
+def test_more_than_ten_peers_at_an_address(scores: PeerScorer) -> None:
     for peer in names(10):
         scores.add_peer(peer, ["10.0.0.1"])
     assert scores.score(names(1)[0]) == 0.0
@@ -80,8 +78,7 @@ def test_addresses_may_be_exempt() -> None:
     assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 
-def test_the_application_score_is_part_of_the_score() -> None:
-    scores = light()
+def test_the_application_score_is_part_of_the_score(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.application.on_valid_response(A, 0.0)
     assert scores.score(A) == 0.5
@@ -89,8 +86,7 @@ def test_the_application_score_is_part_of_the_score() -> None:
     assert scores.score(A) == scores.gossip_scores(A).total == -19.5
 
 
-def test_disconnecting_does_not_reset_a_bad_score() -> None:
-    scores = light()
+def test_disconnecting_does_not_reset_a_bad_score(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 8)
     scores.refresh(0.0)
@@ -105,8 +101,7 @@ def test_disconnecting_does_not_reset_a_bad_score() -> None:
     assert scores.score(A) == 0.0
 
 
-def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address() -> None:
-    scores = light()
+def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.application.on_valid_response(A, 0.0)
     scores.remove_peer(A, 1.0)
@@ -118,8 +113,7 @@ def test_a_good_score_is_dropped_and_a_retained_peer_keeps_its_address() -> None
     assert scores.score(B) == -35.0 * 4
 
 
-def test_retained_records_are_bounded() -> None:
-    scores = light()
+def test_retained_records_are_bounded(scores: PeerScorer) -> None:
     for peer in names(MAX_RETAINED + 50):
         scores.add_peer(peer, [f"10.0.0.{peer[3]}"])
         scores.remove_peer(peer, 1.0)

@@ -131,10 +131,8 @@ def test_the_child_of_a_refused_block_is_signed_once_that_is_derived() -> None:
 def test_a_block_that_was_never_handed_over_takes_its_height_too() -> None:
     """Blocks 3 to 5 were signed, but 2 and 1 got lost on the way here; the engine lost all in a crash."""
     blocks = signed(*(record(number) for number in (3, 4, 5)))
-    assert (
-        decide(blocks, record(1, branch=1))
-        == f"the parent 0x{block_hash(1, 0).hex()} of a signed block takes its height"
-    )
+    reason = f"the parent 0x{block_hash(1, 0).hex()} of a signed block takes its height"
+    assert decide(blocks, record(1, branch=1)) == reason
     for number in (2, 3, 4, 5):
         assert refused_because(decide(blocks, record(number, branch=1, parent=1)), "its parent was refused")
 

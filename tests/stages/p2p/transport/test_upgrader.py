@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.encoding.multistream import MultistreamError, encode_line
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
 
 OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
@@ -52,11 +52,6 @@ def test_bytes_right_after_the_upgrade_are_returned(early: bool) -> None:
     last = ours.data_to_send() + b"".join(result.session.encrypt(b"first stream"))
     value = theirs.receive_data(last)
     assert value is not None and value.early_data == b"first stream"
-
-
-def test_an_unexpected_peer_is_rejected() -> None:
-    with pytest.raises(NoiseError):
-        run(*ends(expected=OURS.peer_id), [])
 
 
 def test_other_protocols_are_rejected() -> None:

@@ -57,6 +57,23 @@ async def serving(handler: Respond = respond, limits: Limits = LIMITS) -> AsyncI
             await listener.close()
 
 
+@pytest.mark.parametrize(
+    ("addr", "host"),
+    [("127.0.0.3", "127.0.0.3"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("localhost", "127.0.0.1")],
+)
+async def test_the_url_at_which_this_machine_reaches_it(addr: str, host: str) -> None:
+    """[LIF31]"""
+    listener = Listener(respond, "rpc", addr, 0, LIMITS, Meter("rpc"))
+    await listener.start()
+    try:
+        expected = {f"http://{host}:{listener.port}"} | (
+            {f"http://[::1]:{listener.port}"} if addr == "localhost" else set()
+        )
+        assert listener.local_url in expected
+    finally:
+        await listener.close()
+
+
 async def ended(reader: asyncio.StreamReader) -> bytes:
     """Return what comes until the server closes the connection."""
     try:

@@ -51,6 +51,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
         status_addr="127.0.0.5",
         status_port=status_port,
         interop_jwt=b"\x33" * 32,
+        url_file=str(tmp_path / "rpc.url"),
     )
     async with running_buses(buses), ClientSession() as http:
         stage = RpcStage(config, buses["rpc"], Meter("rpc"))
@@ -63,6 +64,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
         ):
             async with http.get(f"http://127.0.0.{host}:{port}/{path}") as response:
                 assert response.status == 200 and not is_open(port), "on that address alone"
+        assert (tmp_path / "rpc.url").read_text() == f"http://127.0.0.1:{stage.rpc.port}"
         await stage.close()
 
 

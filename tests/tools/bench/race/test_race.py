@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 
 import msgspec
 import pytest
 
-from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.course import prepare
+from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 from rollup_node.tools.bench.race.node_run import RaceError, run_tip, running
 from rollup_node.tools.bench.race.programs import RaceProgram
 from rollup_node.tools.bench.race.server import LastSafe
@@ -21,6 +24,17 @@ FOLLOWER = RaceProgram(
         *(place.servers.l1, place.servers.engine, str(place.rpc_port), str(course.rollup.parent)),
     ],
 )
+SMALL = CourseSize(
+    l1_blocks=12,
+    transactions=20,
+    deposits=6,
+    l2_blocks=40,
+    l2_transactions=4,
+    blocks_per_channel=24,
+    blocks_per_span=12,
+    garbage=2,
+    fork_blocks=8,
+)
 WRONG = """
 import json, signal, sys, urllib.request
 url, head, attributes = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
@@ -29,6 +43,15 @@ body = {"jsonrpc": "2.0", "id": 1, "method": "engine_forkchoiceUpdatedV3", "para
 urllib.request.urlopen(url, json.dumps(body).encode()).read()
 signal.pause()
 """
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CourseFiles]:
+    """Yield the files of a course small enough for tests."""
+    folder = tmp_path_factory.mktemp("course")
+    prepare(folder, SMALL)
+    with closing(CourseFiles(folder)) as files:
+        yield files
 
 
 def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:

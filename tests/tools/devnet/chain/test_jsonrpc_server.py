@@ -12,7 +12,8 @@ from aiohttp import web
 
 from rollup_node.stages.protocol.hex_encoding import from_quantity
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, application
+from tests.support.servers.http_listener import listening
 
 SECRET = bytes(range(32))
 
@@ -31,9 +32,8 @@ RPC = JsonRpc(
 )
 
 
-def ask(body: object) -> Any:
-    raw = body if isinstance(body, bytes) else orjson.dumps(body)
-    answer = asyncio.run(RPC.respond(raw))
+async def ask(body: object) -> Any:
+    answer = await RPC.respond(body if isinstance(body, bytes) else orjson.dumps(body))
     return orjson.loads(answer) if answer else None
 
 
@@ -41,14 +41,14 @@ def call(method: object, *parameters: object, identity: object = 1) -> dict[str,
     return {"jsonrpc": "2.0", "id": identity, "method": method, "params": list(parameters)}
 
 
-def test_results_and_batches() -> None:
-    assert ask(call("add", 2, 3)) == {"jsonrpc": "2.0", "id": 1, "result": 5}
-    assert ask([call("later", 7), call("add", 1, identity="x")]) == [
+async def test_results_and_batches() -> None:
+    assert await ask(call("add", 2, 3)) == {"jsonrpc": "2.0", "id": 1, "result": 5}
+    assert await ask([call("later", 7), call("add", 1, identity="x")]) == [
         {"jsonrpc": "2.0", "id": 1, "result": 7},
         {"jsonrpc": "2.0", "id": "x", "result": 2},
     ]
-    assert ask({"jsonrpc": "2.0", "method": "add", "params": [1]}) is None
-    assert ask(call("nothing")) == {"jsonrpc": "2.0", "id": 1, "result": None}, "no member error [RPC97]"
+    assert await ask({"jsonrpc": "2.0", "method": "add", "params": [1]}) is None
+    assert await ask(call("nothing")) == {"jsonrpc": "2.0", "id": 1, "result": None}, "no member error [RPC97]"
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,19 @@ def test_results_and_batches() -> None:
         (call("add", 1, "x"), -32603),
     ],
 )
-def test_errors(body: object, code: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(body)["error"]["code"] == code
+async def test_errors(body: object, code: int) -> None:
+    assert (await ask(body))["error"]["code"] == code
 
 
-def test_a_batch_that_is_too_large_is_one_error() -> None:
+async def test_a_batch_that_is_too_large_is_one_error() -> None:
     """[RPC7]"""
-    (response,) = ask([[]] * 1001)
+    (response,) = await ask([[]] * 1001)
     assert response["error"]["code"] == -32600
 
 
-def test_error_data_is_passed_on() -> None:
-    assert ask(call("refuse"))["error"] == {"code": -38001, "message": "unknown payload", "data": {"err": "gone"}}
+async def test_error_data_is_passed_on() -> None:
+    error = {"code": -38001, "message": "unknown payload", "data": {"err": "gone"}}
+    assert (await ask(call("refuse")))["error"] == error
 
 
 def token(secret: bytes = SECRET, algorithm: str = "HS256", **claims: object) -> str:
@@ -88,38 +89,30 @@ async def own_route(request: web.Request) -> web.Response:
     return web.Response(text="of its own")
 
 
-def asked(
+async def asked(
     method: str, path: str, body: object = None, secret: bytes | None = None, **headers: str
 ) -> tuple[int, bytes]:
     """Status and body of a response to a request, over a socket, by two tables of methods and a route of its own."""
     app = application(RPC, secret, {"/other": JsonRpc({"add": lambda: "other"})})
     app.router.add_get("/own", own_route)
-
-    async def run() -> tuple[int, bytes]:
-        listener = Listener(app, port=0)
-        await listener.start()
-        try:
-            async with (
-                aiohttp.ClientSession(listener.url) as session,
-                session.request(method, path, json=body, headers=headers) as response,
-            ):
-                return response.status, await response.read()
-        finally:
-            await listener.stop()
-
-    return asyncio.run(run())
+    async with (
+        listening(app) as (url,),
+        aiohttp.ClientSession(url) as session,
+        session.request(method, path, json=body, headers=headers) as response,
+    ):
+        return response.status, await response.read()
 
 
-def test_methods_by_path() -> None:
-    assert orjson.loads(asked("POST", "/", call("add", 1, 1))[1])["result"] == 2
-    assert orjson.loads(asked("POST", "/other", call("add"))[1])["result"] == "other"
-    assert asked("POST", "/elsewhere")[0] == 404
-    assert asked("GET", "/")[0] == 405
-    assert asked("GET", "/own") == (200, b"of its own")
+async def test_methods_by_path() -> None:
+    assert orjson.loads((await asked("POST", "/", call("add", 1, 1)))[1])["result"] == 2
+    assert orjson.loads((await asked("POST", "/other", call("add")))[1])["result"] == "other"
+    assert [(await asked(*request))[0] for request in (("POST", "/elsewhere"), ("GET", "/"))] == [404, 405]
+    assert await asked("GET", "/own") == (200, b"of its own")
 
 
-def test_a_token_is_needed_where_there_is_a_secret() -> None:
-    assert asked("POST", "/", {}, SECRET)[0] == 401
-    assert asked("POST", "/", {}, SECRET, Authorization=token(b"0" * 32, iat=int(time.time())))[0] == 401
-    status, body = asked("POST", "/", call("add", 1, 1), SECRET, Authorization=token(iat=int(time.time())))
+async def test_a_token_is_needed_where_there_is_a_secret() -> None:
+    now = int(time.time())
+    for authorization in ({}, {"Authorization": token(b"0" * 32, iat=now)}):
+        assert (await asked("POST", "/", {}, SECRET, **authorization))[0] == 401
+    status, body = await asked("POST", "/", call("add", 1, 1), SECRET, Authorization=token(iat=now))
     assert (status, orjson.loads(body)["result"]) == (200, 2)

@@ -137,12 +137,7 @@ async def test_an_operator_transfers_the_lead() -> None:
         await first.call("conductor_resume")
         assert control.paused is False and await first.call("conductor_sequencerHealthy") is True
         result = await all_.call("dev_conductor", 0)
-        assert (result["leader"], result["term"], result["failovers"], result["next_event"]) == (
-            "sequencer",
-            3,
-            2,
-            2,
-        )
+        assert [result[key] for key in ("leader", "term", "failovers", "next_event")] == ["sequencer", 3, 2, 2]
         assert (await all_.call("dev_conductor", 1))["events"] == result["events"][1:]
         for method in ("dev_conductor", "dev_commits"):
             with pytest.raises(RpcFailure, match="must be 0 or more"):

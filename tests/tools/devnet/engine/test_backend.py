@@ -14,16 +14,6 @@ from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, Signed
 from tests.support.chains.l2_test_chain import L2TestChain
 
 
-@pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
-def test_another_engine_accepts_a_built_block(newest: str) -> None:
-    l2 = L2TestChain(newest)
-    builder, checker = l2.backend(), l2.backend()
-    block = l2.extend(builder, l2.deposit(b"\xee" * 20, b"\xdd" * 20, mint=7), l2.transfer(0, 0, value=1))
-    payload = payload_of(block)
-    assert payload_block_hash(payload) == block.hash
-    assert checker.check(checker.chain.head, payload).hash == block.hash
-
-
 @pytest.mark.parametrize("field", ["state_root", "receipts_root", "gas_used", "base_fee", "withdrawals_root"])
 def test_a_payload_that_differs_from_its_execution_is_invalid(field: str) -> None:
     l2 = L2TestChain()

@@ -1,5 +1,6 @@
 """The Engine API as a rollup node uses it (build, insert, reorg), and its errors."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -28,9 +29,8 @@ class EngineDriver:
         return self.backend.spec.schedule.l2(time)
 
     def follow(self, head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str, Any]:
-        response = self.methods["engine_forkchoiceUpdatedV3"](state(head, safe, finalized), None)
-        status: dict[str, Any] = response["payloadStatus"]
-        return status
+        response: dict[str, Any] = self.methods["engine_forkchoiceUpdatedV3"](state(head, safe, finalized), None)
+        return response["payloadStatus"]  # type: ignore[no-any-return]
 
     def start(self, head: bytes, attributes: PayloadAttributes) -> str:
         version = self.rules(attributes.timestamp).attributes_version
@@ -61,12 +61,15 @@ class EngineDriver:
         return payload
 
 
+def error_of(call: Callable[..., Any], *parameters: Any) -> tuple[int, str]:
+    """Return code and text of the error with which a call is refused."""
+    with pytest.raises(JsonRpcError) as raised:
+        call(*parameters)
+    return raised.value.code, raised.value.data["err"] if raised.value.data else raised.value.message
+
+
 def state(head: bytes, safe: bytes = ZERO, finalized: bytes = ZERO) -> dict[str, str]:
-    return {
-        "headBlockHash": to_hex(head),
-        "safeBlockHash": to_hex(safe),
-        "finalizedBlockHash": to_hex(finalized),
-    }
+    return {"headBlockHash": to_hex(head), "safeBlockHash": to_hex(safe), "finalizedBlockHash": to_hex(finalized)}
 
 
 @pytest.mark.parametrize("newest", ["regolith", "canyon", "ecotone", "holocene", "isthmus", "jovian", "karst"])
@@ -101,11 +104,8 @@ def test_unknown_parents_are_syncing_and_known_blocks_are_valid() -> None:
     second = one.extend()
     assert other.insert(second)["status"] == "SYNCING"
     assert other.follow(second.block_hash)["status"] == "SYNCING"
-    assert one.insert(second) == {
-        "status": "VALID",
-        "latestValidHash": to_hex(second.block_hash),
-        "validationError": None,
-    }
+    valid = {"status": "VALID", "latestValidHash": to_hex(second.block_hash), "validationError": None}
+    assert one.insert(second) == valid
 
 
 def test_invalid_payloads_have_an_error_and_invalid_children() -> None:
@@ -134,12 +134,8 @@ def test_safe_and_finalized_must_be_ancestors_of_the_head() -> None:
     assert (chain.head.hash, chain.safe.hash, chain.finalized.hash) == (hashes[3], hashes[2], hashes[0])
     side = EngineDriver(l2)
     other = side.extend(l2.transfer(0, 0)).block_hash
-    for safe, finalized in ((other, ZERO), (ZERO, b"\x01" * 32)):
-        with pytest.raises(JsonRpcError) as raised:
-            engine.follow(hashes[3], safe, finalized)
-        assert raised.value.code == -38002
-    with pytest.raises(JsonRpcError):
-        engine.follow(hashes[0], hashes[2])
+    for heads in ((hashes[3], other, ZERO), (hashes[3], ZERO, b"\x01" * 32), (hashes[0], hashes[2])):
+        assert error_of(engine.follow, *heads)[0] == -38002
     assert chain.head.hash == hashes[3]
 
 
@@ -165,30 +161,23 @@ def test_attributes_must_match_their_fork() -> None:
     text = attributes_to_json(l2.attributes(head.header))
     update = engine.methods["engine_forkchoiceUpdatedV3"]
     for change in ("withdrawals", "parentBeaconBlockRoot", "eip1559Params", "minBaseFee", "gasLimit", "timestamp"):
-        with pytest.raises(JsonRpcError) as raised:
-            update(state(head.hash), {key: value for key, value in text.items() if key != change})
-        assert raised.value.code == -38003 and change in raised.value.data["err"]
-    with pytest.raises(JsonRpcError) as raised:
-        update(state(head.hash), text | {"timestamp": hex(head.header.timestamp)})
-    assert raised.value.code == -38003
-    with pytest.raises(JsonRpcError) as raised:
-        engine.methods["engine_forkchoiceUpdatedV2"](state(head.hash), text)
-    assert raised.value.code == -38005
+        code, reason = error_of(update, state(head.hash), {key: text[key] for key in text if key != change})
+        assert code == -38003 and change in reason
+    assert error_of(update, state(head.hash), text | {"timestamp": hex(head.header.timestamp)})[0] == -38003
+    assert error_of(engine.methods["engine_forkchoiceUpdatedV2"], state(head.hash), text)[0] == -38005
     assert update(state(head.hash), text | {"minBaseFee": "0x0"})["payloadId"]
 
 
-def build_errors(engine: EngineDriver, *transactions: bytes) -> tuple[int, str]:
-    """Code and text of the error with which an engine refuses to build a block of these transactions."""
-    attributes = engine.l2.attributes(engine.backend.chain.head.header, *transactions)
-    with pytest.raises(JsonRpcError) as raised:
-        engine.finish(engine.start(engine.backend.chain.head.hash, attributes), attributes.timestamp)
-    reason = raised.value.data["err"] if raised.value.data else raised.value.message
-    return raised.value.code, reason
+def build_error(engine: EngineDriver, *transactions: bytes) -> tuple[int, str]:
+    """Return code and text of the error with which an engine refuses to build a block of these transactions."""
+    head = engine.backend.chain.head
+    attributes = engine.l2.attributes(head.header, *transactions)
+    return error_of(lambda: engine.finish(engine.start(head.hash, attributes), attributes.timestamp))
 
 
 def test_the_first_transaction_that_cannot_be_read_is_refused_before_any_is_executed() -> None:
     l2 = L2TestChain()
-    code, text = build_errors(EngineDriver(l2), l2.transfer(0, 9), l2.transfer(1, 0), b"\x02\xc0", b"\x05")
+    code, text = build_error(EngineDriver(l2), l2.transfer(0, 9), l2.transfer(1, 0), b"\x02\xc0", b"\x05")
     assert (code, text.startswith("transaction 3 is not valid: malformed transaction of type 2")) == (-32000, True)
 
 
@@ -197,11 +186,11 @@ def test_one_trait_changes_one_answer() -> None:
     unexecutable, unusable = l2.transfer(0, 9), l2.transfer(1, 0, gas=70_000_000)
     plain, skipping, losing = (EngineDriver(l2, *traits) for traits in ((), (Trait.SKIP,), (Trait.LOST_BUILD,)))
     for engine in (plain, losing):
-        assert build_errors(engine, unexecutable) == (-38003, "transaction 1: nonce too high: 9, next is 0")
+        assert build_error(engine, unexecutable) == (-38003, "transaction 1: nonce too high: 9, next is 0")
     for engine in (plain, skipping):
-        code, reason = build_errors(engine, unusable)
+        code, reason = build_error(engine, unusable)
         assert (code, reason.startswith("transaction 1: gas limit of the block reached")) == (-38003, True)
-    assert build_errors(losing, unusable) == build_errors(losing, b"\x02\xc0") == (-38001, "Unknown payload")
+    assert build_error(losing, unusable) == build_error(losing, b"\x02\xc0") == (-38001, "Unknown payload")
     good = l2.transfer(2, 0)
     payload = skipping.extend(unexecutable, good)
     assert payload.transactions[1:] == (good,)
@@ -214,26 +203,18 @@ def test_versions_and_parameters_are_checked() -> None:
     payload = engine.extend()
     identity = engine.start(payload.block_hash, l2.attributes(engine.backend.chain.head.header))
     for version in (1, 2, 3, 5):
-        with pytest.raises(JsonRpcError) as raised:
-            engine.methods[f"engine_getPayloadV{version}"](identity)
-        assert raised.value.code == -38005
+        assert error_of(engine.methods[f"engine_getPayloadV{version}"], identity)[0] == -38005
     for unknown in ("0x0000000000000000", 7, None):
-        with pytest.raises(JsonRpcError) as raised:
-            engine.methods["engine_getPayloadV4"](unknown)
-        assert raised.value.code == -38001
+        assert error_of(engine.methods["engine_getPayloadV4"], unknown)[0] == -38001
     body, root = payload_to_json(payload), to_hex(payload.parent_beacon_root or ZERO)
-    with pytest.raises(JsonRpcError) as raised:
-        engine.methods["engine_newPayloadV3"](body, [], root)
-    assert raised.value.code == -38005
+    assert error_of(engine.methods["engine_newPayloadV3"], body, [], root)[0] == -38005
     malformed_parameters: tuple[tuple[Any, ...], ...] = (
         ({},),
         (body | {"stateRoot": "0x"}, [], root, []),
         (body, ["0x01"], root, []),
     )
     for parameters in malformed_parameters:
-        with pytest.raises(JsonRpcError) as raised:
-            engine.methods["engine_newPayloadV4"](*parameters)
-        assert raised.value.code == -32602
+        assert error_of(engine.methods["engine_newPayloadV4"], *parameters)[0] == -32602
     for malformed in (None, {}, {"headBlockHash": "0x12"}):
         with pytest.raises((JsonRpcError, HexError)):
             engine.methods["engine_forkchoiceUpdatedV3"](malformed)
@@ -249,6 +230,4 @@ def test_an_engine_with_azul_serves_its_version_alone() -> None:
     assert engine.rules(head.header.timestamp).get_payload_version == 5
     assert engine.extend().block_number == head.header.number + 1
     identity = other.start(other.backend.chain.head.hash, other.l2.attributes(other.backend.chain.head.header))
-    with pytest.raises(JsonRpcError) as raised:
-        other.methods["engine_getPayloadV5"](identity)
-    assert raised.value.code == -38005
+    assert error_of(other.methods["engine_getPayloadV5"], identity)[0] == -38005

@@ -19,42 +19,28 @@ def parameters(**slots: int) -> FeeParameters:
     return FeeParameters(state)
 
 
-def packed(base_fee_scalar: int, blob_scalar: int) -> int:
-    return base_fee_scalar << 96 | blob_scalar << 64
-
-
 def test_l1_cost_by_fork() -> None:
     old = parameters(slot1=1000, slot5=188, slot6=684_000)
     gas = 4 * 10 + 16 * 20
     assert rollup_cost.l1_cost_bedrock(old, RAW) == (gas + 68 * 16 + 188) * 1000 * 684_000 // 10**6
     assert rollup_cost.l1_cost_regolith(old, RAW) == (gas + 188) * 1000 * 684_000 // 10**6
-    assert (
-        rollup_cost.l1_cost_ecotone(old, RAW)
-        == rollup_cost.l1_cost_fjord(old, RAW)
-        == rollup_cost.l1_cost_regolith(old, RAW)
-    )
-    new = parameters(slot1=1000, slot3=packed(2, 3) | 77, slot7=50)
+    for cost in (rollup_cost.l1_cost_ecotone, rollup_cost.l1_cost_fjord):
+        assert cost(old, RAW) == rollup_cost.l1_cost_regolith(old, RAW)
+    new = parameters(slot1=1000, slot3=2 << 96 | 3 << 64 | 77, slot7=50)
     price = 16 * 2 * 1000 + 3 * 50
     assert rollup_cost.l1_cost_ecotone(new, RAW) == gas * price // 16_000_000
     assert rollup_cost.l1_cost_fjord(new, RAW) == 100 * price // 10**6
 
 
 def test_operator_cost_by_fork() -> None:
-    given_fee = parameters(slot8=400 << 96 | 7_000 << 64 | 9)
-    assert rollup_cost.operator_cost_isthmus(given_fee, 21_000) == 21_000 * 7000 // 10**6 + 9
-    assert rollup_cost.operator_cost_jovian(given_fee, 21_000) == 21_000 * 7000 * 100 + 9
+    operator = parameters(slot8=400 << 96 | 7_000 << 64 | 9)
+    assert rollup_cost.operator_cost_isthmus(operator, 21_000) == 21_000 * 7000 // 10**6 + 9
+    assert rollup_cost.operator_cost_jovian(operator, 21_000) == 21_000 * 7000 * 100 + 9
 
 
 @pytest.mark.parametrize(
     ("data", "length"),
-    [
-        (b"", 0),
-        (b"a", 2),
-        (bytes(1000), 21),
-        (b"\x01" * 1000, 21),
-        (bytes(range(256)), 264),
-        (b"abc" * 40, 13),
-    ],
+    [(b"", 0), (b"a", 2), (bytes(1000), 21), (b"\x01" * 1000, 21), (bytes(range(256)), 264), (b"abc" * 40, 13)],
 )
 def test_known_lengths(data: bytes, length: int) -> None:
     assert fastlz_length(data) == length

@@ -55,10 +55,14 @@ def account(
     )
 
 
-class RecordedBlock:
-    """A block in execution on some contracts."""
+def transaction(nonce: int, to: bytes | None, value: int, data: bytes) -> bytes:
+    return dynamic_fee_transaction(KEY, CHAIN_ID, nonce, to, value, data, 200_000, Fees(tip=1, cap=100))
 
-    def __init__(self, code: bytes) -> None:
+
+class RecordedBlock:
+    """A block in execution on some contracts, with the balances of sender and coinbase after each transaction."""
+
+    def __init__(self, code: bytes = WRITES_AND_READS) -> None:
         genesis = State(StateDatabase())
         genesis.add_balance(KEY.address, FUNDS)
         for address, item in ((CONTRACT, code), (SYSTEM, bytes.fromhex("5f355f55"))):
@@ -67,81 +71,66 @@ class RecordedBlock:
         self.state = RecordingState(genesis.store, genesis.commit())
         context = BlockContext(1, 12, COINBASE, 30_000_000, BASE_FEE, bytes(32), CHAIN_ID, lambda number: bytes(32))
         self.execution = BlockExecution(self.state, forks.AMSTERDAM, context, burn_base_fee)
-        self.spent = self.tips = 0
+        self.sender, self.tips = [FUNDS], [0]
 
-    def send(self, nonce: int, to: bytes | None, value: int, data: bytes = b"") -> None:
+    def send(self, to: bytes | None, value: int, data: bytes = b"") -> None:
         """Execute a transaction."""
-        raw = dynamic_fee_transaction(KEY, CHAIN_ID, nonce, to, value, data, 200_000, Fees(tip=1, cap=100))
+        raw = transaction(len(self.tips) - 1, to, value, data)
         result = self.execution.apply(read_signed(raw, CHAIN_ID)).result
-        self.spent += result.gas_used * (BASE_FEE + 1) + (value if result.succeeded else 0)
-        self.tips += result.gas_used
-
-    @property
-    def sender_balance(self) -> int:
-        return FUNDS - self.spent
+        spent = result.gas_used * (BASE_FEE + 1) + (value if result.succeeded else 0)
+        self.sender.append(self.sender[-1] - spent)
+        self.tips.append(self.tips[-1] + result.gas_used)
 
     def check(self, *expected: Entry) -> None:
-        """The hash is that of these entries, by address."""
-        assert self.state.access_list_hash() == keccak256(rlp.encode(sorted(expected)))
+        """The hash is that of these entries and, after transactions, of sender and coinbase, by address."""
+        indices = range(1, len(self.tips))
+        sender = [(index, self.sender[index]) for index in indices]
+        own = [
+            account(KEY.address, balances=sender, nonces=[(index, index) for index in indices]),
+            account(COINBASE, balances=[(index, self.tips[index]) for index in indices]),
+        ]
+        entries = sorted([*expected, *(own if indices else [])])
+        assert self.state.access_list_hash() == keccak256(rlp.encode(entries))
 
 
 def test_an_empty_block() -> None:
-    block = RecordedBlock(WRITES_AND_READS)
+    block = RecordedBlock()
     assert block.state.access_list_hash() == EMPTY_ACCESS_LIST_HASH
     assert EMPTY_ACCESS_LIST_HASH.hex() == "1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347"
 
 
 def test_transfers_are_balances_after_each_transaction() -> None:
-    block = RecordedBlock(WRITES_AND_READS)
-    block.send(0, OTHER, 5)
-    first, first_tip = block.sender_balance, block.tips
-    block.send(1, OTHER, 0)
-    sender = account(KEY.address, balances=((1, first), (2, block.sender_balance)), nonces=((1, 1), (2, 2)))
-    others = [account(OTHER, balances=((1, 5),)), account(COINBASE, balances=((1, first_tip), (2, block.tips)))]
-    block.check(sender, *others)
+    block = RecordedBlock()
+    block.send(OTHER, 5)
+    block.send(OTHER, 0)
+    block.check(account(OTHER, balances=((1, 5),)))
 
 
 def test_slots_that_are_written_read_and_left_as_they_were() -> None:
     """The second transaction writes the value that is there: no change."""
-    block = RecordedBlock(WRITES_AND_READS)
-    block.send(0, CONTRACT, 0, b"\1\1")
-    first, first_tip = block.sender_balance, block.tips
-    block.send(1, CONTRACT, 0, b"\1\1")
-    entries = [
-        account(CONTRACT, slots=((1, changes((1, 2))),), reads=(0, 2)),
-        account(OTHER),
-        account(COINBASE, balances=((1, first_tip), (2, block.tips))),
-        account(KEY.address, balances=((1, first), (2, block.sender_balance)), nonces=((1, 1), (2, 2))),
-    ]
-    block.check(*entries)
+    block = RecordedBlock()
+    block.send(CONTRACT, 0, b"\1\1")
+    block.send(CONTRACT, 0, b"\1\1")
+    block.check(account(CONTRACT, slots=((1, changes((1, 2))),), reads=(0, 2)), account(OTHER))
 
 
 def test_what_a_reverted_transaction_accessed_is_listed() -> None:
     block = RecordedBlock(REVERTS)
-    block.send(0, CONTRACT, 3)
-    entries = [
-        account(CONTRACT, reads=(3,)),
-        account(COINBASE, balances=((1, block.tips),)),
-        account(KEY.address, balances=((1, block.sender_balance),), nonces=((1, 1),)),
-    ]
-    block.check(*entries)
+    block.send(CONTRACT, 3)
+    block.check(account(CONTRACT, reads=(3,)))
 
 
 def test_system_calls_have_index_zero_and_invalid_transactions_leave_nothing() -> None:
-    block = RecordedBlock(WRITES_AND_READS)
+    block = RecordedBlock()
     block.execution.system_call(SYSTEM, (9).to_bytes(32, "big"))
     with pytest.raises(InvalidTransaction, match="nonce too high"):
-        block.send(7, OTHER, 1)
+        block.execution.apply(read_signed(transaction(7, OTHER, 1, b""), CHAIN_ID))
     assert block.state.balance(OTHER) == 0, "read between transactions"
     block.check(account(SYSTEM, slots=((0, changes((0, 9))),)))
 
 
 def test_a_created_contract_has_its_code_and_nonce() -> None:
-    block = RecordedBlock(WRITES_AND_READS)
-    block.send(0, None, 4, bytes.fromhex("60015f5360015ff3"))
-    entries = [
-        account(created_address(KEY.address, 0), balances=((1, 4),), nonces=((1, 1),), codes=((1, b"\1"),)),
-        account(COINBASE, balances=((1, block.tips),)),
-        account(KEY.address, balances=((1, block.sender_balance),), nonces=((1, 1),)),
-    ]
-    block.check(*entries)
+    block = RecordedBlock()
+    block.send(None, 4, bytes.fromhex("60015f5360015ff3"))
+    created = created_address(KEY.address, 0)
+    block.check(account(created, balances=((1, 4),), nonces=((1, 1),), codes=((1, b"\1"),)))

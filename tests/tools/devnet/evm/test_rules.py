@@ -5,17 +5,7 @@ import pytest
 from rollup_node.tools.devnet.evm.rules import BLOB_GAS, BlobRules, blob_fee, next_base_fee, next_excess_blob_gas
 from rollup_node.tools.devnet.evm.state_transition import forks
 
-
-def test_all_precompiles_are_warm() -> None:
-    for rules in forks.L1_FORKS:
-        assert rules.warm_addresses() == set(rules.precompiles)
-    assert forks.P256_VERIFY in forks.OSAKA.warm_addresses()
-    assert forks.P256_VERIFY not in forks.PRAGUE.warm_addresses()
-
-
-def blobs(name: str) -> BlobRules:
-    result: BlobRules = getattr(forks, name).blobs
-    return result
+CANCUN, PRAGUE, OSAKA = (rules.blobs or BlobRules(0, 0, 1) for rules in (forks.CANCUN, forks.PRAGUE, forks.OSAKA))
 
 
 @pytest.mark.parametrize(
@@ -32,16 +22,14 @@ def test_a_small_base_fee_rises_by_one_and_is_never_negative() -> None:
 
 
 def test_excess_blob_gas() -> None:
-    cancun, osaka = blobs("CANCUN"), blobs("OSAKA")
-    assert next_excess_blob_gas(cancun, 0, 3 * BLOB_GAS, 7) == 0
-    assert next_excess_blob_gas(cancun, 0, 6 * BLOB_GAS, 7) == 3 * BLOB_GAS
-    assert next_excess_blob_gas(cancun, 5 * BLOB_GAS, 0, 7) == 2 * BLOB_GAS
-    assert next_excess_blob_gas(osaka, 10 * BLOB_GAS, 6 * BLOB_GAS, 1) == 10 * BLOB_GAS
-    assert next_excess_blob_gas(osaka, 10 * BLOB_GAS, 6 * BLOB_GAS, 17) == 12 * BLOB_GAS
+    assert next_excess_blob_gas(CANCUN, 0, 3 * BLOB_GAS, 7) == 0
+    assert next_excess_blob_gas(CANCUN, 0, 6 * BLOB_GAS, 7) == 3 * BLOB_GAS
+    assert next_excess_blob_gas(CANCUN, 5 * BLOB_GAS, 0, 7) == 2 * BLOB_GAS
+    assert next_excess_blob_gas(OSAKA, 10 * BLOB_GAS, 6 * BLOB_GAS, 1) == 10 * BLOB_GAS
+    assert next_excess_blob_gas(OSAKA, 10 * BLOB_GAS, 6 * BLOB_GAS, 17) == 12 * BLOB_GAS
 
 
 def test_blob_fee_grows_with_the_excess() -> None:
-    cancun = blobs("CANCUN")
-    assert blob_fee(cancun, 0) == 1 and blob_fee(cancun, 3_338_477) == 2
-    assert blob_fee(cancun, 10 * 3_338_477) == 22_026
-    assert blob_fee(blobs("PRAGUE"), 10 * 3_338_477) < 22_026
+    assert blob_fee(CANCUN, 0) == 1 and blob_fee(CANCUN, 3_338_477) == 2
+    assert blob_fee(CANCUN, 10 * 3_338_477) == 22_026
+    assert blob_fee(PRAGUE, 10 * 3_338_477) < 22_026

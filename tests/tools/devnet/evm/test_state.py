@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, verify_account, verify_storage
-from rollup_node.tools.devnet.evm.state import GenesisError, State, StateDatabase, data, load_alloc, number
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.tools.devnet.evm.state import State, StateDatabase, number
 
 A, B = b"\xaa" * 20, b"\xbb" * 20
+Change = tuple[object, ...]
 accounts = st.sampled_from([A, B, b"\xcc" * 20])
 slots = st.integers(0, 3)
 changes = st.one_of(
@@ -23,25 +24,21 @@ changes = st.one_of(
 )
 
 
-def apply(state: State, change: tuple[object, ...]) -> None:
+def apply(state: State, change: Change) -> None:
     getattr(state, str(change[0]))(*change[1:])
 
 
 def view(state: State) -> object:
     everyone = (A, B, b"\xcc" * 20)
-    accounts_seen = [(state.balance(a), state.nonce(a), state.code(a), state.is_created(a)) for a in everyone]
-    slots_seen = [
-        (state.storage(a, slot), state.original_storage(a, slot), state.transient(a, slot))
-        for a in everyone
-        for slot in range(4)
-    ]
-    return accounts_seen, slots_seen
+    slots = [(a, slot) for a in everyone for slot in range(4)]
+    return (
+        [(state.balance(a), state.nonce(a), state.code(a), state.is_created(a)) for a in everyone],
+        [(state.storage(*slot), state.original_storage(*slot), state.transient(*slot)) for slot in slots],
+    )
 
 
 @given(st.lists(changes, max_size=10), st.lists(changes, max_size=10), st.lists(changes, max_size=6))
-def test_a_revert_undoes_all_changes(
-    first: list[tuple[object, ...]], second: list[tuple[object, ...]], third: list[tuple[object, ...]]
-) -> None:
+def test_a_revert_undoes_all_changes(first: list[Change], second: list[Change], third: list[Change]) -> None:
     state, plain = State(StateDatabase()), State(StateDatabase())
     for one in (state, plain):
         one.begin_transaction()
@@ -60,7 +57,7 @@ def test_a_revert_undoes_all_changes(
 
 
 @given(st.lists(changes, max_size=15))
-def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]) -> None:
+def test_commits_in_between_give_the_same_root(history: list[Change]) -> None:
     store = StateDatabase()
     whole, root = State(store), EMPTY_ROOT
     for change in [*(("add_balance", account, 1) for account in (A, B, b"\xcc" * 20)), *history]:
@@ -69,23 +66,6 @@ def test_commits_in_between_give_the_same_root(history: list[tuple[object, ...]]
         apply(step, change)
         root = step.commit()
     assert whole.commit() == root
-
-
-def test_proofs_hold_under_the_committed_root() -> None:
-    store = StateDatabase()
-    state = State(store)
-    for index in range(40):
-        state.add_balance(bytes([index]) * 20, index + 1)
-        state.set_storage(A, index, index)
-    state.set_nonce(A, 3)
-    root = state.commit()
-    read = State(store, root)
-    account = verify_account(root, A, read.prove_account(A))
-    assert account is not None and account.nonce == 3 and account.storage_root == read.storage_root(A)
-    assert verify_account(root, B, read.prove_account(B)) is None
-    for slot in (0, 7, 39, 1000):
-        value = verify_storage(account.storage_root, slot.to_bytes(32, "big"), read.prove_storage(A, slot))
-        assert value == read.storage(A, slot) == (slot if slot < 40 else 0)
 
 
 def test_a_selfdestructed_account_loses_its_storage() -> None:
@@ -132,23 +112,6 @@ def test_changes_since_the_last_commit() -> None:
     assert second.account is not None and second.account.balance == 7
 
 
-ACCOUNT = b"\x12".rjust(20, b"\0")
-
-
-def test_an_account_with_code_and_storage() -> None:
-    store = StateDatabase()
-    entry = {"balance": "0x7", "nonce": 3, "code": "0x6001", "storage": {"0x1": "0xff", "02": "00"}}
-    root = load_alloc(store, {"0x12": entry})
-    state = State(store, root)
-    assert (state.balance(ACCOUNT), state.nonce(ACCOUNT), state.code(ACCOUNT)) == (7, 3, b"\x60\x01")
-    assert (state.storage(ACCOUNT, 1), state.storage(ACCOUNT, 2)) == (255, 0)
-
-
-def test_empty_accounts_are_kept() -> None:
-    assert load_alloc(StateDatabase(), {"0x12": {"balance": "0x0"}}) != EMPTY_ROOT
-    assert load_alloc(StateDatabase(), {}) == EMPTY_ROOT
-
-
 @pytest.mark.parametrize(("value", "expected"), [(None, 0), ("0x10", 16), ("10", 10), (7, 7)])
 def test_numbers(value: Any, expected: int) -> None:
     assert number(value) == expected
@@ -158,15 +121,3 @@ def test_numbers(value: Any, expected: int) -> None:
 def test_values_that_are_no_numbers(value: Any) -> None:
     with pytest.raises(ValueError, match="expected a number"):
         number(value)
-
-
-def test_bytes() -> None:
-    assert (data(None), data("0x01"), data("01")) == (b"", b"\x01", b"\x01")
-    with pytest.raises(ValueError, match="expected bytes in hex"):
-        data("0x1")
-
-
-@pytest.mark.parametrize("entry", [5, {"balance": "lots"}, {"code": "zz"}, {"storage": {"0x1": "x"}}, {"storage": 3}])
-def test_an_invalid_account_is_named(entry: Any) -> None:
-    with pytest.raises(GenesisError, match="alloc: account 0x12: "):
-        load_alloc(StateDatabase(), {"0x12": entry})

@@ -1,6 +1,7 @@
 """The embedded L1's chain: slots, labels, logger contracts, blobs and reorgs."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -10,7 +11,7 @@ from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import Fees, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
-from rollup_node.tools.devnet.chain.blocks import block_json
+from rollup_node.tools.devnet.chain.blocks import Block, block_json
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS
 from rollup_node.tools.devnet.files import (
@@ -43,12 +44,14 @@ def _mine(backend: L1Backend, blocks: int = 1) -> None:
         backend.mine(backend.chain.head.header.timestamp + SLOT)
 
 
+def chain_of(backend: L1Backend, count: int) -> list[Block]:
+    """Return the first blocks of the chain."""
+    return [block for number in range(count) if (block := backend.chain.at(number))]
+
+
 def test_blocks_follow_each_other_in_slots(backend: L1Backend) -> None:
     _mine(backend, 6)
-    for number in range(1, 7):
-        block = backend.chain.at(number)
-        parent = backend.chain.at(number - 1)
-        assert block is not None and parent is not None
+    for number, (parent, block) in enumerate(pairwise(chain_of(backend, 7)), 1):
         assert block.header.parent_hash == parent.hash == header_hash(parent.header)
         assert block.header.timestamp == GENESIS_TIME + number * SLOT
         assert decode_header(encode_header(block.header)) == block.header
@@ -82,36 +85,27 @@ def test_blobs_by_slot(backend: L1Backend) -> None:
 
 
 def test_a_reorg_replaces_blocks_and_keeps_transactions(backend: L1Backend) -> None:
+    with pytest.raises(ValueError, match="there was no reorg"):
+        backend.switch_back()
     _mine(backend, 4)
     raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, RECEIVER_KEY.address, 1, b"", 21_000, FEES)
     transaction = backend.send(raw)
     _mine(backend, 2)
-    old = [backend.chain.at(number) for number in range(7)]
+    old = chain_of(backend, 7)
     backend.reorg(3)
     assert backend.chain.head.number == 7
-    for number in range(4):
-        assert backend.chain.at(number) == old[number]
-    for number in range(4, 7):
-        fresh, stale = backend.chain.at(number), old[number]
-        assert fresh is not None and stale is not None and fresh.hash != stale.hash
+    fresh = chain_of(backend, 8)
+    assert fresh[:4] == old[:4] and not any(block in old for block in fresh[4:])
     location = backend.chain.locate(transaction)
     assert location is not None and location.block.number == 7
-
-
-def test_back_to_the_branch_before_a_reorg(backend: L1Backend) -> None:
-    with pytest.raises(ValueError, match="there was no reorg"):
-        backend.switch_back()
-    _mine(backend, 6)
-    old = [backend.chain.at(number) for number in range(7)]
-    backend.reorg(3)
     _mine(backend, 2)
-    new = [backend.chain.at(number) for number in range(10)]
+    new = chain_of(backend, 10)
     backend.switch_back()
-    assert backend.chain.head.number == 10 and [backend.chain.at(number) for number in range(7)] == old
-    times = [block.header.timestamp for number in range(11) if (block := backend.chain.at(number))]
+    assert backend.chain.head.number == 10 and chain_of(backend, 7) == old
+    times = [block.header.timestamp for block in chain_of(backend, 11)]
     assert times == [GENESIS_TIME + number * SLOT for number in range(11)]
     backend.switch_back()
-    assert [backend.chain.at(number) for number in range(10)] == new, "there and back again"
+    assert chain_of(backend, 10) == new, "there and back again"
 
 
 TRANSITION = 4
@@ -131,14 +125,13 @@ def test_headers_across_amsterdam(late_amsterdam: L1Backend) -> None:
     raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, RECEIVER_KEY.address, 1, b"", 21_000, FEES)
     backend.send(raw)
     _mine(backend)
-    before, *headers = [block.header for number in range(1, 5) if (block := backend.chain.at(number))]
+    before, *headers = [block.header for block in chain_of(backend, 5)[1:]]
     assert (before.slot_number, before.block_access_list_hash) == (None, None)
     assert [header.slot_number for header in headers] == [2, 5, 6]
     empty, same, other = (header.block_access_list_hash for header in headers)
     assert empty == same == EMPTY_ACCESS_LIST_HASH != other
-    for number in range(1, 5):
-        block = backend.chain.at(number)
-        assert block is not None and block.hash == header_hash(header_from_json(block_json(block, full=False)))
+    for block in chain_of(backend, 5):
+        assert block.hash == header_hash(header_from_json(block_json(block, full=False)))
     (transfer,) = backend.chain.head.executed[0].result.logs
     assert transfer.address == SYSTEM_ADDRESS and transfer.data == (1).to_bytes(32, "big")
     assert not may_have(backend.chain.head.header.logs_bloom, bloom_mask(PORTAL))

@@ -1,7 +1,6 @@
 """The Beacon API routes over blobs by slot."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import aiohttp
@@ -10,13 +9,10 @@ import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import BlobTransaction, Fees, Key, blob_transaction, dynamic_fee_transaction
-from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.chain.jsonrpc_server import Listener
 from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.files import l1_genesis
@@ -31,8 +27,13 @@ from rollup_node.tools.devnet.l1.beacon import (
     consensus_rules,
     read_pooled,
 )
+from tests.support.servers.http_listener import listening
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
+
+COMMITMENTS = tuple(blob.commitment for _, blob in BLOBS)
+EXECUTION = L1Backend(l1_genesis(1_700_000_000), 2).mine(1_700_000_002)
+"""Block 1 of an L1."""
 
 
 class TwoBlobs:
@@ -51,103 +52,90 @@ class TwoBlobs:
         blobs = self.blobs_at(slot)
         if blobs is None:
             return None
-        execution = Block(b"\x03" * 32, Header(*_FIELDS), ())
-        return beacon_block(self._rules, slot, execution, [blob.commitment for _, blob in blobs], finalized=True)
+        return beacon_block(self._rules, slot, EXECUTION, [blob.commitment for _, blob in blobs], finalized=True)
 
 
-_FIELDS: tuple[Any, ...] = (*7 * [b"\0" * 32], *5 * [0], *3 * [b"\0" * 32])
-"""Of a header, as far as they are required."""
+Get = Callable[..., Awaitable[tuple[int, Any]]]
 
 
-def get(path: str, fork: str = "prague") -> tuple[int, Any]:
-    """Status and JSON of a GET request."""
+@pytest.fixture
+async def get() -> AsyncIterator[Get]:
+    """Yield a function that returns status and JSON, or bytes, of a GET request by the fork of the execution layer."""
+    forks = ("prague", "osaka", "amsterdam")
+    async with listening(*(application(TwoBlobs(fork)) for fork in forks)) as urls, aiohttp.ClientSession() as session:
 
-    async def run() -> tuple[int, Any]:
-        listener = Listener(application(TwoBlobs(fork)), 0)
-        await listener.start()
-        try:
-            async with aiohttp.ClientSession(listener.url) as session, session.get(path) as response:
-                return response.status, await response.json()
-        finally:
-            await listener.stop()
+        async def get(path: str, fork: str = "prague", **headers: str) -> tuple[int, Any]:
+            async with session.get(urls[forks.index(fork)] + path, headers=headers) as response:
+                is_json = response.content_type == "application/json"
+                return response.status, await (response.json() if is_json else response.read())
 
-    return asyncio.run(run())
-
-
-def test_constants() -> None:
-    assert get("/eth/v1/beacon/genesis")[1]["data"]["genesis_time"] == "1700000000"
-    assert get("/eth/v1/config/spec")[1]["data"] == {"SLOT_DURATION_MS": "2000", "SECONDS_PER_SLOT": "2"}
-    assert get("/eth/v1/node/version")[0] == 200
+        yield get
 
 
-def test_blobs_in_ssz() -> None:
-    async def run() -> tuple[str, bytes]:
-        listener = Listener(application(TwoBlobs("prague")), 0)
-        await listener.start()
-        try:
-            headers = {"Accept": "application/octet-stream;q=1.0,application/json;q=0.9"}
-            session = aiohttp.ClientSession(listener.url, headers=headers)
-            async with session, session.get("/eth/v1/beacon/blobs/5") as response:
-                return response.content_type, await response.read()
-        finally:
-            await listener.stop()
-
-    assert asyncio.run(run()) == ("application/octet-stream", b"\1\1\1\1\2\2\2\2")
+async def test_constants(get: Get) -> None:
+    assert (await get("/eth/v1/beacon/genesis"))[1]["data"]["genesis_time"] == "1700000000"
+    constants = {"SLOT_DURATION_MS": "2000", "SECONDS_PER_SLOT": "2"}
+    assert (await get("/eth/v1/config/spec"))[1]["data"] == constants
+    assert (await get("/eth/v1/node/version"))[0] == 200
 
 
-def test_blobs_all_or_by_versioned_hash() -> None:
-    assert get("/eth/v1/beacon/blobs/5")[1]["data"] == ["0x01010101", "0x02020202"]
-    wanted = to_hex(BLOBS[1][0])
-    assert get(f"/eth/v1/beacon/blobs/5?versioned_hashes={wanted}")[1]["data"] == ["0x02020202"]
-    assert get("/eth/v1/beacon/blobs/6")[1]["data"] == []
-
-
-def test_sidecars_all_or_by_index() -> None:
-    assert [sidecar["index"] for sidecar in get("/eth/v1/beacon/blob_sidecars/5")[1]["data"]] == ["0", "1"]
-    (sidecar,) = get("/eth/v1/beacon/blob_sidecars/5?indices=1")[1]["data"]
-    assert sidecar == {
-        "index": "1",
-        "blob": "0x02020202",
-        "kzg_commitment": to_hex(b"\x02" * 48),
-        "kzg_proof": to_hex(b"p" * 48),
+SIDECARS = [
+    {
+        "index": str(index),
+        "blob": to_hex(blob.content),
+        "kzg_commitment": to_hex(blob.commitment),
+        "kzg_proof": to_hex(blob.proof),
     }
-
-
-def test_commitments_of_the_blinded_block() -> None:
-    body = get("/eth/v1/beacon/blinded_blocks/5")[1]["data"]["message"]["body"]
-    assert body["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
-
-
-def test_blocks_by_fork() -> None:
-    """[BCN19]"""
-    status, result = get("/eth/v2/beacon/blocks/5", "osaka")
-    assert (status, result["version"], result["finalized"]) == (200, "fulu", True)
-    assert "execution_payload" in result["data"]["message"]["body"]
-    status, result = get("/eth/v2/beacon/blocks/5", "amsterdam")
-    assert (status, result["version"]) == (200, "gloas")
-    bid = result["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
-    assert bid["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
+    for index, (_, blob) in enumerate(BLOBS)
+]
 
 
 @pytest.mark.parametrize(
-    ("route", "error"),
+    ("path", "expected"),
     [
-        ("blinded_blocks", "there are no blinded blocks in gloas"),
-        ("blob_sidecars", "there are no blob sidecars in gloas"),
+        ("blobs/5", ["0x01010101", "0x02020202"]),
+        (f"blobs/5?versioned_hashes={to_hex(BLOBS[1][0])}", ["0x02020202"]),
+        ("blobs/6", []),
+        ("blob_sidecars/5", SIDECARS),
+        ("blob_sidecars/5?indices=1", SIDECARS[1:]),
     ],
 )
-def test_routes_that_gloas_does_not_have(route: str, error: str) -> None:
-    path = f"/eth/v1/beacon/{route}/5"
-    assert get(path, "amsterdam") == (400, {"code": 400, "message": error}) and get(path)[0] == 200
-    assert get("/eth/v1/beacon/blobs/5", "amsterdam")[1]["data"] == ["0x01010101", "0x02020202"]
+async def test_blobs_and_sidecars_of_a_slot(get: Get, path: str, expected: list[Any]) -> None:
+    assert (await get(f"/eth/v1/beacon/{path}"))[1]["data"] == expected
+
+
+async def test_blobs_in_ssz(get: Get) -> None:
+    accepted = "application/octet-stream;q=1.0,application/json;q=0.9"
+    assert await get("/eth/v1/beacon/blobs/5", Accept=accepted) == (200, b"\1\1\1\1\2\2\2\2")
+
+
+async def test_blocks_by_fork(get: Get) -> None:
+    """[BCN19]"""
+    blinded_block = (await get("/eth/v1/beacon/blinded_blocks/5"))[1]["data"]["message"]["body"]
+    status, result = await get("/eth/v2/beacon/blocks/5", "osaka")
+    assert (status, result["version"], result["finalized"]) == (200, "fulu", True)
+    block = result["data"]["message"]["body"]
+    status, result = await get("/eth/v2/beacon/blocks/5", "amsterdam")
+    assert (status, result["version"]) == (200, "gloas")
+    bid = result["data"]["message"]["body"]["signed_execution_payload_bid"]["message"]
+    for body in (blinded_block, block, bid):
+        assert body["blob_kzg_commitments"] == [to_hex(b"\x01" * 48), to_hex(b"\x02" * 48)]
+    assert "execution_payload" in block
+
+
+@pytest.mark.parametrize("route", ["blinded_blocks", "blob_sidecars"])
+async def test_routes_that_gloas_does_not_have(get: Get, route: str) -> None:
+    path, error = f"/eth/v1/beacon/{route}/5", f"there are no {route.replace('_', ' ')} in gloas"
+    assert await get(path, "amsterdam") == (400, {"code": 400, "message": error}) and (await get(path))[0] == 200
+    assert (await get("/eth/v1/beacon/blobs/5", "amsterdam"))[1]["data"] == ["0x01010101", "0x02020202"]
 
 
 @pytest.mark.parametrize(
     "route", ["v1/beacon/blobs", "v1/beacon/blob_sidecars", "v1/beacon/blinded_blocks", "v2/beacon/blocks"]
 )
-def test_a_slot_without_a_block_is_not_found(route: str) -> None:
-    assert get(f"/eth/{route}/7") == (404, {"code": 404, "message": "block not found"})
-    assert get(f"/eth/{route}/head")[0] == 404
+async def test_a_slot_without_a_block_is_not_found(get: Get, route: str) -> None:
+    assert await get(f"/eth/{route}/7") == (404, {"code": 404, "message": "block not found"})
+    assert (await get(f"/eth/{route}/head"))[0] == 404
 
 
 KEY = Key(b"\x05" * 32)
@@ -190,18 +178,8 @@ def test_invalid_sidecars(built: BlobTransaction) -> None:
         read_pooled(b"\x03\xff", CHAIN_ID)
 
 
-COMMITMENTS = (b"\x01" * 48, b"\x02" * 48)
-
-
-@pytest.fixture(scope="module")
-def execution_block() -> Block:
-    """Block 1 of an L1."""
-    backend = L1Backend(l1_genesis(1_700_000_000), 2)
-    return backend.mine(1_700_000_002)
-
-
-def made(fork: str, block: Block) -> BeaconBlock:
-    return beacon_block(CONSENSUS_FORKS[fork], 1, block, COMMITMENTS, finalized=True)
+def made(fork: str) -> BeaconBlock:
+    return beacon_block(CONSENSUS_FORKS[fork], 1, EXECUTION, COMMITMENTS, finalized=True)
 
 
 def commitments(signed: Any) -> tuple[bytes, ...]:
@@ -209,29 +187,27 @@ def commitments(signed: Any) -> tuple[bytes, ...]:
     return parse_block_commitments(orjson.dumps({"data": signed}))
 
 
-def test_before_gloas_a_block_has_payload_and_commitments(execution_block: Block) -> None:
-    block = made("osaka", execution_block)
+def test_before_gloas_a_block_has_payload_and_commitments() -> None:
+    block = made("osaka")
     body = block.signed["message"]["body"]
     assert body.keys() == {"execution_payload", "blob_kzg_commitments"}
     payload = body["execution_payload"]
-    assert payload["block_hash"] == to_hex(execution_block.hash) and payload["transactions"] == []
+    assert payload["block_hash"] == to_hex(EXECUTION.hash) and payload["transactions"] == []
     result = blinded(block)
-    assert result is not None and result["message"]["body"].keys() == {
-        "execution_payload_header",
-        "blob_kzg_commitments",
-    }
-    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(execution_block.hash)
+    assert result is not None
+    assert result["message"]["body"].keys() == {"execution_payload_header", "blob_kzg_commitments"}
+    assert result["message"]["body"]["execution_payload_header"]["block_hash"] == to_hex(EXECUTION.hash)
     assert commitments(block.signed) == commitments(result) == COMMITMENTS
     assert "execution_payload" in body, "the block itself does not change"
 
 
-def test_in_gloas_a_block_has_a_bid_alone(execution_block: Block) -> None:
+def test_in_gloas_a_block_has_a_bid_alone() -> None:
     """[BCN19]"""
-    block = made("amsterdam", execution_block)
+    block = made("amsterdam")
     message = block.signed["message"]
     assert message["body"].keys() == {"signed_execution_payload_bid", "payload_attestations"}
-    bid, header = message["body"]["signed_execution_payload_bid"]["message"], execution_block.header
-    assert bid["block_hash"] == to_hex(execution_block.hash)
+    bid, header = message["body"]["signed_execution_payload_bid"]["message"], EXECUTION.header
+    assert bid["block_hash"] == to_hex(EXECUTION.hash)
     assert bid["parent_block_hash"] == to_hex(header.parent_hash)
     assert (bid["slot"], bid["builder_index"], bid["gas_limit"]) == ("1", str(2**64 - 1), str(header.gas_limit))
     assert bid["parent_block_root"] == message["parent_root"] == to_hex(header.parent_beacon_root or b"")

@@ -1,9 +1,8 @@
-"""The embedded L1 program: methods that control the chain, mining by slots, and its output."""
+"""The embedded L1 program: methods that control the chain, and mining by slots."""
 
 import asyncio
-import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,8 +12,6 @@ from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1 import server
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods, main, mine_in_slots
-from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, call, wait_for
 
 GENESIS_TIME = 1_700_000_000
 
@@ -24,8 +21,10 @@ def backend() -> L1Backend:
     return L1Backend(l1_genesis(GENESIS_TIME), 2)
 
 
-def test_evm_mine_and_dev_reorg(backend: L1Backend) -> None:
+def test_methods_that_control_the_chain(backend: L1Backend) -> None:
     methods = L1Methods(backend).methods()
+    with pytest.raises(JsonRpcError, match="there was no reorg"):
+        methods["dev_switchBack"]()
     hashes = [methods["evm_mine"]() for _ in range(3)]
     assert methods["eth_getBlockByNumber"]("latest")["hash"] == hashes[-1]
     head = methods["dev_reorg"](2)
@@ -39,53 +38,25 @@ def test_evm_mine_and_dev_reorg(backend: L1Backend) -> None:
     for depth in (0, 65, "0x0"):
         with pytest.raises(JsonRpcError, match="a reorg replaces 1 to 64 blocks"):
             methods["dev_reorg"](depth)
-
-
-def test_dev_switch_back(backend: L1Backend) -> None:
-    methods = L1Methods(backend).methods()
-    with pytest.raises(JsonRpcError, match="there was no reorg"):
-        methods["dev_switchBack"]()
-    hashes = [methods["evm_mine"]() for _ in range(3)]
-    methods["dev_reorg"](2)
     assert methods["dev_switchBack"]() == methods["eth_getBlockByNumber"]("0x5")["hash"]
     assert methods["eth_getBlockByNumber"]("0x3")["hash"] == hashes[2]
 
 
-def test_a_block_per_slot_and_late_slots_stay_empty(backend: L1Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_per_slot_and_late_slots_stay_empty(backend: L1Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([GENESIS_TIME + 2.5, GENESIS_TIME + 2.6, GENESIS_TIME + 9.1, GENESIS_TIME + 9.2])
     pauses: list[float] = []
-
-    class ScriptedTime:
-        @staticmethod
-        def time() -> float:
-            return next(times)
 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 2:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(server, "time", ScriptedTime)
+    monkeypatch.setattr(server, "time", SimpleNamespace(time=lambda: next(times)))
     monkeypatch.setattr(asyncio, "sleep", sleep)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(mine_in_slots(backend))
-    mined = [backend.chain.at(number) for number in (1, 2)]
-    assert [block.header.timestamp - GENESIS_TIME for block in mined if block is not None] == [2, 8]
-    assert pauses == pytest.approx([1.4, 0.8])
-
-
-def test_the_program_prints_its_urls_and_mines(tmp_path: Path, leftovers: Leftovers) -> None:
-    path = tmp_path / "genesis.json"
-    path.write_text(json.dumps(l1_genesis(int(time.time()))))
-    with Program(leftovers, "rollup_node.tools.devnet.l1", "--genesis", str(path), "--slot-time", "1") as program:
-        words = program.wait_for_line("L1 ").split()
-        url = words[words.index("L1") + 1]
-        genesis = wait_for(lambda: call(url, "eth_getBlockByNumber", "0x0", False), "genesis block")
-        assert genesis["hash"] == words[words.index("genesis") + 1]
-        call(url, "evm_mine")
-        assert int(call(url, "eth_blockNumber"), 16) >= 1
-        ended = program.stop()
-    assert "Traceback" not in ended.err
+        await mine_in_slots(backend)
+    mined = [block.header.timestamp - GENESIS_TIME for number in (1, 2) if (block := backend.chain.at(number))]
+    assert mined == [2, 8] and pauses == pytest.approx([1.4, 0.8])
 
 
 def test_an_invalid_genesis_is_one_line_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

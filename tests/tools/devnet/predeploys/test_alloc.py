@@ -7,13 +7,10 @@ from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, L2_TO_L1_MESSAGE_PASSER, predeploy
-from rollup_node.tools.devnet.chain.eth_api import CallRequest, simulate
-from rollup_node.tools.devnet.engine.backend import L2Backend
-from rollup_node.tools.devnet.evm.call_frame import BlockContext
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES
 from rollup_node.tools.devnet.predeploys.alloc import TOKEN, implementation_address
-from tests.support.chains.l2_test_chain import L2TestChain
+from tests.support.chains.l2_test_chain import L2TestChain, call_at_head, call_data, word
 
 INFO = L1Info(
     number=0x1111,
@@ -32,26 +29,6 @@ INFO = L1Info(
     da_footprint_gas_scalar=14,
 )
 ACCOUNT = b"\x99" * 20
-
-
-def selector(signature: str) -> bytes:
-    return keccak256(signature.encode())[:4]
-
-
-def word(value: int | bytes) -> bytes:
-    return value.rjust(32, b"\0") if isinstance(value, bytes) else value.to_bytes(32, "big")
-
-
-def call(backend: L2Backend, to: bytes, data: bytes, sender: bytes = ACCOUNT) -> bytes:
-    """Return the return data of a call at the head."""
-    header = backend.chain.head.header
-    state = State(backend.store, header.state_root)
-    context = BlockContext(9, header.timestamp, ACCOUNT, 30_000_000, 0, bytes(32), 901, lambda number: bytes(32))
-    result = simulate(
-        state, backend.evm_rules(header.timestamp), context, CallRequest(sender, to, 0, data, None), 10**6
-    )
-    assert result.succeeded, result.error
-    return result.output
 
 
 @pytest.mark.parametrize("layout", list(L1InfoFormat))
@@ -74,8 +51,8 @@ def test_l1_attributes_of_every_format_are_stored(newest: str, layout: L1InfoFor
         assert read[8] & (1 << 96) - 1 == 12 << 64 | 13
     if layout is L1InfoFormat.JOVIAN:
         assert read[8] >> 96 == 14
-    assert call(backend, L1_BLOCK, selector("number()")) == word(0x1111)
-    assert call(backend, L1_BLOCK, selector("baseFeeScalar()")) == word(read[3] >> 96)
+    assert call_at_head(backend, L1_BLOCK, call_data("number()")) == word(0x1111)
+    assert call_at_head(backend, L1_BLOCK, call_data("baseFeeScalar()")) == word(read[3] >> 96)
 
 
 def test_only_the_depositor_sets_l1_attributes() -> None:
@@ -83,15 +60,14 @@ def test_only_the_depositor_sets_l1_attributes() -> None:
     backend = l2.backend()
     data = encode_l1_info(INFO, L1InfoFormat.ECOTONE)
     entry = l2.extend(backend, l2.deposit(ACCOUNT, L1_BLOCK, gas=1_000_000, data=data)).executed[1]
-    assert not entry.result.succeeded and entry.result.output == selector("NotDepositor()")
+    assert not entry.result.succeeded and entry.result.output == call_data("NotDepositor()")
 
 
 def test_withdrawals_are_recorded_and_logged() -> None:
     l2 = L2TestChain()
     backend = l2.backend()
     sender = l2.keys[0].address
-    arguments = word(ACCOUNT) + word(21_000) + word(96) + word(3) + b"abc".ljust(32, b"\0")
-    data = selector("initiateWithdrawal(address,uint256,bytes)") + arguments
+    data = call_data("initiateWithdrawal(address,uint256,bytes)", ACCOUNT, 21_000, 96, 3) + b"abc".ljust(32, b"\0")
     withdrawal = l2.transfer(0, 0, L2_TO_L1_MESSAGE_PASSER, 5, data, 300_000)
     plain = l2.transfer(0, 1, L2_TO_L1_MESSAGE_PASSER, 6, b"", 300_000)
     block = l2.extend(backend, withdrawal, plain)
@@ -105,7 +81,7 @@ def test_withdrawals_are_recorded_and_logged() -> None:
     assert log.data[64 + 32 : 64 + 64] == passed
     state = State(backend.store, block.header.state_root)
     assert state.storage(L2_TO_L1_MESSAGE_PASSER, int.from_bytes(keccak256(passed + word(0)), "big")) == 1
-    assert call(backend, L2_TO_L1_MESSAGE_PASSER, selector("messageNonce()")) == word(nonce + 2)
+    assert call_at_head(backend, L2_TO_L1_MESSAGE_PASSER, call_data("messageNonce()")) == word(nonce + 2)
     assert state.storage_root(L2_TO_L1_MESSAGE_PASSER) == block.header.withdrawals_root
     assert block.executed[2].result.logs[0].topics[3] == word(sender)
 
@@ -113,27 +89,26 @@ def test_withdrawals_are_recorded_and_logged() -> None:
 def test_only_the_zero_address_upgrades_a_proxy() -> None:
     l2 = L2TestChain("canyon")
     backend = l2.backend()
-    data = selector("upgradeTo(address)") + word(TOKEN)
+    data = call_data("upgradeTo(address)", TOKEN)
     upgrade = DepositTransaction(b"\x01" * 32, bytes(20), predeploy(0x0F), 0, 0, 50_000, False, data)
     block = l2.extend(backend, encode_deposit(upgrade), l2.transfer(0, 0, L1_BLOCK, 0, data))
     allowed, refused = block.executed[1].result, block.executed[2].result
     assert allowed.succeeded and allowed.logs[0].topics[0] == keccak256(b"Upgraded(address)")
-    assert call(backend, predeploy(0x0F), selector("decimals()")) == word(18)
+    assert call_at_head(backend, predeploy(0x0F), call_data("decimals()")) == word(18)
     assert not refused.succeeded
-    implementation = call(backend, L1_BLOCK, selector("implementation()"), sender=bytes(20))
+    implementation = call_at_head(backend, L1_BLOCK, call_data("implementation()"), sender=bytes(20))
     assert implementation == word(implementation_address(L1_BLOCK))
 
 
 def test_token_transfers() -> None:
     l2 = L2TestChain()
     backend = l2.backend()
-    mint = selector("mint(uint256)") + word(100)
-    move = selector("transfer(address,uint256)") + word(ACCOUNT) + word(30)
-    too_much = selector("transfer(address,uint256)") + word(ACCOUNT) + word(71)
+    mint = call_data("mint(uint256)", 100)
+    move, too_much = (call_data("transfer(address,uint256)", ACCOUNT, amount) for amount in (30, 71))
     transactions = [l2.transfer(0, nonce, TOKEN, 0, data) for nonce, data in enumerate((mint, move, too_much))]
     block = l2.extend(backend, *transactions)
     assert [entry.result.succeeded for entry in block.executed[1:]] == [True, True, False]
-    assert call(backend, TOKEN, selector("balanceOf(address)") + word(ACCOUNT)) == word(30)
+    assert call_at_head(backend, TOKEN, call_data("balanceOf(address)", ACCOUNT)) == word(30)
 
 
 def test_contracts_of_later_forks_are_absent() -> None:

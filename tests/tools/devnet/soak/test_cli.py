@@ -1,17 +1,29 @@
-"""The commands `tools/chaos soak` and `tools/chaos report`."""
+"""The commands of `tools/chaos`."""
 
+import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.soak import cli
-from rollup_node.tools.devnet.soak.cli import TABLE, main
+from rollup_node.tools.devnet.child_programs import ProgramExited
+from rollup_node.tools.devnet.settings import DevnetSettings
+from rollup_node.tools.devnet.soak import cli, fault_runs
+from rollup_node.tools.devnet.soak.cli import TABLE
+from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order
 from rollup_node.tools.devnet.soak.lanes import Kind
-from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks, with_table
+from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks
 from rollup_node.tools.devnet.soak.run import SoakSettings
+from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
+from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
 
 BEGIN, END = marks(TABLE)
+
+
+def main(words: list[str]) -> int:
+    """As `tools/chaos` does."""
+    return cli.main(words) if words[0] in ("soak", "report") else fault_runs.main(words)
 
 
 def started(run: str) -> RunStarted:
@@ -32,6 +44,10 @@ def kill(run: str) -> ActionDone:
         (["soak", "--minutes", "1", "--pause", "1"], "--pause: must be 4 to 3600 seconds, not 1"),
         (["soak", "--minutes", "1", "--log-level", "loud"], "--log-level loud: must be "),
         (["report", "/missing"], "/missing: No such file or directory"),
+        (["run", "--only", "nothing"], "no scenario's name begins with 'nothing'"),
+        (["run", "--file", "/missing"], "/missing: No such file or directory"),
+        (["list", "--file", sys.executable], ""),
+        (["run", "--seed", "1", "--data-dir", str(SCENARIOS.parent)], "--data-dir "),
     ],
 )
 def test_what_cannot_be_used(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,8 +99,72 @@ def test_three_runs_add_up(
     assert ("the same schedule: tools/chaos soak --seed 7 --nodes 4 --pause 9" in printed) == bool(code)
 
 
-def test_the_page_of_the_repository_has_the_table() -> None:
-    text = (Path(__file__).parents[4] / "docs" / "evidence" / "chaos.md").read_text()
-    body = text.partition(BEGIN)[2].partition(END)[0]
-    assert with_table(text, TABLE, body.strip("\n").splitlines()) == text
-    assert body.startswith("\n| | |\n") and "| Kills | " in body
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--only", "kill-"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["kill-l1", "F56"]
+    assert main(["list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 150
+
+
+def test_the_table_of_results_goes_into_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = {"name": "l1-reset", "cases": ["F5"], "passed": True, "recovered_after_s": 1.5, "memory_mb": 180}
+    run = {"seed": 7, "equal": True, "commit": "c", "machine": "m", "load": 2.0, "minutes": 1.0, "scenarios": [result]}
+    file, page = tmp_path / "results.json", tmp_path / "page.md"
+    file.write_text(f"{json.dumps(run)}\n\n{json.dumps(run)}\n")
+    first, last = marks("scenarios")
+    page.write_text(f"# Title\n{first}\n{last}\n")
+    assert main(["table", str(file), "--page", str(page)]) == 0
+    printed = capsys.readouterr().out
+    assert "| l1-reset | F5 | 2 of 2 | 1.5 s | 1.5 s | 180 MB |" in printed
+    assert page.read_text() == f"# Title\n{first}\n{printed}{last}\n"
+    page.write_text("# Title\n")
+    assert main(["table", str(file), "--page", str(page)]) == 1
+    assert "error: --page: it has no lines" in capsys.readouterr().err
+    file.write_text("nonsense\n")
+    assert main(["table", str(file)]) == 1
+    assert f"error: {file}: not the output of" in capsys.readouterr().err
+
+
+def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
+    scenarios = parse_scenarios(SCENARIOS.read_text())[:10]
+    assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
+    names = {scenario.name for scenario in scenarios}
+    assert {item.name for item in _order(scenarios, 1, None)} == names
+    repeated = _order(scenarios, 1, 3600.0)
+    assert sum(item.seconds for item in repeated) > 3600 and {item.name for item in repeated} == names
+    once = [Scenario("a", events=(Event(reorg=64, across=True),)), Scenario("b", events=(Event(kill="l1"),))]
+    assert {*_order(once, 1, 3600.0)} == {*once} and len(_order(once, 1, 3600.0)) == 2, "a fork activates once"
+
+
+def test_scenarios_that_cannot_run_here_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LIBFAKETIME", "/missing")
+    assert main(["run", "--only", "clock-", "--data-dir", str(tmp_path / "data")]) == 0
+    shown = capsys.readouterr().out
+    assert "skipped clock-ahead-5-minutes: libfaketime.so.1 is not installed" in shown
+    assert "0 scenarios, 0 failed" in shown
+
+
+@pytest.mark.parametrize("end", [ProgramExited("l1 ended"), KeyboardInterrupt()])
+def test_an_early_end_loses_no_verdict(
+    end: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first network ends after one scenario: a program's end is that of its network, a signal that of the run."""
+    networks = list[tuple[str, ...]]()
+
+    def run(
+        settings: DevnetSettings, root: Path, view: object, started: float, on_verdict: Callable[[Verdict], None]
+    ) -> object:
+        networks.append(tuple(scenario.name for scenario in settings.scenarios))
+        on_verdict(evaluate(settings.scenarios[0], Observation()))
+        raise end
+
+    monkeypatch.setattr(fault_runs, "run", run)
+    words = ["run", "--only", "kill-l1", "--only", "da-reset", "--json", "--data-dir", str(tmp_path / "data")]
+    assert main(words) != 0
+    shown = capsys.readouterr()
+    result = json.loads(shown.out)
+    assert result["equal"] is None and len(networks) == (2 if isinstance(end, ProgramExited) else 1)
+    assert [item["name"] for item in result["scenarios"]] == [names[0] for names in networks]
+    assert ("error: the network ended: l1 ended" in shown.err) == isinstance(end, ProgramExited)

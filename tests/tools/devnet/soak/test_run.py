@@ -5,8 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from itertools import chain, count, repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,49 +17,57 @@ import pytest
 from rollup_node.tools.devnet.child_programs import ChildPrograms
 from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.soak import run as runs
-from rollup_node.tools.devnet.soak.lanes import Action, Kind
+from rollup_node.tools.devnet.soak.lanes import ROLES, Action, Kind, Process
 from rollup_node.tools.devnet.soak.report import ActionDone, Line, Minute, RunEnded, RunStarted
 from rollup_node.tools.devnet.soak.run import Soak, SoakSettings
 from rollup_node.tools.devnet.status import Comparison
-from tests.support.processes.soak_network import SoakNetwork
 
-PROGRAM = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from tests.tools.devnet.soak.test_run import play_all
-play_all(Path(sys.argv[2]))
-"""
+ROOT = Path(__file__).parents[4]
 NODES = ("sequencer", "verifier", "verifier-2")
 
 
-class Programs(SoakNetwork):
-    """The network of numbers with what a soak needs besides."""
+async def _nothing(*_: Any) -> None:
+    await asyncio.sleep(0)
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*NODES)
+
+class Programs:
+    """A network whose processes are numbers, and whose safe heads grow by ten a second; killed ones are replaced."""
+
+    def __init__(self, *_: Any) -> None:
+        self.nodes = NODES
         self.heads: dict[str, int | None] = {}
+        self._pids, self._began = count(100), time.monotonic()
+        self._processes = {node: {role: Process(next(self._pids), 1) for role in ROLES} for node in NODES}
 
-    def safe(self, node: str) -> int | None:
-        result = super().safe(node)
-        # Ten blocks a second, as a test has little time.
-        now = asyncio.get_running_loop().time()
-        return None if result is None or self._began is None else 5 + int(10 * (now - self._began))
+    def processes(self, node: str) -> dict[str, Process]:
+        return dict(self._processes[node])
 
-    async def start_proxies(self) -> None:
-        self.calls.append("proxies")
+    def safe(self, node: str) -> int:
+        return 5 + int(10 * (time.monotonic() - self._began))
+
+    def send(self, process: Process, number: signal.Signals) -> None:
+        (owner,) = [(node, role) for node in NODES for role, item in self.processes(node).items() if item == process]
+        if number is signal.SIGKILL:
+            asyncio.get_running_loop().call_later(0.3, self._replace, *owner)
+
+    def _replace(self, node: str, role: str) -> None:
+        self._processes[node][role] = Process(next(self._pids), 1)
 
     async def follow_heads(self) -> None:
         await asyncio.Event().wait()
 
-    async def close(self) -> None:
-        self.calls.append("close")
+    async def reorg(self, depth: int) -> None:
+        """The network stays as it is."""
+
+    start_proxies = close = _nothing
 
 
-def actions(*args: Any, **kwargs: Any) -> Iterator[Action]:
-    """Return a kill and a stop, then nothing for long."""
-    first = Action(Kind.KILL, 0.05, "rpc"), Action(Kind.STOP, 0.05, "p2p", 0.1)
-    return chain(first, repeat(Action(Kind.KILL, 100.0, "rpc")))
+ACTIONS = Action(Kind.KILL, 0.05, "rpc"), Action(Kind.STOP, 0.05, "p2p", 0.1)
+
+
+def then_nothing(*actions: Action) -> Callable[..., Iterator[Action]]:
+    """Return a schedule of some actions, after which nothing happens for long."""
+    return lambda *_, **__: chain(actions, repeat(Action(Kind.KILL, 100.0, "rpc")))
 
 
 def play(root: Path, case: str) -> None:
@@ -71,8 +80,8 @@ def play(root: Path, case: str) -> None:
     for name, value in {
         "SoakPrograms": Programs,
         "compare_output_roots": compare,
-        "node_actions": actions,
-        "l1_actions": lambda *args: iter([Action(Kind.REORG, 0.3, amount=2), Action(Kind.REORG, 100.0)]),
+        "node_actions": then_nothing(*ACTIONS),
+        "l1_actions": then_nothing(Action(Kind.REORG, 0.3, amount=2)),
         "TICK_SECONDS": 0.05,
         "SAMPLE_SECONDS": 0.1,
         "MINUTE": 0.5,
@@ -110,30 +119,12 @@ def play(root: Path, case: str) -> None:
     CHECKS[case](lines, ended)
 
 
-def play_all(root: Path) -> None:
-    """Run all soaks one after another, and prints for each that it was as it should be, or what was wrong."""
-    for case in CHECKS:
-        folder = root / case
-        folder.mkdir()
-        try:
-            play(folder, case)
-        except Exception as error:
-            print(case, f"{type(error).__name__}: {error}".replace("\n", " "), flush=True)
-        else:
-            print(case, "as it should be", flush=True)
-
-
-async def _nothing() -> None:
-    await asyncio.sleep(0)
-
-
 def _passes(lines: list[Line], ended: RunEnded) -> None:
     assert ended.problems == () and ended.equal and ended.blocks > 5, ended
     assert isinstance(lines[0], RunStarted) and lines[-1] == ended
     done = [line for line in lines if isinstance(line, ActionDone)]
-    assert sorted((item.node, item.kind.value) for item in done) == sorted(
-        [("l1", "reorg"), *((node, kind) for node in NODES for kind in ("kill", "stop"))]
-    )
+    expected = [("l1", Kind.REORG), *((node, action.kind) for node in NODES for action in ACTIONS)]
+    assert len(done) == 7 and {(item.node, item.kind) for item in done} == {*expected}
     assert all(item.recovery is not None and item.problem == "" for item in done)
     minutes = [line for line in lines if isinstance(line, Minute)]
     assert {minute.node for minute in minutes} == {*NODES, "soak"} and set(ended.trends) == {*NODES, "soak"}
@@ -168,23 +159,18 @@ CHECKS: dict[str, Callable[[list[Line], RunEnded], None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def soaks(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], str]:
-    """Return what the program says of each case, and its standard error."""
-    root = Path(__file__).parents[4]
-    command = [sys.executable, "-c", PROGRAM, str(root), str(tmp_path_factory.mktemp("soaks"))]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=55)
-    said = (line.partition(" ") for line in result.stdout.splitlines())
-    return {case: text for case, _, text in said}, result.stderr
-
-
 @pytest.mark.parametrize("case", CHECKS)
-def test_a_soak(soaks: tuple[dict[str, str], str], case: str) -> None:
-    said, errors = soaks
-    assert said.get(case) == "as it should be", errors
+def test_a_soak(case: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.tools.devnet.soak.test_run", str(tmp_path), case]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=55)
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_network_of_a_soak() -> None:
     devnet = SoakSettings("1", 60.0, 1, 5, 9.0, ()).devnet()
     assert devnet.nodes == ("sequencer", "verifier", "verifier-2", "verifier-3", "verifier-4")
     assert devnet.keeps_engines and (devnet.l1_block_time, devnet.l2_block_time) == (4, 2)
+
+
+if __name__ == "__main__":
+    play(Path(sys.argv[1]), sys.argv[2])

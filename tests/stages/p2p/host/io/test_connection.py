@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.host.io.host_api import DialError, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
@@ -71,3 +72,14 @@ async def test_idle_connections_are_closed() -> None:
         ours.timeouts = ours.timeouts._replace(keepalive=0.1)
         await ours.connect(theirs.peer_id, theirs.addresses)
         await theirs.wait_for(PeerDisconnected, 5)
+
+
+async def test_a_peer_with_too_much_unsent_is_disconnected() -> None:
+    async with two_hosts() as (ours, theirs):
+        (connection,) = ours.connections_to_peer(theirs.peer_id)
+        connection.flush()
+        assert ours.connections()
+        ours.limits = ResourceLimits(backlog_bytes=-1)
+        connection.flush()
+        assert not ours.connections()
+        assert [closed.reason for closed in ours.closed_connections] == ["the peer does not read"]

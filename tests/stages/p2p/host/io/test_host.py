@@ -34,10 +34,8 @@ async def test_both_ends_emit_connected_and_identified() -> None:
         assert [(gone.peer, gone.reason) for gone in ours.closed_connections] == [
             (theirs.peer_id, "disconnected by an operator")
         ]
-        assert (
-            theirs.closed_connections[0].reason == "closed by the peer"
-            and 0 < theirs.closed_connections[0].seconds < 30
-        )
+        closed = theirs.closed_connections[0]
+        assert closed.reason == "closed by the peer" and 0 < closed.seconds < 30
 
 
 async def test_blocked_and_banned_peers_are_denied() -> None:

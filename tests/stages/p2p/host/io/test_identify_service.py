@@ -2,9 +2,12 @@
 
 import pytest
 
+from rollup_node.stages.p2p.encoding import protobuf, varint
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import identify_service
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from tests.support.p2p.hosts import echo, running_host, two_hosts, until
+from tests.support.p2p.raw import DATA, FIN, frame, proposal, raw_peer
 
 
 async def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,3 +46,11 @@ async def test_peers_get_the_user_agent_of_the_option() -> None:
         await ours.wait_for(PeerIdentified)
         record = ours.peerstore.identify_record(theirs.peer_id)
         assert record is not None and record.agent == "rollup/7"
+
+
+async def test_a_push_needs_no_public_key() -> None:
+    async with running_host(1) as ours, raw_peer(ours.port) as peer:
+        body = protobuf.bytes_field(3, "/a/1")
+        message = varint.encode(len(body)) + body
+        await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, FIN, 7, len(message), message))
+        assert (await ours.wait_for(PeerIdentified)).identify.protocols == ("/a/1",)

@@ -14,7 +14,6 @@ from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
 from rollup_node.stages.protocol import secp256k1
-from tests.support.p2p.discv5_nodes import record_of
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
 from tests.support.p2p.hosts import config, until
 from tests.support.servers.loopback import free_port, own_address
@@ -36,9 +35,9 @@ def require_ipv6() -> None:
 
 async def test_peers_find_each_other() -> None:
     async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
-        await until(lambda: all(len(server.found) >= 5 for server in servers), 20)
+        await until(lambda: all(len(server.discovered) >= 5 for server in servers), 20)
         one, two = servers[:2]
-        result = next(peer for peer in one.found if peer.enr == two.enr.text)
+        result = next(peer for peer in one.discovered if peer.enr == two.enr.text)
         assert result.peer == two.identity.peer_id and peer_id_text(result.peer)
         assert result.address == tcp_multiaddr(own_address(), 9222)
         assert result.chain_id == two.node.settings.chain_id
@@ -49,8 +48,8 @@ async def test_bootnodes_by_url_and_by_name() -> None:
     async with running_discv5("boot", listen_ip="127.0.0.1") as boot:
         for host in ("127.0.0.1", "localhost"):
             async with running_discv5(host, bootnodes=(enode(boot, host),)) as server:
-                await until(server.has_found)
-                assert server.found[0].enr == boot.enr.text
+                await until(server.has_discovered)
+                assert server.discovered[0].enr == boot.enr.text
 
 
 @pytest.mark.option("p2p.discovery.path")
@@ -59,11 +58,11 @@ async def test_nodes_survive_a_restart(tmp_path: Path) -> None:
     async with running_discv5("other") as other:
         port = free_port(socket.SOCK_DGRAM)
         async with running_discv5("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
-            await until(lambda: one.found)
+            await until(lambda: one.discovered)
             first = one.enr
         async with running_discv5("one", discovery_path=path, listen_udp=port) as restarted:
-            await until(lambda: restarted.found)
-            assert restarted.found[0].enr == other.enr.text
+            await until(lambda: restarted.discovered)
+            assert restarted.discovered[0].enr == other.enr.text
             assert restarted.enr == first
         async with running_discv5("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
             assert changed.enr.seq > first.seq
@@ -116,8 +115,8 @@ async def test_ipv6() -> None:
         assert one.enr.udp(6) == one.endpoint and one.node.settings.ip_versions == (6,)
     async with running_discv5("both", listen_ip="::") as both, running_discv5("four") as four:
         both.node.add_known_nodes([four.enr], asyncio.get_running_loop().time())
-        await until(lambda: both.found)
-        assert both.found[0].enr == four.enr.text
+        await until(lambda: both.discovered)
+        assert both.discovered[0].enr == four.enr.text
 
 
 async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
@@ -126,7 +125,7 @@ async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> N
         assert not two.node.peers_wanted
         two.set_peer_count(19)
         assert two.node.peers_wanted
-        await until(lambda: two.found)
+        await until(lambda: two.discovered)
         one.node.calls.outbox.append(OutgoingPacket(b"x" * 100, two.endpoint))
         one.flush()
         await until(lambda: two.node.drops)
@@ -145,9 +144,3 @@ def test_accessors_raise_before_the_start() -> None:
             accessor()
     server.set_peer_count(3)
     server.close()
-
-
-async def test_a_server_ignores_records_of_other_networks() -> None:
-    async with running_discv5("one") as one:
-        one.node.add_known_nodes([record_of("far", "198.51.100.7")], 0.0)
-        assert one.table == []

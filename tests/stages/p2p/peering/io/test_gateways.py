@@ -9,7 +9,6 @@ from tests.support.p2p.nat_gateways import (
     PORTS,
     TCP_PORT,
     UDP_PORT,
-    Responder,
     UpnpGatewayServer,
     nat_pmp_responder,
     serve_datagrams,
@@ -28,24 +27,6 @@ async def test_a_nat_pmp_gateway_maps_and_unmaps_ports() -> None:
         assert server.requests[-1][6:8] == (9223).to_bytes(2, "big"), "and at renewal"
         await gateway.unmap_ports(PORTS)
         assert [request[4:] for request in server.requests[-2:]] == [bytes.fromhex("2406000000000000")] * 2
-
-
-@pytest.mark.parametrize(
-    ("respond", "problem"),
-    [
-        (nat_pmp_responder(result=2), "not authorized"),
-        (lambda request: b"garbage", "no response by NAT-PMP"),
-        (lambda request: None, "no response by NAT-PMP"),
-    ],
-)
-async def test_errors_of_nat_pmp_gateways_raise(
-    respond: Responder, problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateways, "_PMP_TRIES", (0.05, 0.05))
-    async with serve_datagrams(respond) as (address, _):
-        gateway = await find_nat_pmp(address)
-        with pytest.raises(NatError, match=problem):
-            await gateway.map_ports(PORTS)
 
 
 @pytest.mark.parametrize("only_permanent_leases", [False, True])

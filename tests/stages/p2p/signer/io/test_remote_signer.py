@@ -23,27 +23,36 @@ DIGEST = b"\xd1" * 32
 CHAIN_ID = 10
 
 
-@contextlib.asynccontextmanager
-async def running_signer(**changes: Any) -> AsyncIterator[tuple[SignerServer, RemoteSigner]]:
-    """Yield a server and its client, without TLS."""
-    async with SignerServer().running() as server:
-        signer = RemoteSigner(server.config(**changes))
-        try:
-            yield server, signer
-        finally:
-            await signer.close()
+Opened = Callable[[RemoteSigner], RemoteSigner]
 
 
-@contextlib.asynccontextmanager
-async def closing_signers() -> AsyncIterator[Callable[[RemoteSigner], RemoteSigner]]:
+@pytest.fixture
+async def opened() -> AsyncIterator[Opened]:
     """Yield a function that passes a client on and has it closed at the end."""
     async with contextlib.AsyncExitStack() as stack:
 
-        def opened(signer: RemoteSigner) -> RemoteSigner:
+        def closed_at_the_end(signer: RemoteSigner) -> RemoteSigner:
             stack.push_async_callback(signer.close)
             return signer
 
-        yield opened
+        yield closed_at_the_end
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[SignerServer]:
+    """Yield a server without TLS."""
+    async with SignerServer().running() as running:
+        yield running
+
+
+@pytest.fixture
+def signer(server: SignerServer, opened: Opened) -> RemoteSigner:
+    return opened(RemoteSigner(server.config()))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TlsSetUp:
+    return TlsSetUp(tmp_path)
 
 
 async def error_of(signer: RemoteSigner) -> str:
@@ -54,44 +63,43 @@ async def error_of(signer: RemoteSigner) -> str:
 
 
 @pytest.mark.option("signer.header")
-async def test_the_wire_form_is_that_of_op_node() -> None:
-    async with running_signer(headers=(("X-Key", "a,b=c"),)) as (server, signer):
-        signature = await signer.sign_block(CHAIN_ID, DIGEST)
-        assert recover_address(signing_hash(CHAIN_ID, DIGEST), signature) == SIGNER.address
-        zeros = ",".join(["0"] * 32)
-        argument = (
-            f'{{"domain":[{zeros}],"chainId":10,"payloadHash":"{base64.b64encode(DIGEST).decode()}",'
-            f'"senderAddress":"0x{SIGNER.address.hex()}"}}'
-        )
-        assert server.bodies == [
-            f'{{"jsonrpc":"2.0","id":1,"method":"opsigner_signBlockPayload","params":[{argument}]}}'.encode()
-        ]
-        assert server.headers[0]["X-Key"] == "a,b=c" and server.headers[0]["Content-Type"] == "application/json"
+async def test_the_wire_form_is_that_of_op_node(server: SignerServer, opened: Opened) -> None:
+    signer = opened(RemoteSigner(server.config(headers=(("X-Key", "a,b=c"),))))
+    signature = await signer.sign_block(CHAIN_ID, DIGEST)
+    assert recover_address(signing_hash(CHAIN_ID, DIGEST), signature) == SIGNER.address
+    zeros = ",".join(["0"] * 32)
+    argument = (
+        f'{{"domain":[{zeros}],"chainId":10,"payloadHash":"{base64.b64encode(DIGEST).decode()}",'
+        f'"senderAddress":"0x{SIGNER.address.hex()}"}}'
+    )
+    assert server.bodies == [
+        f'{{"jsonrpc":"2.0","id":1,"method":"opsigner_signBlockPayload","params":[{argument}]}}'.encode()
+    ]
+    assert server.headers[0]["X-Key"] == "a,b=c" and server.headers[0]["Content-Type"] == "application/json"
 
 
-async def test_a_chain_id_may_have_256_bits() -> None:
-    async with running_signer() as (server, signer):
-        server.answer = "0x"
-        with pytest.raises(SigningError, match="has 0 bytes"):
-            await signer.sign_block((1 << 256) - 1, DIGEST)
-        assert b'"chainId":%d,' % ((1 << 256) - 1) in server.bodies[0]
+async def test_a_chain_id_may_have_256_bits(server: SignerServer, signer: RemoteSigner) -> None:
+    server.answer = "0x"
+    with pytest.raises(SigningError, match="has 0 bytes"):
+        await signer.sign_block((1 << 256) - 1, DIGEST)
+    assert b'"chainId":%d,' % ((1 << 256) - 1) in server.bodies[0]
 
 
-async def test_health_status() -> None:
-    async with running_signer() as (server, signer):
-        assert await signer.version() == VERSION
-        assert server.calls[0]["method"] == "health_status" and server.calls[0]["params"] == []
-        server.answer = {"status": "ok"}
-        with pytest.raises(SigningError, match="does not answer health_status like a signer"):
-            await signer.version()
+async def test_health_status(server: SignerServer, signer: RemoteSigner) -> None:
+    assert await signer.version() == VERSION
+    assert server.calls[0]["method"] == "health_status" and server.calls[0]["params"] == []
+    server.answer = {"status": "ok"}
+    with pytest.raises(SigningError, match="does not answer health_status like a signer"):
+        await signer.version()
 
 
-async def test_a_slow_health_status_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_health_status_ends_in_bounded_time(
+    server: SignerServer, signer: RemoteSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_signer, "HEALTH_TIMEOUT", 0.2)
-    async with running_signer() as (server, signer):
-        server.is_open.clear()
-        with pytest.raises(SigningError, match=r"no answer within 0\.2 s"):
-            await signer.version()
+    server.is_open.clear()
+    with pytest.raises(SigningError, match=r"no answer within 0\.2 s"):
+        await signer.version()
 
 
 @pytest.mark.parametrize(
@@ -108,24 +116,23 @@ async def test_a_slow_health_status_ends_in_bounded_time(monkeypatch: pytest.Mon
         ({"code": -32000, "message": "no such\nkey"}, "opsigner_signBlockPayload: error -32000: no such key"),
     ],
 )
-async def test_a_malformed_signature_is_refused(answer: Any, text: str) -> None:
-    async with running_signer() as (server, signer):
-        server.answer = answer
-        assert text in await error_of(signer)
+async def test_a_malformed_signature_is_refused(
+    server: SignerServer, signer: RemoteSigner, answer: Any, text: str
+) -> None:
+    server.answer = answer
+    assert text in await error_of(signer)
 
 
 @pytest.mark.fault("F53")
-async def test_a_signature_of_another_key_is_refused() -> None:
-    async with running_signer() as (server, signer):
-        server.key = LocalSigner(b"\x33" * 32)
-        other = server.key.address.hex()
-        assert f"is one of 0x{other}, not of signer.address 0x{SIGNER.address.hex()}" in await error_of(signer)
+async def test_a_signature_of_another_key_is_refused(server: SignerServer, signer: RemoteSigner) -> None:
+    server.key = LocalSigner(b"\x33" * 32)
+    other = server.key.address.hex()
+    assert f"is one of 0x{other}, not of signer.address 0x{SIGNER.address.hex()}" in await error_of(signer)
 
 
-async def test_a_signature_of_another_block_is_refused() -> None:
-    async with running_signer() as (server, signer):
-        server.answer = "0x" + (await SIGNER.sign_block(CHAIN_ID, b"\xd2" * 32)).hex()
-        assert "not of signer.address" in await error_of(signer)
+async def test_a_signature_of_another_block_is_refused(server: SignerServer, signer: RemoteSigner) -> None:
+    server.answer = "0x" + (await SIGNER.sign_block(CHAIN_ID, b"\xd2" * 32)).hex()
+    assert "not of signer.address" in await error_of(signer)
 
 
 @pytest.mark.parametrize(
@@ -138,113 +145,101 @@ async def test_a_signature_of_another_block_is_refused() -> None:
         (b"x" * 60_000, 500, "HTTP status 500"),
     ],
 )
-async def test_an_answer_of_any_size_and_shape_is_an_error(body: bytes, status: int, text: str) -> None:
-    async with running_signer() as (server, signer):
-        server.body, server.status = body, status
-        assert text in await error_of(signer)
-        server.body, server.status = None, 200
-        await signer.sign_block(CHAIN_ID, DIGEST)
+async def test_an_answer_of_any_size_and_shape_is_an_error(
+    server: SignerServer, signer: RemoteSigner, body: bytes, status: int, text: str
+) -> None:
+    server.body, server.status = body, status
+    assert text in await error_of(signer)
+    server.body, server.status = None, 200
+    await signer.sign_block(CHAIN_ID, DIGEST)
 
 
 @pytest.mark.fault("F53")
-async def test_a_slow_signer_ends_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_signer_ends_in_bounded_time(
+    server: SignerServer, signer: RemoteSigner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(remote_signer, "SIGN_TIMEOUT", 0.2)
-    async with running_signer() as (server, signer):
-        server.is_open.clear()
-        started = time.monotonic()
-        assert "no answer within 0.2 s" in await error_of(signer)
-        assert time.monotonic() - started < 5
-        server.is_open.set()
-        await signer.sign_block(CHAIN_ID, DIGEST)
+    server.is_open.clear()
+    started = time.monotonic()
+    assert "no answer within 0.2 s" in await error_of(signer)
+    assert time.monotonic() - started < 5
+    server.is_open.set()
+    await signer.sign_block(CHAIN_ID, DIGEST)
 
 
 @pytest.mark.fault("F53")
-async def test_a_signer_that_is_gone_and_back(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        server = SignerServer()
-        async with server.running():
-            signer = opened(RemoteSigner(server.config()))
-            await signer.sign_block(CHAIN_ID, DIGEST)
-            port = int(server.endpoint.rpartition(":")[2])
-        await error_of(signer)
-        assert "cannot connect (Connection refused)" in await error_of(signer)
-        async with server.running(port=port):
-            await signer.sign_block(CHAIN_ID, DIGEST)
+async def test_a_signer_that_is_gone_and_back(opened: Opened, tmp_path: Path) -> None:
+    server = SignerServer()
+    async with server.running():
+        signer = opened(RemoteSigner(server.config()))
+        await signer.sign_block(CHAIN_ID, DIGEST)
+        port = int(server.endpoint.rpartition(":")[2])
+    await error_of(signer)
+    assert "cannot connect (Connection refused)" in await error_of(signer)
+    async with server.running(port=port):
+        await signer.sign_block(CHAIN_ID, DIGEST)
 
 
 # --- TLS -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.option("signer.tls.ca")
-async def test_both_sides_are_authenticated(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        async with SignerServer().running(files.server_context()) as server:
-            signer = opened(RemoteSigner(files.config(server.endpoint)))
-            await signer.sign_block(CHAIN_ID, DIGEST)
-            assert server.client_names == ["node"]
-            other = certificate("other authority")
-            (tmp_path / "other.crt").write_bytes(other.pem)
-            signer = opened(RemoteSigner(files.config(server.endpoint, tls_ca=str(tmp_path / "other.crt"))))
-            assert "TLS: certificate not accepted, " in await error_of(signer)
-            signer = opened(RemoteSigner(server.config()))
-            assert "TLS: certificate not accepted, " in await error_of(signer), "the system's roots do not know it"
+async def test_both_sides_are_authenticated(opened: Opened, files: TlsSetUp, tmp_path: Path) -> None:
+    async with SignerServer().running(files.server_context()) as server:
+        signer = opened(RemoteSigner(files.config(server.endpoint)))
+        await signer.sign_block(CHAIN_ID, DIGEST)
+        assert server.client_names == ["node"]
+        other = certificate("other authority")
+        (tmp_path / "other.crt").write_bytes(other.pem)
+        signer = opened(RemoteSigner(files.config(server.endpoint, tls_ca=str(tmp_path / "other.crt"))))
+        assert "TLS: certificate not accepted, " in await error_of(signer)
+        signer = opened(RemoteSigner(server.config()))
+        assert "TLS: certificate not accepted, " in await error_of(signer), "the system's roots do not know it"
 
 
-async def test_a_certificate_of_another_host_is_refused(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        context = files.server_context()
-        context.load_cert_chain(*certificate("signer", files.authority, "127.0.0.9").write(tmp_path, "elsewhere"))
-        async with SignerServer().running(context) as server:
-            signer = opened(RemoteSigner(files.config(server.endpoint)))
-            assert "IP address mismatch" in await error_of(signer)
+async def test_a_certificate_of_another_host_is_refused(opened: Opened, files: TlsSetUp, tmp_path: Path) -> None:
+    context = files.server_context()
+    context.load_cert_chain(*certificate("signer", files.authority, "127.0.0.9").write(tmp_path, "elsewhere"))
+    async with SignerServer().running(context) as server:
+        signer = opened(RemoteSigner(files.config(server.endpoint)))
+        assert "IP address mismatch" in await error_of(signer)
 
 
 @pytest.mark.option("signer.tls.cert", "signer.tls.key")
-async def test_a_client_certificate_that_the_signer_refuses(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        cert, key = certificate("stranger").write(tmp_path, "stranger")
-        with refusing_tls_server(files.server_context()) as endpoint:
-            signer = opened(RemoteSigner(files.config(endpoint, tls_cert=cert, tls_key=key)))
-            assert "TLS: tlsv1 alert unknown ca" in await error_of(signer)
+async def test_a_client_certificate_that_the_signer_refuses(opened: Opened, files: TlsSetUp, tmp_path: Path) -> None:
+    cert, key = certificate("stranger").write(tmp_path, "stranger")
+    with refusing_tls_server(files.server_context()) as endpoint:
+        signer = opened(RemoteSigner(files.config(endpoint, tls_cert=cert, tls_key=key)))
+        assert "TLS: tlsv1 alert unknown ca" in await error_of(signer)
 
 
-async def test_tls_before_1_3_is_refused(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        with refusing_tls_server(files.server_context(ssl.TLSVersion.TLSv1_2)) as endpoint:
-            signer = opened(RemoteSigner(files.config(endpoint)))
-            assert "TLS: tlsv1 alert protocol version" in await error_of(signer)
+async def test_tls_before_1_3_is_refused(opened: Opened, files: TlsSetUp) -> None:
+    with refusing_tls_server(files.server_context(ssl.TLSVersion.TLSv1_2)) as endpoint:
+        signer = opened(RemoteSigner(files.config(endpoint)))
+        assert "TLS: tlsv1 alert protocol version" in await error_of(signer)
 
 
-async def test_a_changed_certificate_is_used_without_a_restart(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        async with SignerServer().running(files.server_context()) as server:
-            signer = opened(RemoteSigner(files.config(server.endpoint)))
-            await signer.sign_block(CHAIN_ID, DIGEST)
-            renewed = certificate("renewed", files.authority)
-            (tmp_path / "node.crt").write_bytes(renewed.pem)
-            await signer.sign_block(CHAIN_ID, DIGEST)
-            (tmp_path / "node.key").write_bytes(renewed.key_pem)
-            await signer.sign_block(CHAIN_ID, DIGEST)
-            assert server.client_names == ["node", "node", "renewed"], "the half-written pair is not used"
+async def test_a_changed_certificate_is_used_without_a_restart(opened: Opened, files: TlsSetUp, tmp_path: Path) -> None:
+    async with SignerServer().running(files.server_context()) as server:
+        signer = opened(RemoteSigner(files.config(server.endpoint)))
+        await signer.sign_block(CHAIN_ID, DIGEST)
+        renewed = certificate("renewed", files.authority)
+        (tmp_path / "node.crt").write_bytes(renewed.pem)
+        await signer.sign_block(CHAIN_ID, DIGEST)
+        (tmp_path / "node.key").write_bytes(renewed.key_pem)
+        await signer.sign_block(CHAIN_ID, DIGEST)
+        assert server.client_names == ["node", "node", "renewed"], "the half-written pair is not used"
 
 
-async def test_unreadable_files_are_an_error_of_each_call(tmp_path: Path) -> None:
-    async with closing_signers() as opened:
-        files = TlsSetUp(tmp_path)
-        (tmp_path / "node.key").rename(tmp_path / "elsewhere")
-        async with SignerServer().running(files.server_context()) as server:
-            signer = opened(RemoteSigner(files.config(server.endpoint)))
-            assert "cannot read signer.tls.key" in await error_of(signer)
-            (tmp_path / "elsewhere").rename(tmp_path / "node.key")
-            await signer.sign_block(CHAIN_ID, DIGEST)
+async def test_unreadable_files_are_an_error_of_each_call(opened: Opened, files: TlsSetUp, tmp_path: Path) -> None:
+    (tmp_path / "node.key").rename(tmp_path / "elsewhere")
+    async with SignerServer().running(files.server_context()) as server:
+        signer = opened(RemoteSigner(files.config(server.endpoint)))
+        assert "cannot read signer.tls.key" in await error_of(signer)
+        (tmp_path / "elsewhere").rename(tmp_path / "node.key")
+        await signer.sign_block(CHAIN_ID, DIGEST)
 
 
-async def test_calls_share_one_connection() -> None:
-    async with running_signer() as (server, signer):
-        await asyncio.gather(*(signer.sign_block(CHAIN_ID, DIGEST) for _ in range(5)))
-        assert len(server.bodies) == 5
+async def test_calls_share_one_connection(server: SignerServer, signer: RemoteSigner) -> None:
+    await asyncio.gather(*(signer.sign_block(CHAIN_ID, DIGEST) for _ in range(5)))
+    assert len(server.bodies) == 5

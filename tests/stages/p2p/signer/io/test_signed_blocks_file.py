@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,14 +36,33 @@ def is_second(refusal: str | None) -> bool:
     return refusal is not None and "came first on the same parent" in refusal
 
 
-def test_what_was_signed_and_refused_survives_a_restart(tmp_path: Path) -> None:
-    path = str(tmp_path / "signed")
-    file = SignedBlocksFile(GENESIS, path)
+Opened = Callable[..., SignedBlocksFile]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Yield a function that opens the file, and closes the one that it opened before, as at a restart."""
+    files: list[SignedBlocksFile] = []
+
+    def close() -> None:
+        while files:
+            files.pop().close()
+
+    def open_file(genesis: bytes = GENESIS) -> SignedBlocksFile:
+        close()
+        files.append(SignedBlocksFile(genesis, str(tmp_path / "signed")))
+        return files[0]
+
+    yield open_file
+    close()
+
+
+def test_what_was_signed_and_refused_survives_a_restart(opened: Opened) -> None:
+    file = opened()
     assert [sign(file, record(number)) for number in (1, 2, 3)] == [None] * 3
     assert sign(file, record(4, origin=None)) is None
     assert is_second(sign(file, record(2, branch=1)))
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert sign(file, record(3)) is None, "the same block"
     assert is_second(sign(file, record(4, branch=1)))
     assert sign(file, record(3, branch=1, parent=1)) == "its parent was refused, and is not derived from L1"
@@ -50,46 +70,35 @@ def test_what_was_signed_and_refused_survives_a_restart(tmp_path: Path) -> None:
     assert sign(file, record(5, branch=1, parent=1)) is None
     assert sign(file, record(4, branch=3, parent=3)) == "its parent was never seen, and is not derived from L1"
     assert file.problem is None
-    file.close()
 
 
-def test_the_parent_of_a_signed_block_survives_a_restart(tmp_path: Path) -> None:
-    path = str(tmp_path / "signed")
-    file = SignedBlocksFile(GENESIS, path)
+def test_the_parent_of_a_signed_block_survives_a_restart(opened: Opened) -> None:
+    file = opened()
     assert sign(file, record(9)) is None
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert sign(file, record(9, branch=1, origin=BlockId(100, b"\xdd" * 32))) is None
-    file.close()
 
 
-def test_a_decision_that_was_not_written_is_when_the_file_is_closed(tmp_path: Path) -> None:
-    path = str(tmp_path / "signed")
-    file = SignedBlocksFile(GENESIS, path)
+def test_a_decision_that_was_not_written_is_when_the_file_is_closed(opened: Opened) -> None:
+    file = opened()
     parent = record(0)._replace(fate=BlockFate.ANCESTOR)
     assert file.decide(SigningRequest(record(1), parent, 0), lambda _: None) is None
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert is_second(sign(file, record(1, branch=1)))
-    file.close()
 
 
-def test_chains_are_apart(tmp_path: Path) -> None:
-    path = str(tmp_path / "signed")
-    file = SignedBlocksFile(GENESIS, path)
+def test_chains_are_apart(opened: Opened) -> None:
+    file = opened()
     assert sign(file, record(2 * MAX_HEIGHTS)) is None
-    file.close()
-    file = SignedBlocksFile(b"\x98" * 32, path)
+    file = opened(b"\x98" * 32)
     assert sign(file, record(1)) is None and is_second(sign(file, record(1, branch=1)))
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert is_second(sign(file, record(2 * MAX_HEIGHTS, branch=1, parent=0)._replace(number=2 * MAX_HEIGHTS)))
-    file.close()
 
 
-def test_the_file_is_bounded(tmp_path: Path) -> None:
+def test_the_file_is_bounded(tmp_path: Path, opened: Opened) -> None:
     path = tmp_path / "signed"
-    file = SignedBlocksFile(GENESIS, str(path))
+    file = opened()
     for number in (1, 2, MAX_HEIGHTS + 1):
         assert sign(file, record(number)) is None
     file.close()
@@ -99,9 +108,8 @@ def test_the_file_is_bounded(tmp_path: Path) -> None:
     assert rows == [(2, 0), (MAX_HEIGHTS, 2), (MAX_HEIGHTS + 1, 0)]
 
 
-def test_a_write_error_is_reported_and_what_is_known_still_counts(tmp_path: Path) -> None:
-    path = tmp_path / "signed"
-    file = SignedBlocksFile(GENESIS, str(path))
+def test_a_write_error_is_reported_and_what_is_known_still_counts(opened: Opened) -> None:
+    file = opened()
     assert sign(file, record(1)) is None
     file._database.write("alter table blocks rename to others")
     assert sign(file, record(2)) is None
@@ -109,31 +117,22 @@ def test_a_write_error_is_reported_and_what_is_known_still_counts(tmp_path: Path
     assert is_second(sign(file, record(2, branch=1)))
     file._database.write("alter table others rename to blocks")
     assert sign(file, record(3)) is None and file.problem is None
-    file.close()
-    file = SignedBlocksFile(GENESIS, str(path))
+    file = opened()
     assert is_second(sign(file, record(2, branch=1))), "it was written once that was possible"
-    file.close()
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    path = str(tmp_path / "signed")
-    file = SignedBlocksFile(GENESIS, path)
+def test_a_file_that_cannot_be_read_is_refused(opened: Opened) -> None:
+    file = opened()
     file._database.write("alter table blocks rename column fate to other")
     file.close()
     with pytest.raises(StoreError, match="the file of signed blocks cannot be used: no such column: fate"):
-        SignedBlocksFile(GENESIS, path)
+        opened()
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "signed").write_text("a text of the user's")
-    with pytest.raises(StoreError, match="is not a file of signed blocks: give another path"):
-        SignedBlocksFile(GENESIS, str(tmp_path / "signed"))
-
-
-def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path, opened: Opened) -> None:
     """[SGN11] A new one in its place would let lost blocks be signed again."""
     path = tmp_path / "signed"
-    file = SignedBlocksFile(GENESIS, str(path))
+    file = opened()
     for number in range(400):
         file.decide(SigningRequest(record(number + 1), record(number), 0), lambda _: None)
     file.close()
@@ -141,14 +140,13 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     raw[4096:] = b"\xa5" * len(raw[4096:])
     path.write_bytes(raw)
     with pytest.raises(StoreError, match="is damaged"):
-        SignedBlocksFile(GENESIS, str(path))
+        opened()
     assert path.read_bytes() == raw and [item.name for item in tmp_path.iterdir()] == ["signed"]
 
 
 def test_in_memory_nothing_is_kept() -> None:
     file = SignedBlocksFile(GENESIS)
     assert sign(file, record(1)) is None and is_second(sign(file, record(1, branch=1)))
-    file.close()
 
 
 # --- payloads [SGN12] ------------------------------------------------------------------------------------------------
@@ -167,25 +165,24 @@ def take_over(
 
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_payloads_survive_a_restart(tmp_path: Path, version: int) -> None:
-    path, blocks = str(tmp_path / "signed"), chain(3, version)
-    file = SignedBlocksFile(GENESIS, path)
+def test_payloads_survive_a_restart(opened: Opened, version: int) -> None:
+    blocks = chain(3, version)
+    file = opened()
     assert file.last is None
     assert [take_over(file, block, version) for block in blocks] == [None] * 3
     assert [file.payload(block.block_hash) for block in blocks] == blocks, "before they are written"
     asyncio.run(file.write())
     file._database.close()  # as with a kill
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert [file.payload(block.block_hash) for block in blocks] == blocks
     assert file.last is not None and file.last.hash == blocks[-1].block_hash
     assert file.find(2, blocks[1].block_hash) is not None and file.find(1, blocks[1].block_hash) is None
     assert file.payload(bytes(32)) is None
-    file.close()
 
 
-def test_the_last_block_is_the_last_that_may_be_signed(tmp_path: Path) -> None:
+def test_the_last_block_is_the_last_that_may_be_signed(opened: Opened) -> None:
     """A refused block is kept, since a later one may be signed on it."""
-    file = SignedBlocksFile(GENESIS, str(tmp_path / "signed"))
+    file = opened()
     first, second = chain(2)
     other = block(number=2, parent=first.block_hash, gas_used=1)
     assert take_over(file, first) is None and take_over(file, second) is None
@@ -197,13 +194,14 @@ def test_the_last_block_is_the_last_that_may_be_signed(tmp_path: Path) -> None:
     assert file.last.hash == above.block_hash
     result = file.find(2, other.block_hash)
     assert result is not None and result.parent_hash == first.block_hash
-    file.close()
 
 
-def test_the_payloads_are_bounded_in_the_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_payloads_are_bounded_in_the_file_too(
+    tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(signed_blocks, "MAX_PAYLOADS", 3)
     path, blocks = tmp_path / "signed", chain(9)
-    file = SignedBlocksFile(GENESIS, str(path))
+    file = opened()
     for number, item in enumerate(blocks):
         take_over(file, item)
         if number % 4 == 0:
@@ -216,21 +214,19 @@ def test_the_payloads_are_bounded_in_the_file_too(tmp_path: Path, monkeypatch: p
     assert rows == [(7,), (8,), (9,)]
 
 
-def test_payloads_of_chains_are_apart(tmp_path: Path) -> None:
-    path, (first, second) = str(tmp_path / "signed"), chain(2)
+def test_payloads_of_chains_are_apart(opened: Opened) -> None:
+    first, second = chain(2)
     for genesis, payload in ((GENESIS, first), (b"\x98" * 32, second)):
-        file = SignedBlocksFile(genesis, path)
+        file = opened(genesis)
         assert file.last is None
         take_over(file, payload)
-        file.close()
-    file = SignedBlocksFile(GENESIS, path)
+        file = opened()
     assert file.payload(first.block_hash) == first and file.payload(second.block_hash) is None
-    file.close()
 
 
-def test_payloads_that_cannot_be_written_stay_in_memory_and_are_written_later(tmp_path: Path) -> None:
-    path, blocks = str(tmp_path / "signed"), chain(2)
-    file = SignedBlocksFile(GENESIS, path)
+def test_payloads_that_cannot_be_written_stay_in_memory_and_are_written_later(opened: Opened) -> None:
+    blocks = chain(2)
+    file = opened()
     file._database.write("alter table payloads rename to others")
     take_over(file, blocks[0])
     asyncio.run(file.write())
@@ -239,32 +235,27 @@ def test_payloads_that_cannot_be_written_stay_in_memory_and_are_written_later(tm
     take_over(file, blocks[1])
     asyncio.run(file.write())
     assert file.problem is None
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert [file.payload(block.block_hash) for block in blocks] == blocks
-    file.close()
 
 
-def test_a_file_from_before_payloads_were_kept_gets_their_table(tmp_path: Path) -> None:
-    path, (first, second) = str(tmp_path / "signed"), chain(2)
-    file = SignedBlocksFile(GENESIS, path)
+def test_a_file_from_before_payloads_were_kept_gets_their_table(opened: Opened) -> None:
+    first, second = chain(2)
+    file = opened()
     take_over(file, first)
     asyncio.run(file.write())
     file._database.write("drop table payloads")
-    file.close()
-    file = SignedBlocksFile(GENESIS, path)
+    file = opened()
     assert file.last is None and file.payload(first.block_hash) is None
     assert take_over(file, second) is None
-    file.close()
 
 
-def test_a_payload_that_cannot_be_decoded_is_none(tmp_path: Path) -> None:
-    path, (first,) = str(tmp_path / "signed"), chain(1)
-    file = SignedBlocksFile(GENESIS, path)
+def test_a_payload_that_cannot_be_decoded_is_none(opened: Opened) -> None:
+    (first,) = chain(1)
+    file = opened()
     take_over(file, first)
     asyncio.run(file.write())
     file._database.write("update payloads set signed_part = x'00'")
     assert file.payload(first.block_hash) is None
     file._database.write("drop table payloads")
     assert file.payload(first.block_hash) is None and file.problem is not None
-    file.close()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.storage.io import node_database
 from rollup_node.stages.p2p.storage.io.node_database import NODE_TTL, NodeDatabase
 from tests.support.p2p.discv5_nodes import record_of
@@ -69,10 +68,3 @@ def test_damaged_records_are_skipped(tmp_path: Path) -> None:
     store.update_nodes([ONE], [])
     assert store.nodes() == [ONE] and store.problem is None
     store.close()
-
-
-def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "nodes"
-    path.write_text("something else of the user's\n" * 10)
-    with pytest.raises(StoreError, match=r"p2p\.discovery\.path"):
-        NodeDatabase(str(path))

@@ -1,10 +1,7 @@
-"""Instructions that read the call, the transaction, the block and other accounts."""
+"""Instructions that read the call, the transaction and the block."""
 
 import pytest
 
-from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.evm.instructions.environment import to_address
-from rollup_node.tools.devnet.evm.state import State, StateDatabase
 from rollup_node.tools.devnet.evm.state_transition import forks
 from tests.support.chains.evm_programs import CALLER, CONTRACT, GAS, OTHER, result_of, run_code
 
@@ -45,30 +42,3 @@ def test_results(code: str, result: int) -> None:
 
 def test_the_slot_number() -> None:
     assert result_of("4b", rules=forks.AMSTERDAM) == 84 and GAS - run_code("4b00", rules=forks.AMSTERDAM).gas == 2
-
-
-def test_other_accounts_and_their_access_cost() -> None:
-    state = State(StateDatabase())
-    state.set_code(OTHER, b"\x60\x00")
-    state.add_balance(OTHER, 77)
-    target = "73" + OTHER.hex()
-    assert result_of(target + "31", state=state) == 77
-    assert result_of(target + "3b", state=state) == 2
-    assert result_of(target + "3f", state=state) == number(keccak256(b"\x60\x00"))
-    assert result_of("6012" + "3f", state=state) == 0
-    assert GAS - run_code(target + "31" + target + "3b", state=state).gas == 3 + 2600 + 3 + 100
-
-
-def test_copies_are_zero_padded() -> None:
-    copied = run_code("6020" + "6001" + "5f" + "37" + "60205ff3", data=b"\x01\x02\x03").output
-    assert copied == b"\x02\x03".ljust(32, b"\0")
-    code = "6020" + "5f" + "5f" + "39" + "60205ff3"
-    assert run_code(code).output == bytes.fromhex(code).ljust(32, b"\0")
-
-
-def test_return_data_is_bounded() -> None:
-    assert run_code("600160005f3e").error == "return data out of bounds"
-
-
-def test_an_address_is_the_low_20_bytes_of_a_word() -> None:
-    assert to_address((1 << 200) + 5) == (5).to_bytes(20, "big")

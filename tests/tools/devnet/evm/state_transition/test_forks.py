@@ -21,20 +21,8 @@ def test_l1_rules_by_time() -> None:
 
 
 def test_precompiles_by_fork() -> None:
-    numbers = [
-        sorted(int.from_bytes(precompile, "big") for precompile in rules.precompiles) for rules in forks.L1_FORKS[:4]
-    ]
-    assert numbers == [
-        [*range(1, 10)],
-        [*range(1, 11)],
-        [*range(1, 18)],
-        [*range(1, 18), 0x100],
-    ]
-
-
-def test_gas_functions() -> None:
-    assert costs(60, 12)(bytes(33)) == 60 + 2 * 12
-    assert costs(150)(bytes(500)) == 150
+    numbers = [{int.from_bytes(precompile, "big") for precompile in rules.precompiles} for rules in forks.L1_FORKS[:4]]
+    assert numbers == [{*range(1, 10)}, {*range(1, 11)}, {*range(1, 18)}, {*range(1, 18), 0x100}]
 
 
 def test_a_limit_of_input() -> None:

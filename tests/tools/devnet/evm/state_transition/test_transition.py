@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
@@ -16,7 +17,6 @@ from rollup_node.stages.protocol.transactions import (
     encode_transaction,
     signing_hash,
 )
-from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, BlockContext
 from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
@@ -27,7 +27,7 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
     burn_base_fee,
     encode_receipt,
 )
-from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed, read_transaction
+from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
 from tests.support.chains.l2_test_chain import L2TestChain
 
 KEY, OTHER_KEY = private_key(b"\x01" * 32), private_key(b"\x02" * 32)
@@ -35,6 +35,7 @@ SENDER, AUTHORITY = (key.public_key.to_canonical_address() for key in (KEY, OTHE
 TO, COINBASE = b"\xdd" * 20, b"\xcc" * 20
 BLOB_HASH = b"\x01" + bytes(31)
 FUNDS = 10**20
+UNSIGNED = Transaction(2, 5, 0, 2, 100, 100_000, TO, 0, b"", y_parity=0, r=0, s=0)
 
 
 def block(rules: EvmRules = forks.OSAKA, *, balance: int = FUNDS, gas_limit: int = 30_000_000) -> BlockExecution:
@@ -46,23 +47,9 @@ def block(rules: EvmRules = forks.OSAKA, *, balance: int = FUNDS, gas_limit: int
 
 def signed(**values: Any) -> bytes:
     """Return an encoded transaction signed by SENDER."""
-    fields: dict[str, Any] = {
-        "kind": 2,
-        "chain_id": 5,
-        "nonce": 0,
-        "max_priority_fee": 2,
-        "max_fee": 100,
-        "gas": 100_000,
-        "to": TO,
-        "value": 0,
-        "data": b"",
-        "y_parity": 0,
-        "r": 0,
-        "s": 0,
-    }
-    fields |= values
-    y_parity, r, s = KEY.sign_msg_hash(signing_hash(Transaction(**fields))).vrs
-    return encode_transaction(Transaction(**(fields | {"y_parity": y_parity, "r": r, "s": s})))
+    transaction = replace(UNSIGNED, **values)
+    y_parity, r, s = KEY.sign_msg_hash(signing_hash(transaction)).vrs
+    return encode_transaction(replace(transaction, y_parity=y_parity, r=r, s=s))
 
 
 def apply(execution: BlockExecution, **values: Any) -> ExecutedTransaction:
@@ -160,14 +147,12 @@ def test_authorizations_set_and_clear_delegations() -> None:
 
 
 def test_contracts_cannot_send_but_delegating_accounts_can() -> None:
-    for code, refused in ((b"\x00", True), (b"\xef\x01\x00" + TO, False)):
-        execution = block()
-        execution.state.set_code(SENDER, code)
-        if refused:
-            with pytest.raises(InvalidTransaction, match="is a contract"):
-                apply(execution)
-        else:
-            assert apply(execution).result.succeeded
+    execution = block()
+    execution.state.set_code(SENDER, b"\x00")
+    with pytest.raises(InvalidTransaction, match="is a contract"):
+        apply(execution)
+    execution.state.set_code(SENDER, b"\xef\x01\x00" + TO)
+    assert apply(execution).result.succeeded
 
 
 def test_refunds_are_at_most_a_fifth() -> None:
@@ -188,63 +173,43 @@ def test_refunds_are_at_most_a_fifth() -> None:
     assert entry.result.gas_used == spent - spent // 5
 
 
-SIGNER_KEY = Key(b"\x41" * 32)
-CONTRACT = b"\xaa" * 20
-LOGGING = bytes.fromhex("6007" + "5f5f" + "a1")
-CHAIN_ID = 5
-
-
-@pytest.fixture
-def execution() -> BlockExecution:
-    state = State(StateDatabase())
-    state.add_balance(SIGNER_KEY.address, 10**20)
-    state.set_code(CONTRACT, LOGGING)
-    context = BlockContext(1, 12, b"\xcc" * 20, 100_000, 7, bytes(32), CHAIN_ID, lambda number: bytes(32))
-    return BlockExecution(state, forks.PRAGUE, context, burn_base_fee)
-
-
-def call(nonce: int, gas: int = 30_000) -> bytes:
-    return dynamic_fee_transaction(SIGNER_KEY, CHAIN_ID, nonce, CONTRACT, 0, b"", gas, Fees(tip=1, cap=100))
-
-
-def test_receipts_logs_and_roots(execution: BlockExecution) -> None:
-    raws = [call(0), call(1)]
-    first, second = (execution.apply(read_signed(raw, CHAIN_ID)) for raw in raws)
+def test_receipts_logs_and_roots() -> None:
+    execution = block()
+    assert execution.transactions_root() == execution.receipts_root() == EMPTY_ROOT
+    execution.state.set_code(TO, bytes.fromhex("6007" + "5f5f" + "a1"))
+    first, second = (apply(execution, nonce=nonce) for nonce in range(2))
     assert (first.log_index, second.log_index) == (0, 1)
     assert first.cumulative_gas == first.result.gas_used
     assert second.cumulative_gas == execution.gas_used == 2 * first.result.gas_used
-    bloom = bloom_mask(CONTRACT) | bloom_mask((7).to_bytes(32, "big"))
+    bloom = bloom_mask(TO) | bloom_mask((7).to_bytes(32, "big"))
     assert first.bloom == execution.bloom == bloom
-    assert execution.transactions_root() == ordered_root(raws)
+    assert execution.transactions_root() == ordered_root([signed(nonce=nonce) for nonce in range(2)])
     assert execution.receipts_root() == ordered_root([first.receipt, second.receipt])
     assert decode_receipt(first.receipt).succeeded
 
 
-def test_an_empty_block_has_empty_roots(execution: BlockExecution) -> None:
-    assert execution.transactions_root() == execution.receipts_root() == EMPTY_ROOT
-
-
-def test_the_gas_limit_of_the_block(execution: BlockExecution) -> None:
-    execution.apply(read_signed(call(0), CHAIN_ID))
+def test_the_gas_limit_of_the_block() -> None:
+    execution = block(gas_limit=100_000)
+    apply(execution, gas=30_000)
     assert execution.gas_left == 100_000 - execution.gas_used
     with pytest.raises(InvalidTransaction, match="gas limit of the block reached"):
-        execution.apply(read_signed(call(1, 90_000), CHAIN_ID))
+        apply(execution, nonce=1, gas=90_000)
     assert len(execution.executed) == 1
 
 
-def test_an_l1_has_no_deposits(execution: BlockExecution) -> None:
-    deposit = read_transaction(L2TestChain().deposit(b"\xee" * 20, None), CHAIN_ID)
+def test_an_l1_has_no_deposits() -> None:
+    deposit = read_transaction(L2TestChain().deposit(b"\xee" * 20, None), 5)
     with pytest.raises(InvalidTransaction, match="no deposit transactions"):
-        execution.apply(deposit)
+        block().apply(deposit)
 
 
-def test_system_calls(execution: BlockExecution) -> None:
-    target = b"\xbb" * 20
-    execution.system_call(target, b"no code there")
-    execution.state.set_code(target, bytes.fromhex("335f55" + "5f35600155"))
-    execution.system_call(target, (9).to_bytes(32, "big"))
-    assert execution.state.storage(target, 0) == int.from_bytes(SYSTEM_ADDRESS, "big")
-    assert execution.state.storage(target, 1) == 9
+def test_system_calls() -> None:
+    execution = block()
+    execution.system_call(TO, b"no code there")
+    execution.state.set_code(TO, bytes.fromhex("335f55" + "5f35600155"))
+    execution.system_call(TO, (9).to_bytes(32, "big"))
+    assert execution.state.storage(TO, 0) == int.from_bytes(SYSTEM_ADDRESS, "big")
+    assert execution.state.storage(TO, 1) == 9
     assert execution.gas_used == 0 and not execution.executed
 
 

@@ -1,4 +1,4 @@
-"""What tests of the stages of histories share."""
+"""Commands in the test's process, and the buses of stages."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -8,16 +8,23 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses
+from tests.support.processes.cli import Cli
+from tests.support.processes.stage_runner import ROLES
 
-NewBuses = Callable[[Path, Sequence[str]], dict[str, Bus]]
+NewBuses = Callable[..., dict[str, Bus]]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(capsys)
 
 
 @pytest.fixture
 def new_buses() -> Iterator[NewBuses]:
-    """Make the buses of roles in a folder; all are closed at the end."""
+    """Make the buses of all roles in a folder; they are closed at the end."""
     opened: list[Bus] = []
 
-    def make(folder: Path, roles: Sequence[str]) -> dict[str, Bus]:
+    def make(folder: Path, roles: Sequence[str] = ROLES) -> dict[str, Bus]:
         buses = in_process_buses(CHANNELS, folder, dict.fromkeys(roles, 1))
         opened.extend(buses.values())
         return buses

@@ -1,0 +1,77 @@
+"""`rollup-node health`: finds the nodes of this user, and tells in one line what is wrong."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from rollup_node.node import cli
+from rollup_node.tools.commands import health
+from tests.support.servers.loopback import free_port
+
+
+class Answer(BaseHTTPRequestHandler):
+    """Answers /healthz with the status of the server."""
+
+    def do_GET(self) -> None:
+        self.send_response(self.server.status if self.path == "/healthz" else 404)  # type: ignore[attr-defined]
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[HTTPServer]:
+    with HTTPServer(("127.0.0.1", 0), Answer) as result:
+        result.status = 200  # type: ignore[attr-defined]
+        thread = threading.Thread(target=result.serve_forever, args=(0.01,))
+        thread.start()
+        yield result
+        result.shutdown()
+        thread.join()
+
+
+def process(folder: Path, pid: int, title: str, lock: Path | None, url: str = "") -> None:
+    """Make a process as the kernel shows it, and what it has in its runtime directory."""
+    own = folder / "proc" / str(pid)
+    (own / "fd").mkdir(parents=True)
+    (own / "cmdline").write_bytes(title.encode() + b"\0")
+    (own / "fd" / "0").symlink_to("/dev/null")
+    if lock is not None:
+        lock.parent.mkdir()
+        (own / "fd" / "7").symlink_to(lock)
+        if url:
+            (lock.parent / "rpc.url").write_text(url)
+
+
+def test_the_nodes_of_this_machine_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], server: HTTPServer
+) -> None:
+    """[LIF31]"""
+    monkeypatch.setattr(health, "PROC", tmp_path / "proc")
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    assert cli.main(["health"]) == 1
+    assert capsys.readouterr().err == (
+        "rollup-node: this user runs no node here whose RPC server has started: give its address with --rpc\n"
+    )
+    url = f"http://127.0.0.1:{server.server_port}"
+    process(tmp_path, 1, "rollup-node: supervisor", tmp_path / "a" / "lock", url)
+    process(tmp_path, 2, "rollup-node: supervisor", tmp_path / "b" / "lock")
+    process(tmp_path, 3, "rollup-node: rpc", tmp_path / "c" / "lock", "http://127.0.0.1:1")
+    process(tmp_path, 4, "sh", None)
+    assert cli.main(["health"]) == 0
+    assert capsys.readouterr().out == f"{url} is alive\n"
+
+
+def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str], server: HTTPServer) -> None:
+    server.status = 503  # type: ignore[attr-defined]
+    url, closed = f"http://127.0.0.1:{server.server_port}", f"http://127.0.0.1:{free_port()}"
+    for address, text in (
+        (url, f"{url}/healthz answers with status 503"),
+        (closed, f"{closed} does not answer: [Errno 111] Connection refused"),
+    ):
+        assert cli.main(["health", "--rpc", address]) == 1
+        assert capsys.readouterr().err == f"rollup-node: {text}\n"

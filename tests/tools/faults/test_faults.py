@@ -1,0 +1,281 @@
+"""Faults: their scenarios, what they do to JSON and at the proxy's sockets, and the verdict on a scenario."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.tools.faults.damage import PAGE, damaged
+from rollup_node.tools.faults.proxy import FaultProxy
+from rollup_node.tools.faults.scenario import (
+    Action,
+    Fault,
+    FaultPlan,
+    Role,
+    Scenario,
+    ScenarioError,
+    parse_scenarios,
+    select,
+)
+from rollup_node.tools.faults.verdict import Observation, evaluate, summary, table
+from rollup_node.tools.importers.fault_cases import SCENARIOS
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.servers.http_listener import app_for_every_path, json_rpc_app, listening
+
+# --- scenarios -------------------------------------------------------------------------------------------------------
+
+
+def test_our_scenarios() -> None:
+    scenarios = parse_scenarios(SCENARIOS.read_text())
+    assert len(scenarios) >= 150
+    faults = [fault for scenario in scenarios for fault in scenario.faults]
+    assert {fault.on for fault in faults} == set(Role)
+    assert {fault.do for fault in faults} >= set(Action) - {Action.EDIT}
+    cases = {case for scenario in scenarios for case in scenario.cases}
+    assert {f"F{number}" for number in range(1, 21)} - cases <= {"F8", "F17"}
+
+
+def test_lists_stand_for_one_scenario_each() -> None:
+    text = """
+    [[scenario]]
+    name = "{on}-{do}-{status}"
+    faults = [{ on = ["l1", "beacon"], do = ["status"], status = [429, 500] }, { on = "l1", do = "hang" }]
+    """
+    scenarios = parse_scenarios(text)
+    names = [f"{role}-status-{status}" for role in ("l1", "beacon") for status in (429, 500)]
+    assert [item.name for item in scenarios] == names
+    (first, second) = scenarios[-1].faults
+    assert (first.on, first.status, second.on) == (Role.BEACON, 500, Role.L1)
+    assert select(scenarios, ["l1", "beacon-status-5"]) == (*scenarios[:2], scenarios[3])
+    assert select(scenarios, []) == scenarios
+
+
+FAULT = 'faults = [{ on = "l1", do = "hang" }]'
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "missing required field `scenario`"),
+        ("[[scenario]]\nname = 5", "Expected `str`, got `int` - at `$.name`"),
+        ('[[scenario]]\nname = "a"', "there must be a fault or an event"),
+        (f'[[scenario]]\nname = "A b"\n{FAULT}', "lower-case letters"),
+        (f'[[scenario]]\nname = "a"\nseconds = 0\n{FAULT}', "above 0 and at most 120"),
+        (f'[[scenario]]\nname = "a"\nnames = "("\n{FAULT}', r"scenario 1 \(a\): missing \)"),
+        (f'[[scenario]]\nname = "a"\n{FAULT}\n' * 2, "two scenarios have the name a"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l3", do = "hang" }]', "Invalid enum value 'l3'"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
+        (f'[[scenario]]\nname = "a"\nmax_cores = 1.1\n{FAULT}', "`max_cores` must be above 0 and at most 1"),
+        ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
+        ('[[scenario]]\nname = "a"\nevents = [{ kill = "l1", across = true }]', "`across` belongs to a `reorg`"),
+        ('[[scenario]]\nname = "a"\nevents = [{ restart = "l1" }]', "`restart` must be engine or node"),
+        ('[[scenario]]\nname = "a"\nevents = [{ clock = 86401 }]', "`clock` must be at most 86400 seconds"),
+        ("[[scenario]]\nname = ", "no file of scenarios: "),
+    ],
+)
+def test_what_is_wrong_with_a_file(text: str, error: str) -> None:
+    with pytest.raises(ScenarioError, match=error.replace("$", r"\$")):
+        parse_scenarios(text)
+
+
+# --- JSON ------------------------------------------------------------------------------------------------------------
+
+RESULT = {"hash": "0x1a", "transactions": [{"to": "0x01"}, {"to": "0x02"}], "number": 7, "none": None, "yes": True}
+
+
+def after(action: Action, path: str = "", **fields: Any) -> Any:
+    """Return the result after a fault."""
+    response = {"jsonrpc": "2.0", "id": 1, "result": RESULT}
+    result = damaged(response, Fault(Role.L1, action, path=path, **fields))
+    assert response == {"jsonrpc": "2.0", "id": 1, "result": RESULT}, "what is damaged is a copy"
+    return result["result"]
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "expected"),
+    [
+        (Action.EDIT, "hash", {**RESULT, "hash": "new"}),
+        (Action.EDIT, "transactions.1.to", {**RESULT, "transactions": [{"to": "0x01"}, {"to": "new"}]}),
+        (Action.EDIT, "transactions.*.to", {**RESULT, "transactions": [{"to": "new"}, {"to": "new"}]}),
+        (Action.EDIT, "", "new"),
+        (Action.EDIT, "missing.path", RESULT),
+        (Action.REMOVE, "transactions.0", {**RESULT, "transactions": [{"to": "0x02"}]}),
+        (Action.REMOVE, "transactions.*", {**RESULT, "transactions": []}),
+        (Action.REMOVE, "hash", {key: value for key, value in RESULT.items() if key != "hash"}),
+        (Action.RETYPE, "hash", {**RESULT, "hash": 26}),
+        (Action.RETYPE, "number", {**RESULT, "number": "7"}),
+        (Action.RETYPE, "yes", {**RESULT, "yes": "True"}),
+        (Action.RETYPE, "none", {**RESULT, "none": {}}),
+        (Action.RETYPE, "transactions", {**RESULT, "transactions": {"0": {"to": "0x01"}, "1": {"to": "0x02"}}}),
+        (Action.RETYPE, "transactions.0", {**RESULT, "transactions": [[("to", "0x01")], {"to": "0x02"}]}),
+        (Action.FLIP, "hash", {**RESULT, "hash": "0x11"}),
+        (Action.FLIP, "transactions.*.to", {**RESULT, "transactions": [{"to": "0x00"}, {"to": "0x01"}]}),
+        (Action.FLIP, "number", RESULT),
+        (Action.SHORT, "transactions", {**RESULT, "transactions": [{"to": "0x01"}]}),
+        (Action.REVERSE, "transactions", {**RESULT, "transactions": [{"to": "0x02"}, {"to": "0x01"}]}),
+        (Action.DOUBLE, "transactions", {**RESULT, "transactions": [{"to": "0x01"}, {"to": "0x02"}] * 2}),
+        (Action.DOUBLE, "hash", RESULT),
+        (Action.RESULT, "", "new"),
+        (Action.DELAY, "hash", RESULT),
+    ],
+)
+def test_what_is_at_a_path(action: Action, path: str, expected: Any) -> None:
+    assert after(action, path, value="new") == expected
+
+
+def test_a_response_without_its_envelope() -> None:
+    fault = Fault(Role.BEACON, Action.BARE)
+    assert damaged({"version": "gloas", "data": ["0x1"]}, fault) == ["0x1"]
+    assert damaged({"code": 404, "message": "no"}, fault) == {"code": 404, "message": "no"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON, st.sampled_from(Action), st.lists(st.sampled_from(["a", "b", "*", "0", "-1"]), max_size=3))
+def test_any_value_can_be_damaged(value: Any, action: Action, path: list[str]) -> None:
+    fault = Fault(Role.L1, action, path=".".join(path), value=1)
+    assert isinstance(damaged({"id": 1, "result": value}, fault), dict)
+
+
+# --- the proxy -------------------------------------------------------------------------------------------------------
+
+CHAIN = FakeL1Chain(30)
+
+
+async def _echo(request: web.Request) -> web.Response:
+    return web.json_response({"data": [request.path_qs, request.headers.get("Authorization")]})
+
+
+@asynccontextmanager
+async def through(faults: list[Fault], role: Role = Role.L1) -> AsyncIterator[FaultProxy]:
+    """Provide a proxy before an L1 of 30 blocks, or before a server that echoes the path."""
+    methods = {**CHAIN.methods(5), "eth_blockNumber": lambda: hex(CHAIN.head)}
+    app = json_rpc_app(methods) if role is not Role.BEACON else app_for_every_path(_echo)
+    async with listening(app) as (url,):
+        proxy = FaultProxy(role, url)
+        await proxy.start()
+        try:
+            await proxy.set_plan(FaultPlan(faults, random.Random(0)))
+            yield proxy
+        finally:
+            await proxy.stop()
+
+
+async def post(proxy: FaultProxy, body: Any) -> tuple[int, str, bytes]:
+    async with aiohttp.ClientSession() as session, session.post(proxy.url, json=body) as response:
+        return response.status, response.content_type, await response.read()
+
+
+def call(method: str, *params: Any, number: int = 1) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
+
+
+async def block(proxy: FaultProxy, label: str) -> Any:
+    """Return the number of a block, as the proxy shows it; None for no block."""
+    _, _, body = await post(proxy, call("eth_getBlockByNumber", label, False))
+    load = orjson.loads(body)["result"]
+    return None if load is None else int(load["number"], 16)
+
+
+async def test_without_faults_everything_passes() -> None:
+    async with through([]) as proxy:
+        assert await block(proxy, "latest") == 29
+        await proxy.set_plan(None)
+        assert await block(proxy, "latest") == 29 and proxy.requests == 2
+        batch = [call("eth_chainId", number=7), call("eth_blockNumber", number=8)]
+        assert orjson.loads((await post(proxy, batch))[2])[1] == {"jsonrpc": "2.0", "id": 8, "result": "0x1d"}
+        assert (await post(proxy, "text"))[0] in (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "media", "body"),
+    [
+        (Fault(Role.L1, Action.STATUS, status=429, headers={"Retry-After": "3"}, body="slow"), 429, "text", b"slow"),
+        (Fault(Role.L1, Action.HTML), 200, "text/html", PAGE),
+        (Fault(Role.L1, Action.RESULT, value="0x9"), 200, "application/json", b'"result":"0x9"'),
+        (Fault(Role.L1, Action.ERROR, message="boom"), 200, "application/json", b'"message":"boom"'),
+        (Fault(Role.L1, Action.DELAY, seconds=0.01), 200, "application/json", b'"0x5"'),
+        (Fault(Role.L1, Action.CUT_JSON, part=0.0), 200, "application/json", b""),
+    ],
+)
+async def test_responses(fault: Fault, status: int, media: str, body: bytes) -> None:
+    async with through([fault]) as proxy:
+        result = await post(proxy, call("eth_chainId"))
+        assert result[0] == status and result[1].startswith(media) and body in result[2]
+
+
+@pytest.mark.parametrize("action", [Action.RESET, Action.TRUNCATE])
+async def test_broken_connections(action: Action) -> None:
+    async with through([Fault(Role.L1, action)]) as proxy:
+        with pytest.raises(aiohttp.ClientError):
+            await post(proxy, call("eth_chainId"))
+
+
+async def test_a_lagging_endpoint() -> None:
+    async with through([Fault(Role.L1, Action.LAG, blocks=4)]) as proxy:
+        assert [await block(proxy, label) for label in ("latest", "0x19", "0x1a")] == [25, 25, None]
+        batch = [call("eth_getBlockByNumber", label, False, number=n) for n, label in ((1, "0x1a"), (2, "0x19"))]
+        result = orjson.loads((await post(proxy, batch))[2])
+        assert [(item["id"], item["result"] is None) for item in result] == [(1, True), (2, False)]
+        both = [call("eth_getBlockByNumber", "0x1b", False, number=n) for n in (1, 2)]
+        assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]
+
+
+# --- the verdict -----------------------------------------------------------------------------------------------------
+
+SCENARIO = Scenario("l1-lost", (Fault(Role.L1, Action.RESET),), names="L1 .* lost", dies=("l1",), recovers=30.0)
+
+
+def seen(**changes: Any) -> Observation:
+    values: dict[str, Any] = {"texts": ["other", "t=5 L1 is lost"], "applied": 4, "recovered_after": 1.5, "lines": 7}
+    return Observation(**{**values, **changes})
+
+
+def test_a_scenario_that_passed() -> None:
+    verdict = evaluate(SCENARIO, seen(ended=("l1",), cores=0.3, memory_mb=200.0))
+    assert verdict.passed and verdict.named == "t=5 L1 is lost"
+    row, total = table([verdict])
+    assert row.startswith("ok     l1-lost ") and "1.5 s  200 MB 0.30 cores    7 lines     4 met  L1 is lost" in row
+    assert total == "1 scenarios, 0 failed"
+    assert summary(verdict)["passed"] is True and summary(verdict)["recovered_after_s"] == 1.5
+
+
+def test_a_condition_that_was_logged_in_the_minute_before_is_named() -> None:
+    verdict = evaluate(SCENARIO, seen(texts=["nothing"], earlier=["t=4 L1 is lost"], ended=("l1",)))
+    assert verdict.passed and verdict.named == "t=4 L1 is lost"
+    assert evaluate(SCENARIO, seen(texts=["t=9 L1 is lost"], earlier=["t=4 L1 is lost"])).named == "t=9 L1 is lost"
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"applied": 0}, "no request met a fault"),
+        ({"problems": ["there is no disk"]}, "there is no disk"),
+        ({"recovered_after": None}, "the verifier did not recover within 30 s"),
+        ({"difference": "the output roots differ"}, "the output roots differ"),
+        ({"texts": ["nothing"]}, "neither log nor /readyz matched 'L1 .* lost'"),
+        ({"ended": ("l1", "rpc")}, "processes ended: rpc"),
+        ({"memory_mb": 600.0}, "600 MB of memory, more than 500"),
+        ({"cores": 1.0}, "1.00 cores of CPU, more than 0.4"),
+        ({"lines": 201}, "201 lines of log, more than 200"),
+    ],
+)
+def test_what_can_be_wrong(changes: dict[str, Any], problem: str) -> None:
+    verdict = evaluate(SCENARIO, seen(**changes))
+    assert verdict.problems == (problem,) and not verdict.passed
+    assert table([verdict])[0].startswith("FAILED") and table([verdict])[1].strip() == problem
+    assert table([verdict])[-1] == "1 scenarios, 1 failed"
