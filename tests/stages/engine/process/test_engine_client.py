@@ -137,7 +137,12 @@ async def test_method_versions_by_fork(
     chain = chain_with(dict.fromkeys(forks, 0))
     engine, sent = FakeExecutionEngine(chain), list[int]()
     new_payload = engine.engine_newPayload
-    monkeypatch.setattr(engine, "engine_newPayload", lambda *params: sent.append(len(params)) or new_payload(*params))
+
+    def counted(*params: Any) -> Any:
+        sent.append(len(params))
+        return new_payload(*params)
+
+    monkeypatch.setattr(engine, "engine_newPayload", counted)
     async with engine.serving():
         client, genesis = client_of(engine), chain.genesis.hash
         _, payload = await built(client, chain)
