@@ -10,7 +10,7 @@ from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shortened
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
@@ -89,15 +89,22 @@ class TaskRunner:
         attempt = 0
         while not self._stopping.is_set():
             task.wake.clear()
+            late = None
+            if task.late is not None and not attempt:
+                loop = asyncio.get_running_loop()
+                late = loop.call_later(LATE_SECONDS, self._problems.set, task.name, task.late)
             try:
                 seconds = await task.step()
             except (TemporaryError, ResetError) as error:
                 await self._after_error(task, error, attempt)
                 attempt += 1
                 continue
+            finally:
+                if late is not None:
+                    late.cancel()
+            self._problems.clear(task.name)
             if attempt:
                 self._conditions.end(task.name, "recovered", task=task.name)
-                self._problems.clear(task.name)
                 attempt = 0
             if task.is_aligned and seconds > 0:
                 seconds = until_aligned(asyncio.get_running_loop().time(), seconds)

@@ -9,7 +9,7 @@ from rollup_node.stages.io.http.jsonrpc import is_web_socket
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
-from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -43,6 +43,9 @@ class _Client:
     subscription: BlockSubscription
     looked_up: int = -1
     """The last block that a request began with, of those that exist."""
+
+
+_HANGS = Problem(Code.L1_UNREACHABLE, "head", f"L1 has not answered for {LATE_SECONDS:g} s")
 
 
 class L1Stage(Stage):
@@ -84,7 +87,7 @@ class L1Stage(Stage):
     def _pollers(self) -> list[PeriodicTask]:
         tasks: list[PeriodicTask] = []
         if self._polling:
-            self._head_task = PeriodicTask("head", self._poller.poll_head)
+            self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)
         if self._config.epoch_poll_interval > 0:
             tasks.append(PeriodicTask("finality", self._poller.poll_finality))
