@@ -1,53 +1,62 @@
 """Answers of an execution engine and a conductor with faults, for walks over the engine core."""
 
-from rollup_node.stages.engine.calls import calls, engine_api
+from rollup_node.stages.engine.calls import engine_api as api
+from rollup_node.stages.engine.calls.calls import (
+    CallPurpose,
+    CommitPayload,
+    CoreAnswer,
+    GetLeader,
+    Leadership,
+    PendingCall,
+    Read,
+)
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
-FAILING: tuple[tuple[calls.CallPurpose, type], ...] = (
-    (calls.CallPurpose.FORKCHOICE, engine_api.ForkchoiceUpdate),
-    (calls.CallPurpose.ATTRIBUTES, engine_api.ForkchoiceUpdate),
-    (calls.CallPurpose.ATTRIBUTES, engine_api.GetPayload),
-    (calls.CallPurpose.ATTRIBUTES, engine_api.NewPayload),
-    (calls.CallPurpose.UNSAFE_BLOCK, engine_api.NewPayload),
-    (calls.CallPurpose.UNSAFE_BLOCK, engine_api.ForkchoiceUpdate),
-    (calls.CallPurpose.SEQUENCER, engine_api.ForkchoiceUpdate),
-    (calls.CallPurpose.SEQUENCER, engine_api.GetPayload),
-    (calls.CallPurpose.SEQUENCER, engine_api.NewPayload),
-    (calls.CallPurpose.COMMIT, calls.CommitPayload),
-    (calls.CallPurpose.LEADER, calls.GetLeader),
-    (calls.CallPurpose.EL_SYNC, engine_api.GetBlockRef),
-    (calls.CallPurpose.EL_SYNC, engine_api.NewPayload),
-    (calls.CallPurpose.EL_SYNC, engine_api.ForkchoiceUpdate),
-    (calls.CallPurpose.SAFE_HEAD_WRITE, RecordSafeHead),
-    (calls.CallPurpose.SAFE_HEAD_WRITE, ResetSafeHeads),
+FAILING: tuple[tuple[CallPurpose, type], ...] = (
+    (CallPurpose.FORKCHOICE, api.ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, api.ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, api.GetPayload),
+    (CallPurpose.ATTRIBUTES, api.NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, api.NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, api.ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, api.ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, api.GetPayload),
+    (CallPurpose.SEQUENCER, api.NewPayload),
+    (CallPurpose.COMMIT, CommitPayload),
+    (CallPurpose.LEADER, GetLeader),
+    (CallPurpose.EL_SYNC, api.GetBlockRef),
+    (CallPurpose.EL_SYNC, api.NewPayload),
+    (CallPurpose.EL_SYNC, api.ForkchoiceUpdate),
+    (CallPurpose.SAFE_HEAD_WRITE, RecordSafeHead),
+    (CallPurpose.SAFE_HEAD_WRITE, ResetSafeHeads),
 )
 """The calls that a walk has fail: the work and the kind of call."""
 
 
-def bad_answer(pending: calls.PendingCall, fault: str) -> calls.CoreAnswer:
+def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
     """Return an answer of an engine with a fault; one that works where the call cannot have this fault."""
     call = pending.call
-    if isinstance(call, calls.GetLeader) and fault != "away":
-        return calls.Leadership(False)
-    if isinstance(call, calls.GetLeader | calls.CommitPayload):
-        return engine_api.Unavailable("node is not the leader")
-    if fault in ("away", "unreadable") and not isinstance(call, calls.Read):
-        return engine_api.Unavailable("connection refused", unreadable=fault == "unreadable")
-    is_forkchoice = isinstance(call, engine_api.ForkchoiceUpdate)
-    if not isinstance(call, engine_api.ForkchoiceUpdate | engine_api.GetPayload | engine_api.NewPayload):
-        return None if not isinstance(call, calls.Read) else engine_api.Unavailable("cannot be")
-    if fault == "error" or isinstance(call, engine_api.GetPayload):
-        return engine_api.ErrorAnswer(-32000, "internal error")
+    if isinstance(call, GetLeader) and fault != "away":
+        return Leadership(False)
+    if isinstance(call, GetLeader | CommitPayload):
+        return api.Unavailable("node is not the leader")
+    if fault in ("away", "unreadable") and not isinstance(call, Read):
+        return api.Unavailable("connection refused", unreadable=fault == "unreadable")
+    is_forkchoice = isinstance(call, api.ForkchoiceUpdate)
+    if not isinstance(call, api.ForkchoiceUpdate | api.GetPayload | api.NewPayload):
+        return None if not isinstance(call, Read) else api.Unavailable("cannot be")
+    if fault == "error" or isinstance(call, api.GetPayload):
+        return api.ErrorAnswer(-32000, "internal error")
     if fault == "reset" and is_forkchoice:
-        return engine_api.ErrorAnswer(-38002, "invalid forkchoice state")
+        return api.ErrorAnswer(-38002, "invalid forkchoice state")
     status = {"syncing": "SYNCING", "accepted": "ACCEPTED", "invalid": "INVALID"}.get(fault, "ODD")
-    return engine_api.ForkchoiceAnswer(status) if is_forkchoice else engine_api.PayloadAnswer(status)
+    return api.ForkchoiceAnswer(status) if is_forkchoice else api.PayloadAnswer(status)
 
 
-def is_deposits_only(pending: calls.PendingCall) -> bool:
+def is_deposits_only(pending: PendingCall) -> bool:
     """Whether invalid would be critical: an engine that refuses deposits is no engine of this chain."""
     call = pending.call
-    if isinstance(call, engine_api.ForkchoiceUpdate):
+    if isinstance(call, api.ForkchoiceUpdate):
         return call.attributes is not None and len(call.attributes.transactions) <= 1
-    return isinstance(call, engine_api.NewPayload) and len(call.payload.transactions) <= 1
+    return isinstance(call, api.NewPayload) and len(call.payload.transactions) <= 1
