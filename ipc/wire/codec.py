@@ -99,9 +99,7 @@ class Codec:
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(union)
 
     def encode(self, message: Any) -> bytes:
-        """Return the second frame.
-
-        Raises TypeError when the channel does not carry such messages, which is a bug of the caller."""
+        """Return the second frame. Raises TypeError for a message the channel does not carry, a bug of the caller."""
         if type(message) not in self._types:
             names = ", ".join(kind.__name__ for kind in self._types)
             raise TypeError(f"this channel carries {names}, not {type(message).__name__}")

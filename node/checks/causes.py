@@ -53,9 +53,7 @@ def _tls_code(failure: Failure) -> Code | None:
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
-    """Why an engine refuses us: our host name, our clock or our secret; None if it does not.
-
-    The clock is compared with the Date header of an answer."""
+    """Why an engine refuses us: our host name, our clock (by its Date header) or our secret; None if it does not."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
@@ -78,9 +76,7 @@ def skew_text(skew: float) -> str:
 
 
 async def clock_skew(url: str, timeout: float) -> float | None:
-    """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
-
-    None without an answer or a date."""
+    """Return the least seconds that a server's clock is ahead, by the Date header; None without an answer or date."""
     try:
         address = URL(url)
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))

@@ -156,9 +156,7 @@ def _parser() -> configargparse.ArgumentParser:
 
 
 def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
-    """Return the parser of these options; hidden ones are not in its help text.
-
-    `information` adds --help and --version."""
+    """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",

@@ -28,9 +28,7 @@ _MAX_NANOSECONDS = (1 << 63) - 1
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration, exact to the nanosecond [OPT2].
-
-    Raises ValueError for any other text, and beyond 292 years."""
+    """Return the seconds of a duration, exact to a nanosecond [OPT2]. Raises ValueError for others, over 292 years."""
     if text in ("0", "+0", "-0"):
         return 0.0
     match = _DURATION.fullmatch(text) if len(text) <= 100 else None

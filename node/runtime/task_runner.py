@@ -31,9 +31,7 @@ def pause_after(failures: int) -> float:
 
 
 class Problems:
-    """The present problems of a process, at most one for each task.
-
-    Reported to the stage when they change and every second."""
+    """The present problems of a process, one a task, reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter

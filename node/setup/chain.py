@@ -45,9 +45,7 @@ _CHAIN_ID = re.compile("[0-9]{1,78}")
 
 
 class ChosenChain(NamedTuple):
-    """The chain and its L1; `name` is that of the network, or of the file.
-
-    `dependencies` is None where neither option nor registry has a dependency set."""
+    """The chain named by network or file, and its L1; `dependencies` is None without a dependency set."""
 
     name: str
     config: RollupConfig
@@ -164,9 +162,7 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
 
 
 def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
-    """Return the set of a file [IOP25].
-
-    Raises OptionError for a file that cannot be read, and a set that does not fit the chain."""
+    """Return the set of a file [IOP25]. Raises OptionError if it is unreadable or the set does not fit the chain."""
     error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
     try:
         result = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)

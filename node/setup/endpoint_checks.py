@@ -67,9 +67,7 @@ RETRY_POLICY = RetryPolicy()
 
 
 async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Check L1, the execution engine, the beacon node and the remote signer concurrently.
-
-    Raises SetupError for the first that fails."""
+    """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
     checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
@@ -90,9 +88,7 @@ async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_
 
 
 class L1Check:
-    """The check of one L1 endpoint.
-
-    `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint does not respond."""
+    """The check of one L1 endpoint. `find`, one attempt, raises EndpointError or RpcFailure without a response."""
 
     def __init__(self, endpoints: NodeEndpoints, url: str, timeout: float) -> None:
         self._endpoints, self._url, self._timeout = endpoints, url, timeout
@@ -213,9 +209,7 @@ def _has_answered(failure: Failure) -> bool:
 
 
 async def find_follow_source(endpoints: NodeEndpoints, timeout: float) -> list[Finding]:
-    """Whether the node whose heads are followed is one of the chain.
-
-    Without it the node follows gossip [FSR8, FSR10]."""
+    """Whether the followed node is one of the chain; without it the node follows gossip [FSR8, FSR10]."""
     client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
     check = f"follow source {client.name}"
     try:
@@ -295,9 +289,7 @@ async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> 
 
 
 async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    """Check that the beacon node is one of the chain's L1. Raises SetupError.
-
-    One whose check may fail is asked once: the start does not wait for it."""
+    """Check that the beacon node is one of L1, only once if the check may fail. Raises SetupError."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
@@ -324,9 +316,7 @@ async def _retry(
     code: Code,
     policy: RetryPolicy,
 ) -> list[Finding]:
-    """Repeats a check while its endpoint does not respond.
-
-    After the total time, or a final failure, the finding for that."""
+    """Repeat a check while its endpoint does not respond; in the end the finding for that."""
     deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:

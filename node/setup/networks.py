@@ -147,9 +147,7 @@ def network_names() -> tuple[str, ...]:
 
 
 def new_name(name: str) -> str | None:
-    """Return the present name of a network, for one that it no longer has, in any case [OPT22].
-
-    None for every other."""
+    """Return the present name of a network that was renamed, in any case; None for every other [OPT22]."""
     return _file().renamed.get(name.strip().lower())
 
 
@@ -189,9 +187,7 @@ def built_in_name(config: RollupConfig) -> str:
 
 
 def with_departure(config: RollupConfig) -> RollupConfig:
-    """Return the config with the forks by which its chain left the OP Stack.
-
-    The same unless the config is that of a network that left [LFT6]."""
+    """Return the config with the forks by which its chain left the OP Stack, if it is of such a network [LFT6]."""
     known = network_of_config(config)
     left = None if known is None else LEFT.get(known.name)
     return config if left is None else _departed(config, left)

@@ -184,9 +184,7 @@ def l1_config(
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
 ) -> L1Config:
-    """Return the configuration of the l1 process.
-
-    It reads the runtime config from L1 with `runtime_config`, and for the protocol versions."""
+    """Return the configuration of the l1 process, which reads the runtime config for `runtime_config` and versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
         L1Config,

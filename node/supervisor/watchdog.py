@@ -84,10 +84,7 @@ class _SleepClock:
         self._observed = self._runnable = 0.0
 
     def advance(self, interval: float, stat: ProcessStat, waiting: Waiting) -> float:
-        """Add an interval.
-
-        The seconds asleep, 0 while the process is runnable: the kernel adds the time that it has waited for a CPU
-        when it gets one."""
+        """Add an interval; return the seconds asleep, 0 while the process is runnable and only waits for a CPU."""
         paging, self._major_faults = stat.major_faults > self._major_faults, stat.major_faults
         if not paging:
             self._observed += interval

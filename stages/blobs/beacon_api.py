@@ -86,9 +86,7 @@ def parse_genesis_time(body: bytes) -> int:
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec.
-
-    Null is absent [BCN3]."""
+    """Return the slot duration in eth/v1/config/spec: SLOT_DURATION_MS or SECONDS_PER_SLOT; null is absent [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
@@ -100,9 +98,7 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs.
-
-    From Gloas on they are those of its bid [BCN19]."""
+    """Return a beacon block's blob commitments in order, blinded or not, from Gloas on those of its bid [BCN19]."""
     result = _data(body, _Block).message.body
     bid = result.signed_execution_payload_bid
     commitments = result.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
@@ -284,9 +280,7 @@ class SourceFailure(NamedTuple):
 
 
 def classify(failures: Sequence[SourceFailure], age: float) -> Code:
-    """Return the code for the failures of all sources, of which the most telling one decides.
-
-    `age` is that of the L1 block in seconds."""
+    """Return the code for the failures of all sources, by the most telling one; `age` is that of the L1 block in s."""
     codes = [_code(failure, age) for failure in failures]
     return min(codes, key=_PRIORITY.index)
 

@@ -21,9 +21,7 @@ Found = InputResponse | InputTooLarge
 
 
 class InputCache:
-    """Inputs by commitment.
-
-    One that was not verified is valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
+    """Inputs by commitment; an unverified one is valid for one start, so wrong ones do not survive a reset [ADA16]."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
@@ -106,9 +104,7 @@ class PendingInputs:
         self._pending.pop(pending.commitment, None)
 
     def expire(self, now: float) -> None:
-        """Remove those that were not requested for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
-
-        Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS and beyond MAX_PENDING; urgency ends after URGENT_SECONDS."""
         for item in self:
             item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
         idle = sorted((e for e in self if not e.is_fetching), key=lambda item: (item.urgent, item.requested_at))

@@ -14,9 +14,7 @@ MAX_RESULT_BYTES = 16_000_000
 
 
 class DecodeChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodeChannel"):
-    """Decode `body`, of which at most `max_bytes` decompressed bytes count, from batch number `first` on.
-
-    `brotli`: it is allowed."""
+    """Decode `body` up to `max_bytes` decompressed bytes, from batch number `first` on; `brotli`: it is allowed."""
 
     body: bytes
     max_bytes: int

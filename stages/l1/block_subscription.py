@@ -1,6 +1,4 @@
-"""The L1 blocks that one client has requested, and those it was sent.
-
-Requests are repeated until they are answered, and responses may get lost."""
+"""The L1 blocks that a client has requested and was sent; requests repeat, as responses may get lost."""
 
 from collections.abc import Callable, Iterator
 

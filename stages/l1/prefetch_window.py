@@ -177,9 +177,7 @@ class PrefetchWindow:
         return conflict
 
     def failed(self, fetch: Fetch, error: Problem | None, now: float) -> None:
-        """Record a failed fetch, with no `error` if L1 has no such block.
-
-        It is due again after a pause, which doubles with each failure."""
+        """Record a failed fetch, with no `error` if L1 lacks the block; its pause doubles with each failure."""
         if fetch.number not in self._fetching:
             return
         self._fetching.remove(fetch.number)
@@ -248,9 +246,7 @@ class PrefetchWindow:
         return self._verify_below(number) or conflict
 
     def _verify_below(self, number: int) -> bool:
-        """Verify the unverified blocks that the verified block of that number builds on.
-
-        Whether verified blocks contradict it."""
+        """Verify the unverified blocks below the verified one of that number; whether verified blocks contradict."""
         parent = self._verified[number].parent
         while (below := self._unverified.pop(number - 1, None)) is not None:
             if below.hash != parent:
@@ -323,9 +319,7 @@ def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) 
 
 
 def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
-    """Return the fetches, the most urgent first, as so many requests at most.
-
-    The first one alone if there are two or more."""
+    """Return the fetches, most urgent first, as at most so many requests; the first alone if there are two or more."""
     if len(fetches) <= requests:
         return [(fetch,) for fetch in fetches]
     groups = [fetches[:1]] if requests > 1 else []

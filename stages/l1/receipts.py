@@ -71,9 +71,7 @@ def _encoded(item: Any, index: int) -> bytes:
 
 
 def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
-    """Check what the root does not cover: the fields that say where a receipt and its logs belong.
-
-    Raw ones have none."""
+    """Check what the root does not cover: where receipts and their logs belong; raw ones do not say it."""
     cumulative = logs = 0
     for index, receipt in enumerate(receipts):
         if isinstance(receipt, str):

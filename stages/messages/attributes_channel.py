@@ -117,9 +117,7 @@ class AttributesSender:
     # --- what is derived -------------------------------------------------------------------------------------------
 
     def derived(self, output: AttributesReady, now: float) -> None:
-        """Take the attributes that the deriver waits for.
-
-        If they are those that were derived ahead, the engine process has them."""
+        """Take the attributes that the deriver waits for; the engine process has those derived ahead already."""
         if self._ahead:
             ahead = self._ahead.popleft()
             self._bytes -= _bytes(ahead)

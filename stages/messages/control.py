@@ -46,9 +46,7 @@ class SetSdmOptInRequest(Message, frozen=True, tag="SetSdmOptInRequest"):
 
 
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
-    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp [RPC43].
-
-    That has no output of a block above the local safe head."""
+    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp, up to the local safe head [RPC43]."""
 
     id: int
     number: int

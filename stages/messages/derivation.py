@@ -106,9 +106,7 @@ class DropCounts(Message, frozen=True, tag="DropCounts"):
 
 
 class DropsRequest(Message, frozen=True, tag="DropsRequest"):
-    """Asks for the drops from number `first` on; those before it have arrived.
-
-    `id` is unique within the requesting incarnation."""
+    """Asks for drops from number `first` on, acknowledging those before; `id` is unique within the incarnation."""
 
     id: int
     first: int

@@ -56,9 +56,7 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
-    """A fork that is not of the OP Stack [LFT1].
-
-    L2 blocks from `time` on, in seconds, follow rules that are not known here."""
+    """A fork that is not of the OP Stack: L2 blocks from `time` (s) on follow rules not known here [LFT1]."""
 
     name: str
     time: int

@@ -116,10 +116,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def parse_rollup_config(data: bytes) -> ParsedRollupConfig:
-    """Read a rollup.json of any version.
-
-    Raises ConfigError, with the key's path, for a missing key or a malformed value; `check_config` checks the
-    values."""
+    """Read a rollup.json of any version, unchecked (`check_config`). Raises ConfigError with the key's path."""
     try:
         root = _Table(json.loads(data, object_pairs_hook=_unique_keys), "")
     except ConfigError:

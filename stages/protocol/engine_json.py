@@ -27,9 +27,7 @@ class PayloadError(ValueError):
 
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
-    """Return the PayloadAttributes object.
-
-    `noTxPool` is left out if false [ATT17], `minBaseFee` is a plain number [ATT20]."""
+    """Return the PayloadAttributes object, without a false `noTxPool` [ATT17], `minBaseFee` a plain number [ATT20]."""
     return _attributes_object(attributes, _hex_list(attributes.transactions))
 
 
@@ -128,9 +126,7 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
 
 
 def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
-    """Return the payload in an ExecutionPayload object.
-
-    Raises PayloadError, also for withdrawals: an L2 block has none."""
+    """Return the payload of an ExecutionPayload object. Raises PayloadError, also for withdrawals."""
     source = _object(value, "execution payload")
     values: list[Any] = [
         _optional(source, field.json_name, field.read)
@@ -143,9 +139,7 @@ def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> Exe
 
 
 def envelope_from_json(value: Any) -> ExecutionPayload:
-    """Return the payload in a response to engine_getPayload of any version, or in an envelope [RPC23].
-
-    Raises PayloadError."""
+    """Return the payload in any version's engine_getPayload response, or an envelope [RPC23]. Raises PayloadError."""
     envelope = _object(value, "payload envelope")
     root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
     return payload_from_json(envelope.get("executionPayload"), root)

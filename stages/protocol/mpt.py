@@ -84,9 +84,7 @@ def _reference(node: bytes) -> bytes:
 
 
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
-    """Return the value of `key`, or None if the proof shows that the trie has none.
-
-    `proof` holds the nodes on the path in any order. Raises ProofError."""
+    """Return the value of `key`, or None if proven absent; `proof` holds its path in any order. Raises ProofError."""
     if root == EMPTY_ROOT:
         return None
     nodes = {keccak256(node): node for node in proof}
@@ -111,9 +109,7 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
 
 
 def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
-    """Return the account that an `accountProof` of eth_getProof proves; None if it proves that there is none.
-
-    Raises ProofError."""
+    """Return the account an `accountProof` of eth_getProof proves, or None if proven absent. Raises ProofError."""
     leaf = verify_proof(state_root, keccak256(address), proof)
     if leaf is None:
         return None
@@ -130,9 +126,7 @@ def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -
 
 
 def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> int:
-    """Return the value of a storage slot that a `storageProof` entry of eth_getProof proves; 0 for an empty slot.
-
-    Raises ProofError."""
+    """Return the slot's value that a `storageProof` entry of eth_getProof proves, 0 if empty. Raises ProofError."""
     leaf = verify_proof(storage_root, keccak256(slot), proof)
     if leaf is None:
         return 0

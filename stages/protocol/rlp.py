@@ -117,9 +117,7 @@ def decode_sized(data: Any, size: int) -> bytes:
 
 
 def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
-    """Return (is it a list, start of the content, end of the content) of the item at `at`, which must end by `end`.
-
-    Raises RlpError."""
+    """Return (is list, content start, content end) of the item at `at`, which must end by `end`. Raises RlpError."""
     if at >= end:
         raise RlpError("no bytes where an item must be")
     first = data[at]
@@ -145,9 +143,7 @@ def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
 
 
 def split(data: bytes, at: int = 0) -> list[bytes]:
-    """Return the raw encodings of the items of the list that fills `data` from `at` on.
-
-    The header of each item is checked, its content is not. Raises RlpError."""
+    """Return the raw items of the list that fills `data` from `at` on, with checked headers. Raises RlpError."""
     is_list, start, stop = header(data, at, len(data))
     if not is_list:
         raise RlpError("expected a list, got a string")
@@ -171,9 +167,7 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
 
 
 def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:
-    """Return the items between two offsets, in which lists may nest `depth - 1` more times.
-
-    Short items are decoded inline, for speed, the others by `header`."""
+    """Return the items between two offsets, nesting `depth - 1` deep; short ones are decoded inline for speed."""
     items: list[Any] = []
     append = items.append
     while at < end:

@@ -112,9 +112,7 @@ class _SkipUpdate(Exception):
 
 
 def fee_scalars(scalar: Hash) -> tuple[int, int]:
-    """Return (base fee scalar, blob base fee scalar) of a scalar word from Ecotone on [SYS2 to SYS6].
-
-    Raises ScalarError."""
+    """Return (base fee scalar, blob base fee scalar) of a word from Ecotone on [SYS2 to SYS6]. Raises ScalarError."""
     version = scalar[0]
     if version == 0:
         return (MAX_U32 if any(scalar[1:28]) else int.from_bytes(scalar[28:], "big")), 0
@@ -240,9 +238,7 @@ def system_config_of_block(
     extra_data: bytes,
     transactions: tuple[bytes, ...],
 ) -> SystemConfig:
-    """Return the system config that an L2 block carries [SYS27 to SYS39].
-
-    Raises BlockConfigError if it carries none."""
+    """Return the system config that an L2 block carries [SYS27 to SYS39]. Raises BlockConfigError."""
     genesis = config.genesis
     if number == genesis.l2.number:
         if block_hash != genesis.l2.hash:

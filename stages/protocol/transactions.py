@@ -122,9 +122,7 @@ def _encoded_authorization(authorization: Authorization) -> bytes:
 
 
 def transaction_kind(raw: bytes) -> int:
-    """Return the type of an encoded transaction: its first byte, or 0 for a legacy list.
-
-    Raises TransactionError if empty."""
+    """Return the type of an encoded transaction, 0 for a legacy list. Raises TransactionError if it is empty."""
     if not raw:
         raise TransactionError("empty transaction")
     return LEGACY if raw[0] >= 0xC0 else raw[0]
@@ -236,9 +234,7 @@ def _authorization(item: Any) -> Authorization:
 
 
 def has_valid_range(transaction: Transaction) -> bool:
-    """Whether r and s of the signature can be those of a key.
-
-    Of the two signatures (r, s) and (r, n - s) only the one with the low s is valid (EIP-2)."""
+    """Whether r and s can be those of a key: of (r, s) and (r, n - s) only that with the low s is valid (EIP-2)."""
     return 0 < transaction.r < secp256k1.ORDER and 0 < transaction.s <= secp256k1.ORDER // 2
 
 

@@ -178,9 +178,7 @@ def checksum_address(address: Address) -> str:
 
 
 def deployments(file: BundleFile) -> Iterator[tuple[int, Deployment]]:
-    """Return the contracts that the bundle deploys, with the index of the entry.
-
-    Raises BundleError for a malformed call."""
+    """Return the contracts that the bundle deploys, each with its entry's index. Raises BundleError."""
     for index, entry in enumerate(file.entries):
         if entry.data.startswith(DEPLOY_SELECTOR):
             yield index, _deployment(index, entry)
@@ -294,9 +292,7 @@ def _with_intent(entry: BundleEntry, label: str, index: int, known: Iterable[str
 
 
 def first_difference(ours: tuple[bytes, ...], theirs: tuple[bytes, ...]) -> str:
-    """Return the first transaction in which two bundles differ, in words for an operator.
-
-    Empty where they are equal."""
+    """Return the first transaction in which two bundles differ, in an operator's words; empty if equal."""
     for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
         if our != their:
             return f"transaction {index}: {_difference(decode_deposit(our), decode_deposit(their))}"

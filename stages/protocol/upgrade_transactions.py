@@ -125,9 +125,7 @@ def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
 
 @cache
 def load_bundle(fork: str) -> UpgradeBundle:
-    """Return the package's upgrade transactions of a fork, read once.
-
-    Raises CriticalError if their file is unreadable or does not match its lock."""
+    """Return the package's upgrade transactions of a fork, read once. Raises CriticalError if they fail their lock."""
     if fork in BUNDLE_FORKS:
         return carried_bundle(fork, BUNDLE_FORKS[fork].carried[0])
     try:

@@ -62,9 +62,7 @@ class BeaconClock:
         return "unknown genesis time" if self._clock is None else str(self._clock)
 
     async def slot_at(self, timestamp: int) -> int:
-        """Return the slot of an L1 block's time in seconds.
-
-        Raises EndpointError while genesis or slot time are unknown, and BeforeGenesisError."""
+        """Return the slot of a time in seconds. Raises EndpointError until the clock is known, BeforeGenesisError."""
         async with self._asking:
             if self._clock is None or self._is_due():
                 await self._ask(timestamp)

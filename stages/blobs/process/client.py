@@ -104,9 +104,7 @@ class BlobOffer(NamedTuple):
 
 
 class BeaconEndpoint:
-    """One Beacon API.
-
-    Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers something else."""
+    """One Beacon API. Methods raise EndpointError without an answer, BeaconResponseError for a wrong one."""
 
     def __init__(
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
@@ -260,9 +258,7 @@ class BeaconEndpoint:
             return self._parsed(parsers, await self._get(label, path, query, MAX_BODY, accept))
 
     def _parsed(self, parsers: Mapping[str, Callable[[bytes], T]], response: _Response) -> T:
-        """Return what the parser of its media type makes of a response.
-
-        Raises a new error: the frames of the first would keep the body."""
+        """Return the parsed response. Raises a new error: the frames of the first would keep the body."""
         media = response.media if response.media in parsers else JSON
         try:
             return parsers[media](response.body)
@@ -326,9 +322,7 @@ class BeaconEndpoints:
         self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
-        """Return the offer of the first endpoint that has one.
-
-        Raises BlobsNotFoundError if all endpoints answer so, and EndpointError if all fail otherwise."""
+        """Return the first offer. Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
         self._use(index)
         return offer
@@ -354,9 +348,7 @@ class BeaconEndpoints:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """Return the first result and the index of its endpoint.
-
-        The next endpoint is requested when one has failed or takes longer than HEDGE_SECONDS."""
+        """Return the first result and its endpoint's index; the next is asked after a failure or HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
         failures: list[SourceFailure] = []

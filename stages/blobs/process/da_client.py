@@ -54,10 +54,7 @@ class DaClient:
         self._http = HttpClient(config.url, self.name)
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
-        """Return the input of a commitment.
-
-        Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
-        failure."""
+        """Return an input. Raises InputNotFoundError, TooLargeAheadError if it is `ahead` of need, or EndpointError."""
         try:
             with self._meter.timed(METHOD) as began:
                 read = await self._exchange(commitment, ahead)
@@ -140,9 +137,7 @@ IDLE_SECONDS = 5.0
 
 
 class InputServer:
-    """The pending requests, the cache, and the running fetches, at most `max_requests`.
-
-    A fetch ahead of need gives way to one that derivation waits for."""
+    """The pending requests, the cache, at most `max_requests` fetches; one ahead of need gives way to a needed one."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read

@@ -1,6 +1,4 @@
-"""The blobs process: fetches requested blobs, has workers verify and decode them, and sends their contents.
-
-Those that derivation waits for come first."""
+"""The blobs process: fetches requested blobs, most urgent first, has workers verify and decode them, sends them."""
 
 import asyncio
 import time

@@ -157,9 +157,7 @@ class SingularFields(NamedTuple):
     end: int
 
     def transactions(self) -> Iterator[bytes]:
-        """Yield the transactions one by one.
-
-        Raises SingularBatchError at the first item that is not a byte string [SB4]."""
+        """Yield the transactions. Raises SingularBatchError at the first item that is not a byte string [SB4]."""
         data, at, end = self.data, self.at, self.end
         while at < end:
             start, at = string_at(data, at, end)
@@ -192,9 +190,7 @@ def _packed_transactions(fields: SingularFields) -> Transactions:
 
 
 def read_singular(data: bytes, at: int) -> SingularFields:
-    """Return the fields of the batch at offset `at`, its transactions not parsed.
-
-    Raises SingularBatchError when a field is malformed."""
+    """Return the fields of the batch at offset `at`, its transactions not parsed. Raises SingularBatchError."""
     try:
         is_list, at, end = header(data, at, len(data))
         if not is_list:

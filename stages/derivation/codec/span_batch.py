@@ -64,9 +64,7 @@ def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTrans
 
 
 def read_span(data: bytes, at: int) -> RawSpan:
-    """Return the fields of the batch at offset `at`, its transactions in columns [SP1 to SP18].
-
-    Raises SpanBatchError when it is malformed."""
+    """Return the fields of the batch at `at`, transactions in columns [SP1 to SP18]. Raises SpanBatchError."""
     return _FieldReader(data, at).read()
 
 

@@ -55,9 +55,7 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 class LongStream:
-    """A stream whose output is too long to hold in memory, decoded by the C library in pieces.
-
-    Only for streams that are sound."""
+    """A stream with more output than fits in memory, decoded in pieces by the C library; it must be sound."""
 
     def __init__(self, body: bytes, start: int, limit: int) -> None:
         self._body = body

@@ -46,9 +46,7 @@ class AltDaResolver:
         self._not_found = False
 
     def open(self, block: L1Block) -> None:
-        """Move to another L1 block, before its data are read.
-
-        If a challenge expires there, what was read since its commitment is void [AD1]."""
+        """Move to another L1 block before its data are read; one expired challenge voids the data since [AD1]."""
         number = block.header.number
         if self.challenges.contradicts(block.ref):
             self.reset = reasons.ChallengesReorged(number)

@@ -62,9 +62,7 @@ class BatchStage(BaseBatchStage):
     def _accept_span(
         self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef
     ) -> AcceptedBatch | NeedL2Blocks | None:
-        """Return the first new block of a span whose prefix and overlap are valid.
-
-        None when the span is discarded [BS5]."""
+        """Return the first new block of a span with valid prefix and overlap; None when it is discarded [BS5]."""
         checks, l1_window = self._context.span_checks, self._context.l1_window
         verdict = checks.check_prefix(span, l1_window, parent, origin)
         if verdict is ACCEPTED and self._context.span_overlap_check:

@@ -89,9 +89,7 @@ class ChallengeState:
         return block.number == known.number and block.hash != known.hash
 
     def read_events(self, block: L1Block) -> None:
-        """Take the events of the L1 block after those known, then lets challenges expire [ADA9].
-
-        Those of a known block are not taken again."""
+        """Take the events of a block after the known ones, then let challenges expire [ADA9]."""
         number = block.header.number
         if self.challenge_origin is not None and number <= self.challenge_origin.number:
             return

@@ -51,9 +51,7 @@ class FrameIngestion:
         self.source.open(block, batcher, rules, frames)
 
     def replace_channels(self, rules: L1Rules) -> tuple[int, int]:
-        """Replace the channel stage by an empty one of these rules.
-
-        The number of frames and of channels that are discarded [PS3]."""
+        """Replace the channel stage by an empty one of these rules; the discarded frames and channels [PS3]."""
         discarded = len(self._frames), len(self._channels)
         self._frames.clear()
         self._channels = CHANNEL_STAGES[rules.channel_stage](self._events)

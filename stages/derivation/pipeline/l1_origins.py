@@ -18,9 +18,7 @@ from rollup_node.stages.protocol.types import U64_MASK, Address, L1Block, L1Bloc
 
 
 def without_inbox(block: L1Block) -> L1Block:
-    """Return the block with what attributes need of it: header, deposits and config updates.
-
-    Its batcher data, which is read once, can then be freed."""
+    """Return the block with header, deposits and config updates alone, so that its batcher data can be freed."""
     return msgspec.structs.replace(block, inbox=())
 
 

@@ -71,9 +71,7 @@ class BatchWatch:
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
 
     def dropped(self, dropped: Dropped) -> None:
-        """Something that came to the inbox was not used.
-
-        After a start the batches of the blocks before the safe head are read again."""
+        """Note that inbox data was not used; after a start, batches before the safe head are read again."""
         reason = dropped.reason
         if isinstance(reason, TimestampPast | SpanPast):
             if dropped.origin is not None and self._since is not None:

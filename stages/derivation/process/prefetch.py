@@ -121,9 +121,7 @@ class Prefetcher:
         return block_hash in self._parsed
 
     def take_frames(self, block: L1BlockRef) -> BlockFrames | None:
-        """Return the frames of the block that the pipeline reads now, if it was parsed.
-
-        Those of blocks up to it are discarded."""
+        """Return the parsed frames of the block that the pipeline reads now; earlier ones are discarded."""
         _parsed = self._parsed.get(block.hash)
         for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
             self.parsed_bytes -= self._parsed.pop(key).size

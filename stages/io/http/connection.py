@@ -64,9 +64,7 @@ class Response(NamedTuple):
 
 
 class HttpConnection(asyncio.Protocol):
-    """A keep-alive connection.
-
-    It is closed after anything but a complete response, and when it was idle for IDLE_SECONDS."""
+    """A keep-alive connection, closed after an incomplete response or when idle for IDLE_SECONDS."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -283,9 +281,7 @@ class HttpConnection(asyncio.Protocol):
         self.abort()
 
     def _wake_at(self, deadline: float) -> None:
-        """Have the connection closed at a time.
-
-        A timer that is too early is kept, as each would cost as much as the parser."""
+        """Close the connection at a time; a timer that is too early is kept, as each is as dear as the parser."""
         self._deadline = deadline
         if self._timer is not None:
             if self._timer.when() <= deadline:
@@ -370,9 +366,7 @@ def _next_piece(body: bytearray) -> bytes:
 
 
 async def _inflate_member(piece: bytes, body: bytearray, inflated: bytearray, limit: int) -> bytes:
-    """Decompress one member, which begins with `piece` and goes on in `body`.
-
-    Return what follows it in its last piece."""
+    """Decompress the member that begins with `piece` and goes on in `body`; return what follows in its last piece."""
     # Processes whose endpoints do not compress never need it.
     from isal import isal_zlib
 

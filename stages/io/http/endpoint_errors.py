@@ -1,6 +1,4 @@
-"""The errors of endpoints that the node calls.
-
-Their texts show host and port of an endpoint alone: the rest of its URL may hold credentials."""
+"""The errors of endpoints; their texts show host and port alone, for the rest of a URL may hold credentials."""
 
 import os
 import ssl

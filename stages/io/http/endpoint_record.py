@@ -20,9 +20,7 @@ NEWEST_PART = 1 / 16
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended.
-
-    `wall` returns Unix seconds; with `meter` they are metrics too [MET28]."""
+    """The requests to one endpoint and how they ended; `wall` returns Unix seconds, `meter` counts them [MET28]."""
 
     def __init__(
         self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None
@@ -48,9 +46,7 @@ class EndpointRecord:
         self._latency = before + (seconds - before) * NEWEST_PART
 
     def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
-        """Record that a request of so many calls failed.
-
-        It is `throttled` if there were too many before it; None where the error says so."""
+        """Record that a request of so many calls failed, `throttled` after too many; None where the error says so."""
         self._requests += calls
         self._errors += 1
         self._is_failing = True

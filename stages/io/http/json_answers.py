@@ -60,9 +60,7 @@ def decode_answer(body: bytes, method: str, shape: Any, limit: AnswerLimit) -> A
 
 
 def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
-    """Return the results and RpcFailures of a batch in the order of its calls.
-
-    Raises RpcFailure if it is refused as a whole, and MalformedJsonError."""
+    """Return a batch's results and RpcFailures in order. Raises RpcFailure for a refused batch, MalformedJsonError."""
     if body.lstrip()[:1] == b"{":
         _result(_envelope(body, "a batch", limit), "a batch", msgspec.Raw, limit)
     if body.lstrip()[:1] != b"[":

@@ -74,9 +74,7 @@ class JsonRpcClient:
         self._last_id = 0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """Return the result of one call.
-
-        Raises RpcFailure if the server answers with an error, EndpointError if it does not answer."""
+        """Return the result of one call. Raises RpcFailure for an error answer, EndpointError without an answer."""
         return await self.call_typed(Any, method, *params, timeout=timeout)
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:

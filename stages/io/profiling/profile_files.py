@@ -49,9 +49,7 @@ class ProfileFiles:
         return None
 
     def answer(self, request_id: int, process: str, profile: Profile) -> None:
-        """Write the profile of a process, without its samples if it has more than MAX_BYTES.
-
-        A folder that no longer exists is ignored."""
+        """Write a profile, without samples if it is over MAX_BYTES; a folder that no longer exists is ignored."""
         encoded = msgspec.msgpack.encode(profile)
         if len(encoded) > MAX_BYTES:
             left_out = f"the samples of {process} are left out: {len(encoded)} bytes, more than {MAX_BYTES}"

@@ -76,9 +76,7 @@ class BlockFetcher:
         self._tasks.append(task)
 
     def take_results(self) -> list[FetchResult]:
-        """Return the results of the fetches that have ended since the last call.
-
-        An exception of a bug is raised here."""
+        """Return the results of the fetches that have ended since the last call; a bug's exception is raised."""
         done = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
         for task in done:
@@ -152,9 +150,7 @@ class BlockFetcher:
         return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
-        """Return the block if the archive has it.
-
-        Once blocks have contradicted each other, the endpoints say which are canonical."""
+        """Return the block if the archive has it; after a contradiction the endpoints say which is canonical."""
         archive = self._archive
         result = None if archive is None or fetch.generation else await archive.block(fetch.number)
         if archive is None or result is None:

@@ -113,9 +113,7 @@ class L1Endpoint:
             raise
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
-        """Return the undecoded response with the full block of a label, or of a number; None if there is none.
-
-        Raises also AnswerTooLargeError."""
+        """Return the raw response with a full block by label or number, or None. Raises also AnswerTooLargeError."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
         try:
@@ -205,9 +203,7 @@ class L1Endpoint:
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
     async def view(self, number: int) -> View:
-        """Return what the endpoint has: its latest block, and the hash of its block of that number.
-
-        Raises also InvalidDataError."""
+        """Return the endpoint's latest block, and its hash of the block of a number. Raises also InvalidDataError."""
         self._chain_checked = False
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
@@ -294,9 +290,7 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`.
-
-    `on_new_head` is called by those that say so, `on_set_aside` when one is set aside [LHD26]."""
+    """Endpoints in the order of `l1`; `on_new_head` and `on_set_aside` are called when that happens [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)

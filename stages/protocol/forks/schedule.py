@@ -30,9 +30,7 @@ class _Clock(Generic[R]):
 
 
 class ForkSchedule:
-    """Rules by time in seconds.
-
-    A fork without a time is never active, and a later fork does not activate an earlier one [CST1]."""
+    """Rules by time in seconds: forks without a time are never active, and activate no earlier one [CST1]."""
 
     def __init__(
         self, times: Mapping[str, int], block_time: int, channel_timeout: int, max_sequencer_drift: int

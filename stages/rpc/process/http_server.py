@@ -90,9 +90,7 @@ class RpcServer:
         return await self._rpc(request, exchange)
 
     def _preflight(self, request: web.BaseRequest, method: str) -> web.Response:
-        """Return the response to a CORS preflight request.
-
-        Without the headers that allow it the browser refuses [RPC5]."""
+        """Return the response to a CORS preflight request; without its headers the browser refuses [RPC5]."""
         response = web.Response(status=204)
         response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
         if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
@@ -247,9 +245,7 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 
 class BatchResponse:
-    """Collects encoded response objects.
-
-    `add_headers` completes the headers of a response before it is sent; `size` is the number of bytes so far."""
+    """Encoded response objects of `size` bytes so far; `add_headers` completes a response before it is sent."""
 
     def __init__(
         self,

@@ -127,9 +127,7 @@ class NodeView:
 
 
 class ProcessClient:
-    """Sends requests on one channel.
-
-    Their ids are unique within this life of the process. `on_other` takes what is no response."""
+    """Sends requests, with ids unique within the process's life; `on_other` takes what is no response."""
 
     def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
         self._last_id = 0

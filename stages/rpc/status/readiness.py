@@ -96,9 +96,7 @@ def _reason(process: str, text: str, code: Code | None = None, head: str = "") -
 
 
 def read_lag(values: list[str]) -> float | None:
-    """Return the seconds of the query `?lag=`, None without one [RPC93].
-
-    Raises ValueError, with a line for the client, for anything but one plain number."""
+    """Return the seconds of the query `?lag=`, None without one [RPC93]. Raises ValueError unless it is a number."""
     if not values:
         return None
     if len(values) > 1 or not _SECONDS.fullmatch(values[0]):
@@ -117,9 +115,7 @@ def lag_reason(status: NodeStatus, seconds: float) -> str | None:
 
 
 def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
-    """Return the bundles of this chain that may be wrong, until the safe head is well after the fork.
-
-    `wall` in Unix seconds."""
+    """Return this chain's bundles that may be wrong, until the safe head is well after the fork (`wall`: Unix s)."""
     code = Code.BUNDLE_UNCONFIRMED
     return [
         StatusWarning(
