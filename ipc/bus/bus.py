@@ -94,7 +94,7 @@ class Bus:
         """Binds a REQUEST channel that this role serves."""
         entry = self._entry(channel, Pattern.REQUEST, serving=True)
         socket = self._socket(entry, zmq.ROUTER)
-        return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, entry.down, handler))
+        return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
         """Connect to a REQUEST channel, once: a second connection would take the place of the first.
@@ -106,7 +106,7 @@ class Bus:
         server = self._server(entry)
         self._connected.add(channel)
         socket = self._socket(entry, zmq.DEALER)
-        return self._add(Client(channel, socket, self.transport, server, entry.up, entry.down, handler))
+        return self._add(Client(channel, socket, self.transport, (server,), entry.down, handler, entry.up))
 
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
@@ -118,7 +118,7 @@ class Bus:
         entry = self._entry(channel, Pattern.STATUS, serving=False)
         server = self._server(entry)
         socket = self._socket(entry, zmq.SUB)
-        return self._add(Subscriber(channel, socket, self.transport, server, entry.down, handler))
+        return self._add(Subscriber(channel, socket, self.transport, (server,), entry.down, handler))
 
     def dispatch(self, channel: str) -> TaskDispatcher:
         """Binds a WORK channel on which this role dispatches tasks."""
