@@ -35,6 +35,7 @@ from rollup_node.stages.messages.interop import (
     InteropRequest,
     InteropResponse,
 )
+from rollup_node.stages.protocol import types
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
@@ -42,14 +43,6 @@ from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, Tem
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import (
-    OPTIMISTIC_BLOCK_DEPOSITOR,
-    ZERO_HASH,
-    BlockId,
-    Hash,
-    L1BlockRef,
-    L2BlockRef,
-)
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
@@ -223,7 +216,7 @@ class InteropServer:
         await self._check_depth(unsafe)
         self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
 
-    async def _target(self, block: BlockId, name: str) -> L2BlockRef:
+    async def _target(self, block: types.BlockId, name: str) -> types.L2BlockRef:
         """Return a block to reset to, which must be canonical."""
         result = await self._ask(block.number)
         if isinstance(result, str):
@@ -234,9 +227,9 @@ class InteropServer:
             raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(result))
         return result
 
-    async def _check_depth(self, unsafe: L2BlockRef) -> None:
+    async def _check_depth(self, unsafe: types.L2BlockRef) -> None:
         tip = await self._ask("latest")
-        if not isinstance(tip, L2BlockRef):
+        if not isinstance(tip, types.L2BlockRef):
             raise InteropError(f"failed to get previous unsafe block: {tip or 'not found'}")
         if unsafe.l1_origin.number + MAX_REORG_LOOKBACKS * sync_lookback(self._rollup) < tip.l1_origin.number:
             shown = f"L2 block {_show(unsafe.id)}, but too deep compared to previous unsafe block {_show(tip.id)}"
@@ -297,20 +290,20 @@ class InteropServer:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    async def _block(self, block_hash: Hash) -> L2BlockRef:
+    async def _block(self, block_hash: types.Hash) -> types.L2BlockRef:
         try:
             return await self._ref(block_hash)
         except InteropError as error:
             raise InteropError(f"failed to get L2BlockRef: {error}") from None
 
-    async def _ref(self, name: BlockName) -> L2BlockRef:
+    async def _ref(self, name: BlockName) -> types.L2BlockRef:
         result = await self._ask(name)
-        if isinstance(result, L2BlockRef):
+        if isinstance(result, types.L2BlockRef):
             return result
         shown = f"block-hash of hash {to_hex(name)}" if isinstance(name, bytes) else f"L2BlockRef of height {name}"
         raise InteropError(f"failed to determine {shown}, could not get payload: {result or 'not found'}")
 
-    async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
+    async def _ask(self, name: BlockName) -> types.L2BlockRef | str | None:
         """Return a block's reference, None if there is no such block, or the text of an error."""
         try:
             result = await self._client.ask(GetBlockRef(name))
@@ -318,9 +311,9 @@ class InteropServer:
             return str(error)
         if isinstance(result, ErrorAnswer):
             return result.message
-        return result if isinstance(result, L2BlockRef) else None
+        return result if isinstance(result, types.L2BlockRef) else None
 
-    async def _payload(self, block_hash: Hash, what: str) -> ExecutionPayload:
+    async def _payload(self, block_hash: types.Hash, what: str) -> ExecutionPayload:
         try:
             result = await self._client.payload(block_hash)
         except TemporaryError as error:
@@ -329,7 +322,7 @@ class InteropServer:
             raise InteropError(f"{what}: not found")
         return result
 
-    async def _l1_block(self, block: BlockId) -> L1BlockRef:
+    async def _l1_block(self, block: types.BlockId) -> types.L1BlockRef:
         try:
             result = await self._l1.ref(block.number, False)
             if result is None or result.hash != block.hash:
@@ -355,18 +348,18 @@ def shown_block(ref: BlockRef) -> dict[str, Any]:
     }
 
 
-def shown_l2(ref: L2BlockRef) -> dict[str, Any]:
+def shown_l2(ref: types.L2BlockRef) -> dict[str, Any]:
     """Return an L2 block reference as JSON [RPC21]."""
     origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
     return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
 
 
-def _shown_output(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dict[str, Any]:
+def _shown_output(state_root: types.Hash, storage_root: types.Hash, block_hash: types.Hash) -> dict[str, Any]:
     names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
     return dict(zip(names, map(to_hex, (state_root, storage_root, block_hash)), strict=True))
 
 
-def _show(block: BlockId) -> str:
+def _show(block: types.BlockId) -> str:
     return f"{to_hex(block.hash)}:{block.number}"
 
 
@@ -391,7 +384,7 @@ def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
     )
 
 
-def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
+def replaced_output(payload: ExecutionPayload) -> tuple[types.Hash, types.Hash, types.Hash] | None:
     """Return state root, storage root and hash of the block that this one replaced. Raises ReplacementError."""
     if not payload.transactions:
         raise ReplacementError("expected block-replacement tx and more")
@@ -402,9 +395,9 @@ def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None
         deposit = decode_deposit(last)
     except DepositError as error:
         raise ReplacementError(f"failed to unmarshal invalidated-block system tx: {error}") from None
-    if deposit.sender != OPTIMISTIC_BLOCK_DEPOSITOR:
+    if deposit.sender != types.OPTIMISTIC_BLOCK_DEPOSITOR:
         return None
     data = deposit.data
-    if len(data) != PREIMAGE_BYTES or data[:32] != ZERO_HASH:
+    if len(data) != PREIMAGE_BYTES or data[:32] != types.ZERO_HASH:
         raise ReplacementError("failed to unmarshal output-root preimage: it is not of version 0")
     return data[32:64], data[64:96], data[96:]

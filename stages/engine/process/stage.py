@@ -8,15 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.calls import (
-    CommitPayload,
-    CoreAnswer,
-    CoreCall,
-    GetFollowStatus,
-    GetL1BlockRef,
-    GetLeader,
-    Instant,
-)
+from rollup_node.stages.engine.calls import calls
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
@@ -60,9 +52,9 @@ JITTER_SECONDS = 0.25
 log = get_logger("engine")
 
 
-def present() -> Instant:
+def present() -> calls.Instant:
     """Return the current time."""
-    return Instant(time.time(), time.monotonic())
+    return calls.Instant(time.time(), time.monotonic())
 
 
 class EngineStage(Stage):
@@ -74,7 +66,7 @@ class EngineStage(Stage):
         bus: Bus,
         meter: Meter,
         backoff: TaskBackoff | None = None,
-        clock: Callable[[], Instant] = present,
+        clock: Callable[[], calls.Instant] = present,
     ) -> None:
         store = SequencerStore(config)
         config = store.load()
@@ -129,7 +121,7 @@ class EngineStage(Stage):
             bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
 
-    def _call_table(self) -> dict[type, Callable[[Any], Awaitable[CoreAnswer]]]:
+    def _call_table(self) -> dict[type, Callable[[Any], Awaitable[calls.CoreAnswer]]]:
         """Return who makes the core's calls that are not the engine client's, by type."""
         return {
             L2BlocksRequest: self._reader.overlap_blocks,
@@ -139,7 +131,7 @@ class EngineStage(Stage):
             L1AtSafeHeadRequest: self._safe_heads.l1_of,
             FindSafeHeads: self._safe_heads.find,
             **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
-            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
+            **dict.fromkeys((calls.GetLeader, calls.CommitPayload), self._conductor.ask),
         }
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
@@ -224,12 +216,12 @@ class EngineStage(Stage):
                 self.core.answer(pending, answer, self._clock())
             self._actions.perform(self.core.take_actions())
 
-    async def _ask(self, call: CoreCall) -> CoreAnswer:
+    async def _ask(self, call: calls.CoreCall) -> calls.CoreAnswer:
         """Make one call. Raises TemporaryError when there is no answer."""
         match call:
-            case GetL1BlockRef(number=number, fresh=fresh):
+            case calls.GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
-            case GetFollowStatus(check_chain=check_chain):
+            case calls.GetFollowStatus(check_chain=check_chain):
                 assert self._follow is not None
                 return await self._follow.ask(check_chain=check_chain)
         return await self._asked.get(type(call), self._client.ask)(call)

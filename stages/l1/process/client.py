@@ -15,13 +15,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process.failures import (
-    BatchRefusedError,
-    OtherChainError,
-    ThrottledError,
-    fault_of,
-    refuses_batches,
-)
+from rollup_node.stages.l1.process import failures
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -134,10 +128,10 @@ class L1Endpoint:
         try:
             results = await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))
         except (RpcFailure, EndpointError) as error:
-            if not refuses_batches(error):
+            if not failures.refuses_batches(error):
                 raise
             self.takes_batches = False
-            raise BatchRefusedError(self.name, f"does not answer batches: {error}") from None
+            raise failures.BatchRefusedError(self.name, f"does not answer batches: {error}") from None
         return [self._of_batch(result) for result in results]
 
     def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
@@ -263,13 +257,15 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            error = failures.OtherChainError(
+                self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}"
+            )
             self._record_failure(error, 0)
             raise error
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, fault_of(error) is EndpointFault.THROTTLED)
+        self.record.failed(error, calls, failures.fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -317,12 +313,12 @@ class L1Endpoints:
             return endpoint
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
-        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
+        self.set_aside(endpoint, failures.fault_of(error), describe_error(endpoint, error), retry_after)
 
     def set_aside(
         self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
