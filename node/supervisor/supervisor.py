@@ -24,16 +24,11 @@ from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
+from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
-from rollup_node.node.system.process_control import (
-    STOP_SIGNALS,
-    check_descriptor_limit,
-    raise_descriptor_limit,
-    shared_memory_refusal,
-)
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, read_waiting
 from rollup_node.node.system.profiling import write_profile
@@ -76,11 +71,11 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 
     A node that cannot start, or that fails, reports why in one line on standard error [LIF9]. The caller must have a
     single thread."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, process_control.STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
         count = sum(spec.copies for spec in specs)
-        check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
+        process_control.check_descriptor_limit(process_control.raise_descriptor_limit(), count, settings.connections)
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
         return _refused(str(error))
@@ -88,7 +83,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
         supervisor = Supervisor(specs, settings, directory)
     except OSError as error:
         directory.remove()
-        return _refused(shared_memory_refusal(error))
+        return _refused(process_control.shared_memory_refusal(error))
     except BaseException:
         directory.remove()
         raise
@@ -97,7 +92,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 
 def _refused(text: str) -> int:
     """Report why the node cannot start."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
     print(f"rollup-node: {escaped_line(text)}", file=sys.stderr)
     return ExitCode.SETUP
 
@@ -174,10 +169,10 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         # A SIGHUP that is ignored from the start is that of nohup.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
+        for number in process_control.STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
         self._children.watch(read, lambda: self._signals.extend(os.read(read, 64)))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
 
     def _poll_seconds(self) -> float:
         starting = self._starting or len(self._preloaded) < len(self._groups)
@@ -347,7 +342,7 @@ class Supervisor:
     def _handle_signals(self) -> None:
         while self._signals:
             number = self._signals.popleft()
-            if number not in STOP_SIGNALS:
+            if number not in process_control.STOP_SIGNALS:
                 continue
             self._log.info("received signal", name=signal.Signals(number).name)
             if self._stop_signalled:
@@ -398,7 +393,7 @@ class Supervisor:
     def _finish(self) -> None:
         if self._code == RESTART:
             # A signal from here on is for the next start, which unblocks it; one before it is for this node.
-            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            signal.pthread_sigmask(signal.SIG_BLOCK, process_control.STOP_SIGNALS)
             self._children.wait(0.0)
             self._handle_signals()
             if self._stop_signalled:
