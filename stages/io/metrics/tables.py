@@ -1,6 +1,6 @@
 """The tables of all metrics: those of op-node, with its names, types and labels, and our own [MET2 to MET26].
 
-The source of the former, and of those that mean nothing here, is `op-node doc metrics` of 1.16."""
+The source of the former is `op-node doc metrics` of 1.16."""
 
 import math
 from collections.abc import Iterator
@@ -61,15 +61,6 @@ class Metric:
             yield ExposedMetric(f"{self.prefix}last_{self.name}_unix", "gauge", self.labels, when)
         else:
             yield ExposedMetric(self.prefix + self.name, self.type.value, self.labels, self.help)
-
-
-class MissingMetric(NamedTuple):
-    """A metric of op-node that this node does not expose, by its name without prefix, and why."""
-
-    name: str
-    type: MetricType
-    labels: tuple[str, ...]
-    why: str
 
 
 COUNTER, GAUGE, HISTOGRAM, EVENT = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM, MetricType.EVENT
@@ -220,30 +211,6 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("p2p_req_duration_seconds", HISTOGRAM, "Duration of requests for blocks", _REQUEST, _P2P),
     Metric("p2p_payload_by_number", GAUGE, "Number of the last block served or received", ("p2p_role",), _P2P),
     Metric("p2p_payloads_quarantine_total", GAUGE, "Blocks from peers that are not confirmed yet", (), _P2P),
-)
-
-_EVENTS = "op-node's internal event system; here processes exchange messages: see bus_events_total"
-_NO_L2_CACHE = "the node reads L2 blocks from the engine when it needs them, and caches none"
-_NO_FOLLOW_CACHE = "the node does not cache the responses of the follow source"
-
-MISSING_METRICS: tuple[MissingMetric, ...] = (
-    MissingMetric(
-        "rpc_server_notifications_sent_total", COUNTER, _CALL, "neither this RPC server nor op-node's has subscriptions"
-    ),
-    MissingMetric("l2_source_cache_size", GAUGE, ("type",), _NO_L2_CACHE),
-    MissingMetric("l2_source_cache_get", COUNTER, ("type", "hit"), _NO_L2_CACHE),
-    MissingMetric("l2_source_cache_add", COUNTER, ("type", "evicted"), _NO_L2_CACHE),
-    MissingMetric("l2_follow_source_cache_size", GAUGE, ("type",), _NO_FOLLOW_CACHE),
-    MissingMetric("l2_follow_source_cache_get", COUNTER, ("type", "hit"), _NO_FOLLOW_CACHE),
-    MissingMetric("l2_follow_source_cache_add", COUNTER, ("type", "evicted"), _NO_FOLLOW_CACHE),
-    MissingMetric("events_emitted", COUNTER, ("event_type", "emitter"), _EVENTS),
-    MissingMetric("events_total_enqueued", GAUGE, (), _EVENTS),
-    MissingMetric("events_enqueued", GAUGE, ("event_type",), _EVENTS),
-    MissingMetric("events_dequeued", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_processed", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_process_time", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_rate_limited_total", COUNTER, (), _EVENTS),
-    MissingMetric("events_last_rate_limited_unix", GAUGE, (), _EVENTS),
 )
 
 # --- the metrics that op-node does not have: of processes, endpoints, how the node follows L1, what is dropped ---

@@ -6,8 +6,7 @@ import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.metrics.meter import TABLE
-from rollup_node.stages.io.metrics.tables import MISSING_METRICS
-from rollup_node.tools.commands.doc import main
+from rollup_node.tools.commands.doc import MISSING_METRICS, main
 
 
 def test_a_row_for_each_metric(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.io.metrics.tables import (
-    MISSING_METRICS,
     OP_NODE_METRICS,
     PREFIX,
     ExposedMetric,
@@ -14,6 +13,7 @@ from rollup_node.stages.io.metrics.tables import (
     MetricType,
 )
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
+from rollup_node.tools.commands.doc import MISSING_METRICS
 
 
 def test_an_event_is_two_metrics() -> None:
