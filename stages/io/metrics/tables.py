@@ -220,31 +220,36 @@ UNKNOWN = math.nan
 
 STATES = ("starting", "EL sync", "syncing", "synced", "following", "waiting")
 
-_PROCESS, _ENDPOINT = ("process",), ("rpc", "endpoint")
+_ENDPOINT = ("rpc", "endpoint")
+
+
+def _of_process(name: str, type_: MetricType, help_: str) -> Metric:
+    """Return a metric of each process that the supervisor counts, by the name that Prometheus prescribes."""
+    return Metric(name, type_, help_, ("process",), _SUPERVISOR, prefix="")
+
+
+def _progress(name: str, help_: str) -> Metric:
+    """Return a gauge of rpc that is not known before the node has made progress."""
+    return Metric(name, GAUGE, help_, (), _RPC, initial=UNKNOWN)
+
 
 OWN_METRICS: tuple[Metric, ...] = (
     # Processes, by the supervisor [MET5]
-    Metric("process_up", GAUGE, "1 while the process is ready", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_restarts_total", COUNTER, "Restarts of the process", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_incarnation", GAUGE, "Starts of the process", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_heartbeat_age_seconds", GAUGE, "Time since the last heartbeat", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric(
+    _of_process("process_up", GAUGE, "1 while the process is ready"),
+    _of_process("process_restarts_total", COUNTER, "Restarts of the process"),
+    _of_process("process_incarnation", GAUGE, "Starts of the process"),
+    _of_process("process_heartbeat_age_seconds", GAUGE, "Time since the last heartbeat"),
+    _of_process(
         "process_resident_memory_bytes",
         GAUGE,
         "Resident memory; each process counts shared memory, so the sum is too high",
-        _PROCESS,
-        _SUPERVISOR,
-        prefix="",
     ),
-    Metric(
+    _of_process(
         "process_proportional_memory_bytes",
         GAUGE,
         "Memory with a proportional share of shared memory (PSS); the sum is the memory of the node",
-        _PROCESS,
-        _SUPERVISOR,
-        prefix="",
     ),
-    Metric("process_cpu_seconds_total", COUNTER, "User and system CPU time", _PROCESS, _SUPERVISOR, prefix=""),
+    _of_process("process_cpu_seconds_total", COUNTER, "User and system CPU time"),
     # Every process, by its runtime
     Metric("activity_errors_total", COUNTER, "Failed steps of periodic tasks", ("activity", "severity")),
     Metric("activity_problems", GAUGE, "Periodic tasks whose last step failed"),
@@ -254,17 +259,10 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric("ready", GAUGE, "1 while /readyz answers 200", (), _RPC),
     Metric("sync_state", GAUGE, "1 for the state of the node", ("state",), _RPC, tuple((name,) for name in STATES)),
     Metric("sync_head_age_seconds", GAUGE, "Age of the unsafe, safe or finalized head", ("head",), _RPC),
-    Metric(
-        "sync_l1_lag_seconds",
-        GAUGE,
-        "Time from the L1 block that derivation reads to the L1 head",
-        (),
-        _RPC,
-        initial=UNKNOWN,
-    ),
-    Metric("sync_l1_lag_blocks", GAUGE, "L1 blocks that derivation could already read", (), _RPC, initial=UNKNOWN),
-    Metric("sync_blocks_per_second", GAUGE, "L2 blocks that become safe per second", (), _RPC, initial=UNKNOWN),
-    Metric("sync_eta_seconds", GAUGE, "Time until the node has caught up, while it syncs", (), _RPC, initial=UNKNOWN),
+    _progress("sync_l1_lag_seconds", "Time from the L1 block that derivation reads to the L1 head"),
+    _progress("sync_l1_lag_blocks", "L1 blocks that derivation could already read"),
+    _progress("sync_blocks_per_second", "L2 blocks that become safe per second"),
+    _progress("sync_eta_seconds", "Time until the node has caught up, while it syncs"),
     Metric(
         "sync_limited_by",
         GAUGE,
@@ -273,17 +271,8 @@ OWN_METRICS: tuple[Metric, ...] = (
         _RPC,
         tuple((name,) for name in DerivationWaits.__struct_fields__),
     ),
-    Metric(
-        "l1_requests_per_block",
-        GAUGE,
-        "Calls to L1 for each L1 block that derivation read, over ten minutes",
-        (),
-        _RPC,
-        initial=UNKNOWN,
-    ),
-    Metric(
-        "sequencing_window_left_blocks", GAUGE, "L1 blocks left of the sequencing window", (), _RPC, initial=UNKNOWN
-    ),
+    _progress("l1_requests_per_block", "Calls to L1 for each L1 block that derivation read, over ten minutes"),
+    _progress("sequencing_window_left_blocks", "L1 blocks left of the sequencing window"),
     # Endpoints, by l1 and blobs
     Metric("endpoint_calls_total", COUNTER, "Calls to the endpoint; each call of a batch counts", _ENDPOINT, _SOURCES),
     Metric("endpoint_throttled_total", COUNTER, "Requests refused because there were too many", _ENDPOINT, _SOURCES),
