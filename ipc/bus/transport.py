@@ -152,7 +152,6 @@ class Transport:
         return data
 
     def count_dropped(self, channel: str, error: UnusableMessage) -> None:
-        """Count a message that was dropped."""
         self.counters[error.counter] += 1
         if isinstance(error, MessageRejected):
             self.last_rejection = f"{channel}: {error}"

@@ -81,7 +81,6 @@ class ListenAddress(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its port in words."""
         return f"UDP port {self.port}" if self.is_udp else f"port {self.port}"
 
 

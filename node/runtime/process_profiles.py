@@ -32,7 +32,6 @@ class ProcessProfiles:
             self._until_stop.begin()
 
     async def end(self) -> None:
-        """Write it."""
         recording = self._until_stop
         if recording is not None:
             recording.end()

@@ -101,7 +101,6 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 
 def dropped_lines(process: str, lines: int) -> Record:
-    """Return the record that reports dropped log lines."""
     fields = {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", fields, None)
 
@@ -149,7 +148,6 @@ def _log_failure(error: BaseException) -> int:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions in nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)

@@ -38,7 +38,6 @@ class Problems:
         self._tasks: dict[str, Problem] = {}
 
     def set(self, task: str, problem: Problem) -> None:
-        """Set the problem of a task."""
         if self._tasks.get(task) != problem:
             self._tasks[task] = problem
             self.report()
@@ -70,7 +69,6 @@ class TaskRunner:
 
     @property
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """The tasks of the stage."""
         return self._stage.periodic_tasks
 
     def stop(self) -> None:

@@ -18,7 +18,6 @@ BY_OPERATOR, BY_CHAIN = "the operator", "the chain"
 
 
 def option_of(fork: str) -> str:
-    """Return the option that names the bundle of a fork."""
     return f"rollup.{fork}-bundle"
 
 

@@ -96,7 +96,6 @@ class L1Check:
         self.name = f"L1 {self.client.name}"
 
     async def find(self) -> list[Finding]:
-        """Whether the endpoint is the L1 of the chain."""
         rollup = self._endpoints.rollup
         genesis = rollup.genesis.l1 if self._endpoints.l1_genesis else None
         return await check_chain(self.client, self.name, "L1", rollup.l1_chain_id, genesis)
@@ -109,7 +108,6 @@ class L1Check:
         return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.client.close()
 
 
@@ -164,11 +162,9 @@ class EngineCheck:
         return []
 
     async def unusable(self, failure: Failure) -> Finding:
-        """Return the finding for an engine that does not respond."""
         return unusable(self.name, self.what, "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.client.close()
 
 
@@ -178,7 +174,6 @@ class L2SourceCheck(EngineCheck):
     what, kind = "the L2 source", "L2 source"
 
     async def find(self) -> list[Finding]:
-        """Whether the source has the L2 chain."""
         return await self._find_chain()
 
 

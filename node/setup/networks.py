@@ -170,7 +170,6 @@ def find_network(name: str) -> BuiltInNetwork:
 
 
 def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
-    """Return the built-in network with that L2 chain id, or None."""
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 

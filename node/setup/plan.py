@@ -111,7 +111,6 @@ def _unused_private_path() -> Path:
 
 
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
-    """Return the configurations of all processes."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
@@ -199,7 +198,6 @@ def l1_config(
 
 
 def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
-    """Return the configuration of the blobs process."""
     da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
     folder = None if archive is None else archive.path
     return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
@@ -208,7 +206,6 @@ def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | No
 def derivation_config(
     values: Values, chain: ChosenChain, *, drops_are_read: bool = False, ahead: int = MAX_AHEAD
 ) -> DerivationConfig:
-    """Return the configuration of the derivation process."""
     return build_config(
         DerivationConfig,
         values,
@@ -242,7 +239,6 @@ def worker_count(values: Values) -> int:
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
-    """Return the processes to start."""
     by_role = {role: config for role, config in vars(configs).items() if config is not None}
     return node_processes(by_role, worker_count(plan.values))
 
@@ -300,7 +296,6 @@ def _connections(configs: NodeConfigs) -> int:
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:
-    """Return the sockets on which the node listens."""
     rpc, p2p = configs.rpc, configs.p2p
     result = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:

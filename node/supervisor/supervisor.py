@@ -239,7 +239,6 @@ class Supervisor:
             self._log.info("node is ready", seconds=round(now - self._began, 2), processes=len(self._processes))
 
     def _preload_next(self) -> None:
-        """Use the time of the precheck."""
         spec = next((group[0].spec for group in self._pending if group[0].spec.role not in self._preloaded), None)
         if spec is not None:
             self._preload(spec)

@@ -122,7 +122,6 @@ class LineReader:
         return (lines + newline).replace(NEWLINE_MARK, b"\n"), ended
 
     def close(self) -> None:
-        """Close the pipe."""
         os.close(self.fd)
         self.closed = True
 

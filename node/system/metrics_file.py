@@ -16,7 +16,6 @@ SUFFIX = ".prom"
 
 
 def metrics_path(folder: Path, process: str) -> Path:
-    """Return the path of a process's file."""
     return folder / f"{process}{SUFFIX}"
 
 

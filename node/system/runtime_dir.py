@@ -78,12 +78,10 @@ class RuntimeDirectory:
 
     @property
     def metrics(self) -> Path:
-        """The folder of the metrics files."""
         return self.path / METRICS
 
     @property
     def profiles(self) -> Path:
-        """The folder of the profiles."""
         return self.path / PROFILES
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:

@@ -56,7 +56,6 @@ class PendingRequest:
         return tuple(unique.values())
 
     def add(self, contents: Iterable[BlobContent]) -> None:
-        """Add the requested ones of these blobs."""
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
@@ -114,7 +113,6 @@ class PendingRequests:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def remove(self, pending: PendingRequest) -> None:
-        """Remove a request that is answered or expired."""
         self._pending.pop((pending.block.hash, pending.blobs), None)
 
     def expire(self, now: float) -> None:

@@ -27,7 +27,6 @@ class InputCache:
         self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
 
     def get(self, commitment: Commitment, start: int = 0) -> Found | None:
-        """Return a cached input that is valid for this start."""
         answer, valid_for = self._inputs.get(commitment) or (None, None)
         return answer if valid_for in (None, start) else None
 
@@ -78,7 +77,6 @@ class PendingInputs:
         return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: InputRequest, now: float) -> PendingInput:
-        """Take a request or its repetition."""
         pending = self._pending.get(request.commitment)
         if pending is None:
             pending = self._pending[request.commitment] = PendingInput(request.commitment, request.urgent, now)
@@ -100,7 +98,6 @@ class PendingInputs:
         return min(waits, default=None)
 
     def remove(self, pending: PendingInput) -> None:
-        """Remove one that is there."""
         self._pending.pop(pending.commitment, None)
 
     def expire(self, now: float) -> None:

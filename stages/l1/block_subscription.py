@@ -70,7 +70,6 @@ class BlockSubscription:
                 yield block
 
     def sent(self, block: L1Block, now: float) -> None:
-        """Record that a block was sent."""
         self._sent[block.header.number] = (block.header.hash, now)
 
     def unavailable(

@@ -112,8 +112,6 @@ class View(NamedTuple):
 
 
 class EndpointFinding(NamedTuple):
-    """What is wrong with an endpoint."""
-
     fault: EndpointFault
     reason: str
 

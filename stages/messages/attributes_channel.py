@@ -149,11 +149,9 @@ class AttributesSender:
 
     @property
     def has_room(self) -> bool:
-        """Whether attributes can be added."""
         return len(self._ahead) < self._most and self._bytes < MAX_BYTES
 
     def due(self, now: float) -> list[Message]:
-        """Return the messages to send now."""
         messages: list[Message] = []
         if self.current is not None and now - self._sent_at >= REPEAT_SECONDS:
             self._sent_at = now
@@ -203,7 +201,6 @@ class AttributesSender:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer to the current attributes is there."""
         return self.current is not None and bool(self._answers) and self._answers[0].sequence == self.current.sequence
 
     def take_answer(self) -> AttributesResult | None:

@@ -46,7 +46,6 @@ class Commitment(msgspec.Struct, frozen=True, array_like=True):
 
 
 def keccak_commitment(data: bytes) -> Commitment:
-    """Return the keccak commitment to the data."""
     return Commitment(KECCAK, keccak256(data))
 
 
@@ -120,7 +119,6 @@ def resolve_data(calldata: bytes) -> bytes:
 
 
 def resolves(log: Log) -> bool:
-    """Whether the log says that a challenge is resolved."""
     try:
         return decode_event(log).status == ChallengeStatus.RESOLVED
     except ChallengeError:

@@ -187,7 +187,6 @@ def check_config(config: RollupConfig) -> None:
 
 
 def _first(*checks: tuple[bool, str]) -> str | None:
-    """Return the text of the first violated check."""
     return next((text for violated, text in checks if violated), None)
 
 

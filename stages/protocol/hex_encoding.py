@@ -45,7 +45,6 @@ def address_from_hex(text: Any) -> bytes:
 
 
 def to_quantity(number: int) -> str:
-    """Return a number as a quantity."""
     return hex(number)
 
 

@@ -24,7 +24,6 @@ class RlpError(ValueError):
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """Return the encoding of a byte string."""
     size = len(data)
     if size < 56:
         return data if size == 1 and data[0] < 0x80 else _STRING_PREFIX[size] + data
@@ -66,7 +65,6 @@ def wrap_list(body: bytes) -> bytes:
 
 
 def encode_list(encoded: Iterable[bytes]) -> bytes:
-    """Return the encoding of a list from the encodings of its items."""
     return wrap_list(b"".join(encoded))
 
 

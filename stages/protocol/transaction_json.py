@@ -15,15 +15,11 @@ Text = str | msgspec.UnsetType | None
 
 
 class AccessJson(msgspec.Struct, rename="camel", gc=False):
-    """An entry of an access list."""
-
     address: str
     storage_keys: list[str]
 
 
 class AuthorizationJson(msgspec.Struct, rename="camel", gc=False):
-    """An entry of an authorization list."""
-
     chain_id: str
     address: str
     nonce: str

@@ -81,7 +81,6 @@ class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
     # The instance dict (dict=True) is there for this property alone.
     @cached_property
     def ref(self) -> L1BlockRef:
-        """The block's reference."""
         return L1BlockRef(self.hash, self.number, self.parent_hash, self.timestamp)
 
 
@@ -135,7 +134,6 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def ref(self) -> L1BlockRef:
-        """The block's reference."""
         return self.header.ref
 
     @property

@@ -93,7 +93,6 @@ def _parse_request(value: Any) -> JsonRpcRequest | Response:
 
 
 def success_response(request_id: Any, result: Any) -> Response:
-    """Return the response object with a result."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 

@@ -164,7 +164,6 @@ class BeaconEndpoint:
         self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + ROUTE_SECONDS
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
@@ -343,7 +342,6 @@ class BeaconEndpoints:
         return [endpoint.record.counts(index == self._current) for index, endpoint in enumerate(self.all)]
 
     async def close(self) -> None:
-        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 

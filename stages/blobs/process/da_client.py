@@ -70,7 +70,6 @@ class DaClient:
         return read
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
@@ -150,7 +149,6 @@ class InputServer:
 
     @property
     def name(self) -> str:
-        """The DA server."""
         return self._client.name
 
     def counts(self) -> EndpointCounts:

@@ -165,7 +165,6 @@ class BlobsStage(Stage):
         self._respond(pending)
 
     async def _read_archive(self, pending: PendingRequest) -> None:
-        """Take the blobs that the archive has."""
         result = {} if self._archive is None else await self._archive.read(pending.missing)
         if self._archive is None or not result:
             return

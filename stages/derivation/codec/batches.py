@@ -32,8 +32,6 @@ class SingularBatch(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
-    """One block of a span batch."""
-
     timestamp: int
     epoch_number: int
     transactions: Transactions
@@ -58,11 +56,9 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     @property
     def last_timestamp(self) -> int:
-        """The time of the last block."""
         return (self.first_timestamp + (self.block_count - 1) * self.block_time) & U64_MASK
 
     def blocks(self) -> Iterator[SpanBlock]:
-        """Yield the blocks in order."""
         cursor = SpanCursor(self)
         while (block := cursor.pop()) is not None:
             yield block

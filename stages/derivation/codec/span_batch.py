@@ -164,7 +164,6 @@ class _FieldReader:
         return memoryview(self._data)[start : self._after(size, field)]
 
     def _after(self, size: int, field: str) -> int:
-        """Return the offset behind a field of this size."""
         end = self._at + size
         if end > len(self._data):
             raise self._error(f"{field} cut off")

@@ -311,7 +311,6 @@ class Inflater:
         return _code(result[:literals], end_of_block=True), _code(result[literals:])
 
     def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
-        """Yield a compressed block."""
         table, mask, need = literals
         # The bit buffer is in locals for speed: nearly all the time is spent in this loop.
         out, bits, count = self._out, self._bits, self._count

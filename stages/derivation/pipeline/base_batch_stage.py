@@ -68,7 +68,6 @@ class PendingSpan:
         self._cursor = cursor
 
     def clear(self) -> None:
-        """Discards the blocks."""
         self._cursor = None
 
     @property

@@ -176,8 +176,6 @@ class ChannelBank:
 
 
 class _StagingChannel:
-    """The channel that is being assembled."""
-
     def __init__(self, channel: bytes, opened: int) -> None:
         self.channel = channel
         self.opened = opened

@@ -74,7 +74,6 @@ class ChannelReader:
         self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
-        """Drop the channel."""
         self.channel = self._need = self._end = None
         self._batches.clear()
 

@@ -149,7 +149,6 @@ class DataSource:
         return self._need is not None and self._take(frames)
 
     def is_waiting_for(self, block_hash: Hash) -> bool:
-        """Whether the blobs of this block are needed."""
         return self._need is not None and self._need.block.hash == block_hash
 
     def pop(self) -> ItemFrames | NeedBlobs | None:

@@ -49,7 +49,6 @@ class L1OriginWindow:
         return self.blocks[0].header.number
 
     def ref(self, number: int) -> L1BlockRef | None:
-        """Return the block of this number, if it is in the window."""
         block = self.block(number)
         return None if block is None else block.header.ref
 

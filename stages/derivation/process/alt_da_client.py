@@ -78,7 +78,6 @@ class AltDaClient:
             self._code = Code.ALTDA_MISSING if message.not_found else Code.ALTDA_UNREACHABLE
 
     def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
-        """L1's heads."""
         if isinstance(message, L1Heads):
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
 

@@ -58,7 +58,6 @@ class BatchWatch:
         self._blocks = 0
 
     def at_block(self, block: L1BlockRef) -> None:
-        """Note that the next L1 block is read."""
         if self._since is None:
             return
         self._blocks = block.number - self._since

@@ -64,7 +64,6 @@ class _Kind:
         self.last = dropped
 
     def counted(self) -> derivation.DropCount:
-        """Its count as it is published."""
         dropped, reason = self.last, self.last.reason
         block = None if dropped.origin is None else dropped.origin.number
         return derivation.DropCount(

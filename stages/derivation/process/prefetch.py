@@ -111,7 +111,6 @@ class Prefetcher:
         return False
 
     def has_frames(self, block_hash: Hash) -> bool:
-        """Whether the frames of this block wait for the pipeline."""
         return block_hash in self._parsed
 
     def take_frames(self, block: L1BlockRef) -> block_frames.BlockFrames | None:

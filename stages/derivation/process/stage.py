@@ -90,7 +90,6 @@ class DerivationStage(Stage):
         await self._decoding.close()
 
     def reset(self, error: Exception) -> None:
-        """Request a reset from the engine."""
         self._reset_reason = str(error)
 
     def report(self, problems: tuple[Problem, ...]) -> None:

@@ -134,7 +134,6 @@ class AttributesRow(HeadRow):
         return call
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Move the job on."""
         self._core.report(self._attributes.answer(pending.call, answer), now)
         self._core.publish(now)
 

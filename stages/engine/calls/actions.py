@@ -35,8 +35,6 @@ class LogLine(Action, frozen=True):
 
 
 class Count(Action, frozen=True):
-    """Add to a counter."""
-
     metric: str
     labels: Mapping[str, str] = {}
     value: float = 1

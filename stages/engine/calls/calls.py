@@ -31,8 +31,6 @@ class CommitPayload(msgspec.Struct, frozen=True):
 
 
 class Leadership(msgspec.Struct, frozen=True):
-    """Whether this node is the leader."""
-
     is_leader: bool
 
 

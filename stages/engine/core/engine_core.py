@@ -193,7 +193,6 @@ class EngineCore:
         self._state.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
-        """Take a request of another process."""
         self._state.log.add(now.unix, "request", message)
         self._inbox.request(peer, message, now)
 
@@ -264,7 +263,6 @@ class EngineCore:
         return min(times, default=now.monotonic + IDLE_SECONDS)
 
     def _move_heads(self, now: Instant) -> None:
-        """Make the moves that need no call."""
         state = self._state
         state.restart_due(now)
         state.finality_row.finalize_due(now)

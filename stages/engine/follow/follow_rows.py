@@ -253,7 +253,6 @@ class FollowHeadRow(HeadRow):
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """End the round."""
         self._following.fail(self.purpose, error, now)
         self._source.end_round()
         self._following.target.retry(now.monotonic + follow_source.ASK_SECONDS)

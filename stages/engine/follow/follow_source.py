@@ -451,7 +451,6 @@ class FollowTarget:
             self._canonical.clear()
 
     def next(self, now: float) -> GetBlockRef | GetL1BlockRef | None:
-        """Return the call that is due."""
         if self._status is None or now < self.due_at:
             return None
         if not self._is_reached:

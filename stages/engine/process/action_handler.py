@@ -67,7 +67,6 @@ class ActionHandler:
         self._handlers: Handlers = {**self._message_handlers(), **self._report_handlers(), **self._block_handlers()}
 
     def perform(self, actions: list[act.Action]) -> None:
-        """Perform actions in their order."""
         for action in actions:
             self._handlers[type(action)](action)
 

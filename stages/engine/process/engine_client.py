@@ -67,7 +67,6 @@ class Token:
         self._headers: dict[str, str] = {}
 
     def headers(self) -> dict[str, str]:
-        """Return the Authorization header."""
         now = time.time()
         if not 0 <= now - self._made_at < TOKEN_SECONDS:
             self._headers = {"Authorization": authorization(self._secret, now)}
@@ -103,7 +102,6 @@ class EngineClient:
         return time.monotonic() - self._answered_at
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
     # --- calls of the machines -------------------------------------------------------------------------------------

@@ -35,11 +35,9 @@ class NeighbourClient:
 
     @property
     def name(self) -> str:
-        """Host and port of the neighbour."""
         return self._rpc.name
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
 

@@ -84,7 +84,6 @@ class SafeHeadStore:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def write(self, write: safe_head_entries.SafeHeadWrite) -> safe_head_entries.SafeHeadEntry | None:

@@ -53,7 +53,6 @@ log = get_logger("engine")
 
 
 def present() -> calls.Instant:
-    """Return the current time."""
     return calls.Instant(time.time(), time.monotonic())
 
 

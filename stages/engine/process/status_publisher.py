@@ -69,7 +69,6 @@ class StatusPublisher:
         self._publisher.set(ForkDoubts(tuple(doubts)))
 
     def announce_halt(self) -> None:
-        """Publish that the node halts."""
         self._publisher.set(Halting())
 
     def set_runtime_problems(self, problems: tuple[Problem, ...]) -> None:

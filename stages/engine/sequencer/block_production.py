@@ -54,7 +54,6 @@ class BlockProduction:
         self.without_origin = False
 
     def set_recover(self, recover: bool) -> None:
-        """Set the mode for the next blocks."""
         self.selector.recover = recover
 
     def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:

@@ -50,7 +50,6 @@ class BuildApiRow(HeadRow):
 
     @property
     def waiting(self) -> bool:
-        """Whether a request is to be answered."""
         return bool(self._waiting)
 
     # --- what is due -----------------------------------------------------------------------------------------------

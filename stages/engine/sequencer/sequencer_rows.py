@@ -157,7 +157,6 @@ class SequencerRow(HeadRow):
         return call
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Move the block on."""
         core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
         if fetched:
             core.do(actions.Observe("sequencer_sealing_seconds", now.monotonic - pending.since))

@@ -216,7 +216,6 @@ class ELSync:
     # --- calls -----------------------------------------------------------------------------------------------------
 
     def next(self, monotonic: float, unix: float) -> engine_api.EngineCall | RecordCall | None:
-        """Return the call that is due."""
         if self.state is ELSyncState.WILL_START:
             if self._kind is None:
                 return engine_api.GetIdentity()

@@ -42,12 +42,10 @@ class UnsafeBlocks:
         self._core.write("warn", "dropping invalid unsafe block", Code.UNSAFE_BLOCK, **fields)
 
     def note_inserted(self, block: L2BlockRef) -> None:
-        """Note that an unsafe block is the new tip."""
         queued = len(self.chain.queue) - 1
         self._core.write("trace", "inserted unsafe block", block=block, origin=block.l1_origin, queued=queued)
 
     def show_queue(self) -> None:
-        """Report the queue if it has changed."""
         queue = self.chain.queue
         if (shown := (len(queue), queue.bytes)) != self._shown:
             self._shown = shown

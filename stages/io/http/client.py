@@ -160,7 +160,6 @@ class _Server:
         self._open: set[HttpConnection] = set()
 
     def is_at(self, url: URL) -> bool:
-        """Return whether it is the server of a URL."""
         return (url.scheme, url.raw_host, url.port) == (self._scheme, self._host, self._port)
 
     async def exchange(self, head: bytes, request: _Request) -> HttpAnswer:

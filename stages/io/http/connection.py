@@ -298,7 +298,6 @@ class HttpConnection(asyncio.Protocol):
 
 
 def is_success(status: int) -> bool:
-    """Return whether a status is one of success."""
     return 200 <= status < 300
 
 

@@ -114,7 +114,6 @@ class EndpointMeter:
         self._meter.set("endpoint_usable", int(usable), rpc=self._rpc, endpoint=name)
 
     def failed(self, name: str, fault: str) -> None:
-        """Count a failure."""
         self._meter.count("endpoint_failures_total", rpc=self._rpc, endpoint=name, fault=fault)
 
 
@@ -152,6 +151,5 @@ class RpcMeter:
             self._meter.count("rpc_client_results_size_total", received, rpc=self._rpc, method=method)
 
     def notified(self, method: str) -> None:
-        """Count a notification."""
         if self._meter is not None:
             self._meter.count("rpc_client_notifications_received_total", rpc=self._rpc, method=method)

@@ -202,7 +202,6 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
 
 
 def is_web_socket(url: str) -> bool:
-    """Return whether a URL is one of a WebSocket endpoint."""
     try:
         return URL(url).scheme in ("ws", "wss")
     except ValueError:

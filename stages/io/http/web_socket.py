@@ -77,7 +77,6 @@ class _Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes requests."""
         return not self._socket.closed and not self._reader.done()
 
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
@@ -240,7 +239,6 @@ class WebSocketTransport:
         self._unsubscribe()
 
     async def close(self) -> None:
-        """Close the connection and its session."""
         self._on_notification = lambda: None
         await self.reconnect()
         session, self._session = self._session, None

@@ -106,7 +106,6 @@ def set_level_of_node(level: Level) -> None:
 
 
 def configuration() -> Configuration:
-    """Return the configuration in force."""
     return _configuration
 
 

@@ -31,7 +31,6 @@ class Recording(ABC):
         self._duration = 0
 
     def begin(self) -> None:
-        """Start to observe."""
         return
 
     def end(self) -> None:
@@ -215,7 +214,6 @@ def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
 
 
 def frame_stack(frame: FrameType | None) -> Stack:
-    """Return the stack of a frame that runs."""
     stack: list[tuple[str, str, int]] = []
     while frame is not None and len(stack) < MAX_FRAMES:
         stack.append(_shown(frame.f_code, frame.f_lineno))

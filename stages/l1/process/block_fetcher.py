@@ -85,7 +85,6 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        """Cancel all fetches."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -215,7 +215,6 @@ class L1Endpoint:
         self._chain_checked = False
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
     def _on_notification(self) -> None:
@@ -363,13 +362,11 @@ class L1Endpoints:
             endpoint.recheck_chain()
 
     async def close(self) -> None:
-        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
 
 def _label(fault: EndpointFault) -> str:
-    """Return a fault as the metrics name it."""
     return fault.name.lower()
 
 

@@ -68,8 +68,6 @@ class ResponseStatus(Enum):
 
 
 class OutgoingPacket(NamedTuple):
-    """A datagram and its destination."""
-
     datagram: bytes
     endpoint: Endpoint
 
@@ -89,11 +87,9 @@ class ActiveCalls:
         return len(self._active)
 
     def count(self, purpose: DiscoveryPurpose) -> int:
-        """Return the number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 
     def has_call(self, node: NodeId) -> bool:
-        """Whether a call to the node is active."""
         return node in self._active
 
     def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:

@@ -171,7 +171,6 @@ class Discv5Node:
         return bool(len(self.calls) or self._candidates)
 
     def table_stats(self) -> TableStats:
-        """Count the nodes in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
         absent = chains.count(None)
@@ -245,7 +244,6 @@ class Discv5Node:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
     def _handle_result(self, result: calls.DiscoveryResult, now: float) -> None:
-        """Handle the end of a call."""
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
         if result.responded:

@@ -125,7 +125,6 @@ class PacketCodec:
         return header.packet()
 
     def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
-        """Decode a datagram."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
@@ -189,7 +188,6 @@ class PacketCodec:
         return _decode_message(packet.source, sender, plaintext, record)
 
     def _ephemeral_key(self) -> tuple[bytes, bytes]:
-        """Return a new private key and its public key."""
         while True:
             secret = self._random(32)
             try:

@@ -27,7 +27,6 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def clear(self) -> None:
-        """Remove all entries."""
         self._entries.clear()
         self._groups.clear()
 
@@ -99,7 +98,6 @@ class Discv5Session:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no nonce is left."""
         return self.message_count >= _MAX_MESSAGES - 1
 
     def accept_nonce(self, nonce: bytes) -> bool:
@@ -138,7 +136,6 @@ class Sessions:
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), tuple(newest_first))
 
     def clear(self) -> None:
-        """Remove all sessions."""
         self._kept.clear()
 
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
@@ -183,5 +180,4 @@ class Challenges:
         return tuple(result for result in self._kept.get((node, endpoint)) or () if result.expires_at > now)
 
     def remove(self, node: NodeId, endpoint: Endpoint) -> None:
-        """Remove the challenges of a node that has answered one."""
         self._kept.pop((node, endpoint))

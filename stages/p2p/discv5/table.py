@@ -65,12 +65,10 @@ class RoutingTable:
 
     @property
     def live(self) -> list[NodeEntry]:
-        """The live nodes."""
         return [entry for entry in self if entry.is_live]
 
     @property
     def has_live(self) -> bool:
-        """Whether there is a live node."""
         return any(entry.is_live for entry in self)
 
     def get(self, node: NodeId) -> NodeEntry | None:

@@ -126,7 +126,6 @@ class SeenCache(Generic[K]):
         return True
 
     def remove_expired(self, now: float) -> None:
-        """Remove expired keys."""
         while self._expiries:
             key = next(iter(self._expiries))
             if self._expiries[key] > now:

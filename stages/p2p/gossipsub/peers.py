@@ -109,19 +109,15 @@ class PeerTable:
         self.ready: dict[PeerId, None] = {}
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic."""
         return self.topics.get(topic, {}).keys()
 
     def join(self, peer: PeerId, topic: str) -> None:
-        """Add a peer to a topic."""
         self.topics.setdefault(topic, {})[peer] = None
 
     def leave(self, peer: PeerId, topic: str) -> None:
-        """Remove a peer from a topic."""
         self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():

@@ -171,7 +171,6 @@ class WorkBudget:
         return bucket.delay(now, 0.0)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         self._buckets.pop(peer, None)
 
     @property

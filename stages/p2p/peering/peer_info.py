@@ -81,7 +81,6 @@ def node_id_text(peer: PeerId) -> str:
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
-    """Return the texts of peer ids."""
     return tuple(sorted(map(peer_id_text, peers)))
 
 

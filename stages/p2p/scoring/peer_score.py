@@ -174,7 +174,6 @@ class PeerScorer:
         )
 
     def peers(self) -> Collection[PeerId]:
-        """All peers with a record."""
         return self._records.keys()
 
     def _decay(self) -> None:

@@ -52,7 +52,6 @@ class RpcServer:
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer an HTTP request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             self._add_headers(request, response)

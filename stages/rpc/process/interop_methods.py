@@ -46,8 +46,6 @@ class InteropClient:
 
 
 def interop_methods(client: InteropClient) -> tuple[parameters.Method, ...]:
-    """Return the method table of the interop server."""
-
     async def pull_event(node: NodeView) -> Any:
         return client.stream.pull()
 

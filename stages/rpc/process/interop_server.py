@@ -129,7 +129,6 @@ class _Session:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """End the connection."""
         await self._socket.close()
 
     # --- calls -----------------------------------------------------------------------------------------------------

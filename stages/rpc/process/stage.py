@@ -92,7 +92,6 @@ class RpcStage(Stage):
             await server.start()
 
     async def close(self) -> None:
-        """Stop the servers."""
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()

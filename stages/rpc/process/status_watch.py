@@ -142,7 +142,6 @@ class StatusMetrics:
         self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
 
     async def step(self) -> float:
-        """Set all metrics."""
         self.show(self._source.status())
         return METRICS_SECONDS
 

@@ -120,8 +120,6 @@ class Peers(msgspec.Struct, frozen=True):
 
 
 class EndpointState(StrEnum):
-    """How an endpoint answers."""
-
     OK = "ok"
     THROTTLED = "throttled"
     """A request was refused for the number of requests before it, less than a minute ago."""

@@ -107,7 +107,6 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the upgrade."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
@@ -202,7 +201,6 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
     def abort(self, reason: PeerDropReason, detail: str = "") -> None:
-        """Close the connection at once."""
         transport = self._transport
         self._finish(PeerDrop(reason, detail))
         if transport is not None:

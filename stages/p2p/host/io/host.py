@@ -119,7 +119,6 @@ class Host:
 
     @property
     def peer_id(self) -> PeerId:
-        """Our peer id."""
         return self.identity.peer_id
 
     @property
@@ -131,7 +130,6 @@ class Host:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols that have a stream handler."""
         return tuple(self._handlers)
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
@@ -171,11 +169,9 @@ class Host:
         return stream.protocol, stream
 
     def peers(self) -> list[PeerId]:
-        """All connected peers."""
         return list(self._connections)
 
     def connections(self) -> list[host_api.ConnectionInfo]:
-        """All connected peers with their connections."""
         return [self._info(peer, connections) for peer, connections in self._connections.items()]
 
     def connection(self, peer: PeerId) -> host_api.ConnectionInfo | None:
@@ -188,7 +184,6 @@ class Host:
         return list(self._connections.get(peer, ()))
 
     def disconnect(self, peer: PeerId, reason: PeerDropReason, detail: str = "") -> None:
-        """Close all connections to the peer."""
         for connection in self.connections_to_peer(peer):
             connection.close(reason, detail)
 
@@ -307,7 +302,6 @@ class Host:
             self._drop_warned_at, self._drops_since_warning = now, 0
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """Return the handler of a protocol."""
         return self._handlers.get(protocol)
 
     def _all_connections(self) -> Iterator[Connection]:

@@ -43,7 +43,6 @@ class Stream:
 
     @property
     def peer(self) -> PeerId:
-        """The remote peer."""
         return self._connection.peer
 
     @property

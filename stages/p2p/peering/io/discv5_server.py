@@ -112,7 +112,6 @@ class Discv5Server:
         return BUSY_INTERVAL if node.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
-        """Close the socket and the database."""
         if self._resolving is not None:
             self._resolving.cancel()
         if self._transport is not None:
