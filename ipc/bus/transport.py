@@ -51,9 +51,7 @@ def split_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
 
 
 def split_routed_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
-    """Return the same for a message from a ROUTER socket, whose first frame is the sender's routing id.
-
-    Raises MessageRejected when the header names another sender."""
+    """Return the same for a ROUTER socket, whose first frame is the routing id. Raises MessageRejected."""
     header, payload = split_frames(frames[1:])
     if process_id_of(frames[0]) != (header.slot, header.incarnation):
         raise MessageRejected(f"the header names slot {header.slot}, the routing id is {frames[0].hex()}")
@@ -116,10 +114,7 @@ class Transport:
         self._readers[reader] = incarnation
 
     def check_sender(self, header: MessageHeader, senders: Sequence[int]) -> ProcessId:
-        """Return the sender of a message.
-
-        Raises MessageRejected when its slot is not one of `senders`, StaleMessage when the process has been
-        replaced."""
+        """Return the sender. Raises MessageRejected for a slot not in `senders`, StaleMessage for an old process."""
         if header.slot not in senders:
             raise MessageRejected(f"slot {header.slot} may not send on this channel")
         incarnation = self.liveness.incarnation(header.slot)

@@ -91,9 +91,7 @@ async def clock_skew(url: str, timeout: float) -> float | None:
 
 
 class Answer(NamedTuple):
-    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970.
-
-    The names of `headers` are in lower case."""
+    """The answer of a server, `sent` and `received` in seconds since 1970, names of `headers` in lower case."""
 
     status: int
     body: bytes
@@ -103,9 +101,7 @@ class Answer(NamedTuple):
 
 
 async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
-    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
-
-    Raises EndpointError, in which the endpoint goes by `name`."""
+    """Return the answer within `timeout` seconds, up to `limit` bytes. Raises EndpointError naming `name`."""
     client = HttpClient(address, name, lambda: headers)
     sent = time.time()
     try:

@@ -32,9 +32,7 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, warnings to log, and a line for each option that is wrong.
-
-    Without `has_file` there are no values of the options file, which is wrong itself."""
+    """Values, warnings to log, a line for each wrong option; without `has_file` the options file is wrong."""
 
     values: Values
     warnings: tuple[str, ...]

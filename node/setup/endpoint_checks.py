@@ -123,9 +123,7 @@ class EngineCheck:
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
-        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port.
-
-        Who it is, and the forks to come that it does not know."""
+        """Whether the engine accepts our JWT, has the chain and the Engine API; who it is, forks it may not know."""
         chain = await self._find_chain()
         if any(item.is_error for item in chain):
             return chain

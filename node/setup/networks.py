@@ -96,9 +96,7 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD.
-
-    `checked` is the date at which the releases since were last read."""
+    """The commit and date (YYYY-MM-DD) of the registry; `checked` is when releases since were last read."""
 
     commit: str
     date: str

@@ -113,9 +113,7 @@ def parse_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash.
-
-    Without a proof where that is null or absent [BCN11]."""
+    """Return the sidecars with a wanted hash in a blob_sidecars response, a null proof as none [BCN11]."""
     result = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
@@ -238,9 +236,7 @@ class SlotClock(msgspec.Struct, frozen=True):
 
 
 def choose_clock(genesis_times: Sequence[int], slots_ms: Sequence[int], timestamp: int) -> SlotClock:
-    """Return the clock that fits an L1 block's time; of several, the one that most sources state [BCN16].
-
-    Of equals the first. Neither list of statements may be empty."""
+    """Return the clock that fits an L1 block's time, of several the most stated, then the first [BCN16]."""
     votes, durations = Counter(genesis_times), Counter(slots_ms)
     clocks = [SlotClock(genesis, slot_ms) for genesis in votes for slot_ms in durations]
     return max(

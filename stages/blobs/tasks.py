@@ -31,10 +31,7 @@ Result = BlobsVerified
 
 
 def run(task: Task) -> Result:
-    """Verify and decodes; never raises for bad data.
-
-    Every wanted blob that is among the offered ones is found, whatever commitments and proofs came with it [BCN13,
-    O5]."""
+    """Verify and decode; bad data never raises, and no commitment or proof hides a wanted blob [BCN13, O5]."""
     authentic: dict[Hash, bytes] = {}
     problems: list[str] = []
     wanted = set(task.wanted)

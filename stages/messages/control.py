@@ -114,9 +114,7 @@ class OpenBlockRequest(Message, frozen=True, tag="OpenBlockRequest"):
 
 
 class SealBlockRequest(Message, frozen=True, tag="SealBlockRequest"):
-    """opstack_sealBlockV1, or opstack_cancelBlockV1 with `cancel`: fetch the block that was started with `payload_id`.
-
-    `timestamp` is the block's."""
+    """opstack_sealBlockV1, or with `cancel` opstack_cancelBlockV1, for the block of `payload_id` at `timestamp`."""
 
     id: int
     payload_id: bytes

@@ -106,9 +106,7 @@ def decode_event(log: Log) -> ChallengeEvent:
 
 
 def resolve_data(calldata: bytes) -> bytes:
-    """Return the third argument of `resolve(uint256,bytes,bytes)` in calldata with any selector [ADA7].
-
-    Raises ChallengeError where it does not decode or is empty."""
+    """Return `resolve`'s third argument in calldata with any selector [ADA7]. Raises ChallengeError."""
     arguments = calldata[_SELECTOR:]
     _word(arguments, 0)
     _dynamic(arguments, 1)

@@ -201,9 +201,7 @@ def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck
 
 
 def invalidated_block_deposit(output_preimage: bytes) -> bytes:
-    """Return the deposit in the replacement of a block that interop invalidates [DEP33, IOP24].
-
-    It is made from the 128-byte preimage of the block's output root."""
+    """Return the deposit that replaces a block interop invalidates, of its output preimage [DEP33, IOP24]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=invalidated_source_hash(keccak256(output_preimage)),

@@ -105,9 +105,7 @@ def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> byte
 
 
 def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L1Info:
-    """Return the L1 attributes that a block begins with.
-
-    `layout` is the one that the block's time asks for, whatever the data say [LIN15]. Raises L1InfoError."""
+    """Return the L1 attributes that begin a block, in the layout of its time [LIN15]. Raises L1InfoError."""
     if not transactions:
         raise L1InfoError("the block has no transactions, so no L1 info")
     try:

@@ -129,9 +129,7 @@ def transaction_kind(raw: bytes) -> int:
 
 
 def decode_transaction(raw: bytes) -> Transaction:
-    """Return a transaction of types 0 to 4; for deposits there is `deposits.decode_deposit`.
-
-    Raises TransactionError for anything that is not a canonical encoding."""
+    """Return a transaction of types 0 to 4, if its encoding is canonical. Raises TransactionError."""
     kind = transaction_kind(raw)
     try:
         if kind == LEGACY and raw[0] >= 0xC0:

@@ -51,9 +51,7 @@ class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]) -> tuple[bytes, ...]:
-    """Return the upgrade transactions of an activation block, in fork order.
-
-    If the chain's dependency set has other chains, a bundle's wrappers are around it [UPG18]."""
+    """Return an activation block's upgrade transactions in fork order, wrapped if chains are linked [UPG18]."""
     result: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:

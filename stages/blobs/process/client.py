@@ -277,9 +277,7 @@ class BeaconEndpoint:
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
-        """Return the response to one request, which is recorded and whose metrics are those of `label`.
-
-        Raises EndpointError also for a status that is no success."""
+        """Return and record a response, with metrics of `label`. Raises EndpointError also for a refusal."""
         try:
             with self._meter.timed(label) as began:
                 response = await self._exchange(path, query, max_body, accept)

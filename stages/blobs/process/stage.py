@@ -138,9 +138,7 @@ class BlobsStage(Stage):
         return pause if all_sent else RESEND_SECONDS
 
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Start a fetch unless too many run; one more may run for an urgent request.
-
-        Without an endpoint every fetch fails, and is retried like any other [O6]."""
+        """Start a fetch unless too many run, one more if urgent; without an endpoint it fails, and is retried [O6]."""
         if not self._endpoints.all:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)

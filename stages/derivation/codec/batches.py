@@ -161,9 +161,7 @@ class SingularFields(NamedTuple):
 
 
 def decode_singular(data: bytes, at: int) -> SingularBatch:
-    """Return the batch at offset `at`, behind its type byte; bytes after it are ignored [BE7].
-
-    Raises SingularBatchError when it is malformed [SB1 to SB5]."""
+    """Return the batch at `at`, behind its type byte, later bytes ignored [BE7, SB1 to SB5]."""
     fields = read_singular(data, at)
     transactions = plain_or_none(fields.transactions(), fields.end - fields.at)
     if transactions is None:
@@ -204,9 +202,7 @@ def read_singular(data: bytes, at: int) -> SingularFields:
 
 
 def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the offsets at which the content of the byte string at `at` begins and ends.
-
-    Raises SingularBatchError when there is no byte string within `end`."""
+    """Return start and end of the byte string's content at `at`. Raises SingularBatchError."""
     if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
         return at + 1, stop
     try:

@@ -43,9 +43,7 @@ class RawTransactions(NamedTuple):
 
 
 def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
-    """Yield the canonical encodings one by one.
-
-    Raises SpanTransactionError at the first that cannot be restored, or at once for an unknown type."""
+    """Yield canonical encodings. Raises SpanTransactionError at a bad one, or at once for an unknown type."""
     _check_types(raw.kinds)
     data, count = raw.data, len(raw.kinds)
     chain = encode_int(chain_id)

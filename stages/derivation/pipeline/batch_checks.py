@@ -51,9 +51,7 @@ def undecided(reason: Reason) -> BatchVerdict:
 
 
 def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
-    """Return why a batch with these transactions is dropped at this block time [V14, FU6].
-
-    One is empty, a deposit, or of a type that is not allowed yet."""
+    """Return why a transaction drops a batch at this block time: empty, a deposit, a type too early [V14, FU6]."""
     if isinstance(transactions, PackedTransactions):
         return _packed_rejection(schedule, transactions, timestamp)
     return _rejection(schedule, enumerate(transactions), timestamp)

@@ -45,9 +45,7 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
 
 
 def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-    """Return why a batch is dropped alone when it is read at an L1 block of this time [BE5, BE6].
-
-    Span batches are not allowed yet, or its transactions cannot be restored."""
+    """Return why a batch is dropped alone at an L1 block of this time: a span too early, or broken [BE5, BE6]."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
@@ -92,9 +90,7 @@ class ChannelReader:
         return True
 
     def pop(self, rules: L1Rules, time: int) -> SingularBatch | SpanBatch | NeedDecoded | Flow:
-        """Return the next batch; OUT_OF_DATA when the channel is at its end and closed.
-
-        `rules` and `time` (in seconds) are those of the L1 block being read."""
+        """Return the next batch, or OUT_OF_DATA at a closed end, by `rules` and `time` of the L1 block being read."""
         if not self._batches:
             if self._need is not None:
                 return self._need

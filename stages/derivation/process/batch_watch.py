@@ -30,9 +30,7 @@ MAX_SENDERS = 16
 
 
 class BatchWatch:
-    """Counts the L1 blocks since the last batch that became a block, and what came to the inbox instead [LOG16].
-
-    `window` is the sequencing window in L1 blocks."""
+    """Counts the L1 blocks since the last batch that became a block, and what came instead [LOG16]."""
 
     def __init__(self, window: int, log: Logger) -> None:
         self._window = window

@@ -97,10 +97,7 @@ class DecodingClient:
             self._wake()
 
     async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
-        """By a worker.
-
-        A task that workers fail at, such as a channel that takes them too long, runs in a thread of this process, so
-        that its event loop keeps beating."""
+        """Decode by a worker, or in a thread if workers fail at it, so that the event loop keeps beating."""
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:

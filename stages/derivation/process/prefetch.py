@@ -25,9 +25,7 @@ _FRAME_OVERHEAD, _DROP_OVERHEAD = 250, 300
 
 
 class _PendingBlock:
-    """A block whose frames are not ingested yet: the data items until its blobs are there, then the frames.
-
-    `replaces_stages` at the fork that replaces the channel stage."""
+    """A block not ingested yet: its items until its blobs are there, then its frames."""
 
     def __init__(self, ref: L1BlockRef, batcher: Address, rules: L1Rules, replaces_stages: bool) -> None:
         self.ref, self.batcher, self.rules, self.replaces_stages = ref, batcher, rules, replaces_stages

@@ -214,9 +214,7 @@ class WebSocketTransport:
         self._retry_at, self._failure = 0.0, ""
 
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
-        """Return the message that answers the request with these ids.
-
-        A request whose connection is lost is not sent again. Raises EndpointError, AnswerTooLargeError."""
+        """Return the answer to a request, which is never sent again. Raises EndpointError, AnswerTooLargeError."""
         connection = None
         try:
             async with asyncio.timeout(timeout) as deadline:

@@ -39,9 +39,7 @@ ALIASES = {
 
 
 def parse_level(text: str) -> Level:
-    """Return the level of a name, a number or an op-node name, in any case [LOG2, LOG3].
-
-    Raises ValueError with the allowed names for any other text."""
+    """Return the level of a name, number or op-node name, in any case [LOG2, LOG3]. Raises ValueError."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]

@@ -17,9 +17,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class MetricType(Enum):
-    """COUNTER only rises, GAUGE takes any value, HISTOGRAM counts observations in buckets.
-
-    EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]."""
+    """EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]; the others are Prometheus's."""
 
     COUNTER = "counter"
     GAUGE = "gauge"

@@ -195,9 +195,7 @@ class BlockFetcher:
     async def _verified(
         self, limit: AnswerLimit, number: int, body: bytes, receipts_of: ReceiptsOf
     ) -> tuple[L1Block | None, bytes | None]:
-        """Return the block in a response and the receipts that it needed; no block if these are not there.
-
-        Raises InvalidDataError, and what `receipts_of` raises."""
+        """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
         receipts = None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):

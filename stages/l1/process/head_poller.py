@@ -197,9 +197,7 @@ class HeadPoller:
         return None
 
     async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
-        """Whether the endpoint has another block at the height of the known finalized one.
-
-        An endpoint far behind has none there, and an older finalized block."""
+        """Whether the endpoint has another finalized block; one that is far behind has none at that height."""
         if polled.number < known.number:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known

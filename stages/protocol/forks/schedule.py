@@ -119,9 +119,7 @@ DEPENDENCY_FORK = POST_EXEC_FORK = "lagoon"
 
 
 def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
-    """Return the time in seconds from which the chain needs a dependency set [UPG20]; None if it never does.
-
-    From then on it executes messages of other chains."""
+    """Return the Unix time from which other chains' messages are executed, or None [UPG20]."""
     return times.get(DEPENDENCY_FORK)
 
 
