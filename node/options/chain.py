@@ -99,7 +99,7 @@ NETWORK = Section(
         "How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
         " to finalize, the finalized head is one that L1 has not finalized.",
         default="12h0m0s",
-        used_by=("setup.plan:_offset_el_safe",),
+        used_by=("setup.plan:node_configs",),
     ),
     Option(
         "finality.lookback",

@@ -17,10 +17,7 @@ L1 = Section(
         field=L1Config.endpoints,
     ),
     Option(
-        "l1.beacon",
-        value_types.HTTP_URL,
-        "HTTP endpoint of an L1 beacon node, for blobs.",
-        field=BlobsConfig.beacon,
+        "l1.beacon", value_types.HTTP_URL, "HTTP endpoint of an L1 beacon node, for blobs.", field=BlobsConfig.beacon
     ),
     Option(
         "l1.beacon-fallbacks",

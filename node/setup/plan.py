@@ -132,7 +132,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             gaps_from_engine=not values["syncmode.req-resp"],
             el_sync=uses_el_sync(values),
             interop=is_managed(values),
-            offset_el_safe=_offset_el_safe(values),
+            offset_el_safe=float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0,  # [ELS5]
             engine_kind_given=values.given("l2.enginekind"),
             network=built_in_name(rollup),
         ),
@@ -161,11 +161,6 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
 def is_managed(values: Values) -> bool:
     """Whether a supervisor manages the node [IOP4]."""
     return bool(values["interop.rpc.addr"])
-
-
-def _offset_el_safe(values: Values) -> float:
-    """How far behind the tip the safe head is set after EL sync, in seconds; ignored without it [ELS5]."""
-    return float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0
 
 
 class ArchiveFolder(NamedTuple):

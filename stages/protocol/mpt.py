@@ -41,7 +41,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
     """Return the encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
-        return _leaf(first[depth:], pairs[low][1])
+        return wrap_list(_path(first[depth:], True) + encode_bytes(pairs[low][1]))
     last = pairs[high - 1][0]
     fork = depth
     while first[fork] == last[fork]:
@@ -62,10 +62,6 @@ def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
         children[int(nibble, 16)] = _reference(_node(pairs, low, after, depth + 1))
         low = after
     return wrap_list(b"".join(children))
-
-
-def _leaf(nibbles: str, value: bytes) -> bytes:
-    return wrap_list(_path(nibbles, True) + encode_bytes(value))
 
 
 @lru_cache(1024)

@@ -101,10 +101,7 @@ def output(output_response: OutputResponse, status: dict[str, Any]) -> dict[str,
 
 
 def superroot(
-    timestamp: int,
-    status: dict[str, Any],
-    chains: Sequence[int],
-    fields: Mapping[int, tuple[OutputResponse, BlockId]],
+    timestamp: int, status: dict[str, Any], chains: Sequence[int], fields: Mapping[int, tuple[OutputResponse, BlockId]]
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 

@@ -71,7 +71,7 @@ class AltDaClient:
             self._resolver.add_input(message.commitment, message.data)
         elif isinstance(message, InputTooLarge):
             self._resolver.add_too_large(message.commitment, message.size)
-        elif self._is_needed(message.commitment):
+        elif self._resolver.needed is not None and self._resolver.needed.commitment == message.commitment:
             if message.not_found:
                 self._on_not_found(message, now)
             self._error = message.error
@@ -135,9 +135,6 @@ class AltDaClient:
         is_lost = self._not_found >= LOST_ANSWERS and now - self._phase_began >= LOST_SECONDS
         if is_lost or not is_last_chance:
             self._resolver.input_not_found(message.commitment)
-
-    def _is_needed(self, commitment: Commitment) -> bool:
-        return self._resolver.needed is not None and self._resolver.needed.commitment == commitment
 
     def _explain(self, needed: NeedInput, is_last_chance: bool) -> None:
         until = self._resolver.challenges.challenge_window_end(needed.block.number)

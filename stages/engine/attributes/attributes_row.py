@@ -89,11 +89,7 @@ class AttributesRow(HeadRow):
     purpose = CallPurpose.ATTRIBUTES
 
     def __init__(
-        self,
-        core: CoreContext,
-        attributes: AttributesHandler,
-        session: DerivationSession,
-        safe_heads: SafeHeadRecorder,
+        self, core: CoreContext, attributes: AttributesHandler, session: DerivationSession, safe_heads: SafeHeadRecorder
     ) -> None:
         super().__init__(core)
         self._attributes, self._session, self._safe_heads = attributes, session, safe_heads

@@ -70,10 +70,7 @@ from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
-from rollup_node.stages.messages.control import (
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 

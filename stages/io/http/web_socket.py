@@ -311,9 +311,7 @@ class WebSocketTransport:
             trace = aiohttp.TraceConfig()
             trace.on_request_redirect.append(self._refuse_redirect)
             self._session = aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                trace_configs=[trace],
+                timeout=aiohttp.ClientTimeout(total=None), cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[trace]
             )
         return self._session
 

@@ -60,7 +60,7 @@ class L1Stage(Stage):
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
-        self._polling = _follows_head(config)
+        self._polling = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
@@ -269,8 +269,3 @@ class L1Stage(Stage):
 
 
 build = L1Stage
-
-
-def _follows_head(config: L1Config) -> bool:
-    """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
-    return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
