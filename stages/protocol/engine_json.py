@@ -2,6 +2,7 @@
 
 from binascii import hexlify
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -176,16 +177,7 @@ def _transactions(value: Any) -> tuple[bytes, ...]:
     return tuple([from_hex(transaction) for transaction in value])
 
 
-def _bytes_8(text: Any) -> bytes:
-    return from_hex_sized(text, 8)
-
-
-def _bloom(text: Any) -> bytes:
-    return from_hex_sized(text, 256)
-
-
-def _quantity_256(text: Any) -> int:
-    return from_quantity(text, 256)
+_bytes_8, _bloom = partial(from_hex_sized, size=8), partial(from_hex_sized, size=256)
 
 
 def _withdrawals(value: Any) -> bool:
@@ -215,7 +207,7 @@ PAYLOAD_FIELDS: tuple[PayloadField, ...] = (
     PayloadField("gasUsed", from_quantity),
     PayloadField("timestamp", from_quantity),
     PayloadField("extraData", from_hex),
-    PayloadField("baseFeePerGas", _quantity_256),
+    PayloadField("baseFeePerGas", partial(from_quantity, bits=256)),
     PayloadField("blockHash", hash_from_hex),
     PayloadField("transactions", _transactions),
     PayloadField("withdrawals", _withdrawals),
