@@ -68,7 +68,7 @@ RETRY_POLICY = RetryPolicy()
 
 async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
     """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
-    checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
+    checks = [check_l1(endpoints, policy), check_engine(EngineCheck(endpoints, policy.timeout), policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
     if endpoints.follow is not None:
@@ -102,7 +102,7 @@ class L1Check:
 
     async def unusable(self, failure: Failure) -> Finding:
         """Return the finding for an endpoint that does not respond."""
-        if _has_answered(failure) and await is_beacon_node(self._url, self._timeout):
+        if has_answered(failure) and await is_beacon_node(self._url, self._timeout):
             text = f"L1 cannot be used, {self.client.name} of --l1 is a beacon node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
@@ -124,7 +124,7 @@ class EngineCheck:
 
     async def find(self) -> list[Finding]:
         """Whether the engine accepts our JWT, has the chain and the Engine API; who it is, forks it may not know."""
-        chain = await self._find_chain()
+        chain = await self.find_chain()
         if any(item.is_error for item in chain):
             return chain
         more, self.offered = await offered_methods(self.client, self.name)
@@ -138,7 +138,7 @@ class EngineCheck:
         )
         return [*chain, *more, *coming]
 
-    async def _find_chain(self) -> list[Finding]:
+    async def find_chain(self) -> list[Finding]:
         """Whether the engine accepts our JWT and has the L2 chain."""
         rollup = self._endpoints.rollup
         try:
@@ -150,29 +150,11 @@ class EngineCheck:
                 raise
             return [rejected]
 
-    async def find_without_secret(self) -> list[Finding]:
-        """Whether the engine responds at all, which needs no JWT."""
-        try:
-            await self.client.call("eth_chainId")
-        except (EndpointError, RpcFailure) as failure:
-            if not _has_answered(failure):
-                return [await self.unusable(failure)]
-        return []
-
     async def unusable(self, failure: Failure) -> Finding:
         return unusable(self.name, self.what, "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
         await self.client.close()
-
-
-class L2SourceCheck(EngineCheck):
-    """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
-
-    what, kind = "the L2 source", "L2 source"
-
-    async def find(self) -> list[Finding]:
-        return await self._find_chain()
 
 
 class BeaconCheck:
@@ -190,13 +172,13 @@ class BeaconCheck:
     async def unusable(self, failure: Failure) -> Finding:
         """Return the finding for a beacon node that does not respond."""
         what = "the L1 beacon node"
-        if _has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
+        if has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
             text = f"{what} cannot be used, {self.reader.name} of --l1.beacon is an execution node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, what, "l1.beacon", Code.BEACON_UNREACHABLE, failure)
 
 
-def _has_answered(failure: Failure) -> bool:
+def has_answered(failure: Failure) -> bool:
     """Whether the endpoint answers HTTP, if not what was asked for."""
     return isinstance(failure, RpcFailure) or failure.status is not None or "JSON" in str(failure)
 
@@ -259,17 +241,8 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
             await check.close()
 
 
-async def check_engine(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+async def check_engine(check: EngineCheck, policy: RetryPolicy) -> None:
     """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
-    await _require_engine(EngineCheck(endpoints, policy.timeout), policy)
-
-
-async def check_l2_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
-    await _require_engine(L2SourceCheck(endpoints, policy.timeout), policy)
-
-
-async def _require_engine(check: EngineCheck, policy: RetryPolicy) -> None:
     try:
         require(await _retry(check.find, check.unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:

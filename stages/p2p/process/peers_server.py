@@ -56,13 +56,7 @@ class PeerDirectory:
             ENR="" if discv5 is None else discv5.enr.text,
             addresses=peer_info.full_addresses(host.peer_id, host.addresses),
             protocols=host.protocols,
-            connectedness=peer_info.Connectedness.NOT_CONNECTED,
-            direction=Direction.UNKNOWN.value,
-            protected=False,
             chainID=host.config.rollup.l2_chain_id,
-            latency=0,
-            gossipBlocks=True,
-            scores=PeerScores(),
         )
 
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:

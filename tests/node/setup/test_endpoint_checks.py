@@ -11,11 +11,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_l2_source
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_engine
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.commands.common import L2SourceCheck
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.servers.certificates import certificate
 from tests.support.servers.checked_endpoints import CheckedEndpoints
@@ -422,7 +423,8 @@ def test_a_start_with_https_for_a_plain_port_says_so() -> None:
 )
 def test_the_l2_source_of_a_command(server: EndpointsServer, layer: str, secret: bytes, error: str | None) -> None:
     async def use(base: str) -> None:
-        await check_l2_source(NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given"), SHORT)
+        endpoints = NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given")
+        await check_engine(L2SourceCheck(endpoints, SHORT.timeout), SHORT)
 
     with nullcontext() if error is None else pytest.raises(SetupError, match=error):
         asyncio.run(server.serve(use))
