@@ -65,8 +65,7 @@ class Transport:
     it takes over the arena of the process's slot."""
 
     def __init__(self, process_id: ProcessId, liveness: LivenessTable, arenas: Mapping[int, Arena]) -> None:
-        self.process_id = process_id
-        self.liveness = liveness
+        self.process_id, self.liveness = process_id, liveness
         self.counters = Counter(dict.fromkeys(COUNTERS, 0))
         self.last_rejection = ""
         self.arenas = arenas

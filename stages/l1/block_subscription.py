@@ -18,9 +18,7 @@ class BlockSubscription:
     lost. Times are seconds of any monotonic clock."""
 
     def __init__(self, confirmations: int, prefetch: int, resend_after: float) -> None:
-        self._confirmations = confirmations
-        self._prefetch = prefetch
-        self._resend_after = resend_after
+        self._confirmations, self._prefetch, self._resend_after = confirmations, prefetch, resend_after
         self._first = 0
         self._count = 0
         self._sent: dict[int, tuple[Hash, float]] = {}

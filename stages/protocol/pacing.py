@@ -15,9 +15,7 @@ class TokenBucket:
     __slots__ = ("_burst", "_tokens", "_updated_at", "rate")
 
     def __init__(self, rate: float, burst: float) -> None:
-        self.rate = rate
-        self._burst = burst
-        self._tokens = burst
+        self.rate, self._burst, self._tokens = rate, burst, burst
         self._updated_at = float("-inf")
 
     def allow(self, now: float) -> bool:

@@ -27,9 +27,7 @@ class JsonRpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.code, self.message, self.data = code, message, data
 
 
 class JsonRpcRequest(msgspec.Struct, frozen=True):

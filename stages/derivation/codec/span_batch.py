@@ -109,8 +109,7 @@ class _FieldReader:
     """Reads the fields in their order [SP1 to SP15]."""
 
     def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self._at = at
+        self._data, self._at = data, at
 
     def read(self) -> RawSpan:
         relative_time = self._number("relative timestamp")

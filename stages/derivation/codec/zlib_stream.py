@@ -58,8 +58,7 @@ class LongStream:
     """A stream with more output than fits in memory, decoded in pieces by the C library; it must be sound."""
 
     def __init__(self, body: bytes, start: int, limit: int) -> None:
-        self._body = body
-        self._start = start
+        self._body, self._start = body, start
         self._limit = limit + SLACK
         self._pieces = self._decoded()
         self._piece = b""
@@ -196,8 +195,7 @@ class Inflater:
     """Inflates `data` from offset `at`; after the last piece, `at` is the offset behind the stream."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
-        self.at = at
-        self._data = data
+        self.at, self._data = at, data
         self._bits = 0
         self._count = 0
         self._out = bytearray()

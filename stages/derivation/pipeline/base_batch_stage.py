@@ -59,8 +59,7 @@ class PendingSpan:
 
     def __init__(self, config: RollupConfig, l1_window: L1OriginWindow, events: PipelineEvents) -> None:
         self._block_time = config.block_time
-        self._l1_window = l1_window
-        self._events = events
+        self._l1_window, self._events = l1_window, events
         self._cursor: SpanCursor | None = None
 
     def start(self, cursor: SpanCursor) -> None:

@@ -94,9 +94,7 @@ class BlockChecks:
     With `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
 
     def __init__(self, config: RollupConfig, schedule: ForkSchedule, assume_parents: bool = False) -> None:
-        self._config = config
-        self._schedule = schedule
-        self._assume_parents = assume_parents
+        self._config, self._schedule, self._assume_parents = config, schedule, assume_parents
 
     def _is_parent(self, claimed: bytes, parent: L2BlockRef) -> bool:
         """Whether a parent has the hash that a batch claims, or that begins with what a span claims [V4, PX7]."""

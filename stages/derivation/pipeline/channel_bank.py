@@ -175,8 +175,7 @@ class ChannelBank:
 
 class _StagingChannel:
     def __init__(self, channel: bytes, opened: int) -> None:
-        self.channel = channel
-        self.opened = opened
+        self.channel, self.opened = channel, opened
         self.size = 0
         self.closed = False
         self.parts: list[bytes] = []

@@ -57,8 +57,7 @@ class ChannelReader:
     """Holds at most one channel, which is opened and read to its end at the same L1 block."""
 
     def __init__(self, span: SpanRules, events: PipelineEvents) -> None:
-        self._span = span
-        self._events = events
+        self._span, self._events = span, events
         self._need: NeedDecoded | None = None
         self._batches: deque[DecodedBatch] = deque()
         self._end: ChannelEnd | None = None
@@ -117,10 +116,7 @@ class ChannelBatches:
     def __init__(
         self, traversal: L1Traversal, ingestion: FrameIngestion, reader: ChannelReader, events: PipelineEvents
     ) -> None:
-        self._traversal = traversal
-        self._ingestion = ingestion
-        self._reader = reader
-        self._events = events
+        self._traversal, self._ingestion, self._reader, self._events = traversal, ingestion, reader, events
 
     def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
         """Return the next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""

@@ -109,9 +109,7 @@ class L1Traversal:
     def __init__(self, schedule: ForkSchedule, events: PipelineEvents, base: L1BlockRef, config: SystemConfig) -> None:
         self.origin = base
         self.rules: L1Rules = schedule.l1(base.timestamp)
-        self._schedule = schedule
-        self._events = events
-        self.config = config
+        self._schedule, self._events, self.config = schedule, events, config
         events.origin = self.origin
 
     @property

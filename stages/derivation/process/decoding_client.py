@@ -34,8 +34,7 @@ class DecodingClient:
     """Without a pool, channels are decoded in this process when they are needed. `wake` is called on each result."""
 
     def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
-        self._pool = pool
-        self._wake = wake
+        self._pool, self._wake = pool, wake
         self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()

@@ -78,9 +78,7 @@ class DerivationLog:
     read."""
 
     def __init__(self, meter: Meter, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._meter = meter
-        self._log = log
-        self._clock = clock
+        self._meter, self._log, self._clock = meter, log, clock
         self._warned_since = clock()
         self._warned = 0
         self._origin: L1BlockRef | None = None

@@ -109,13 +109,11 @@ class Sequencer:
         max_safe_lag: int = 0,
         conducted: bool = False,
     ) -> None:
-        self.rollup = rollup
-        self.enabled = enabled
+        self.rollup, self.enabled = rollup, enabled
         self.conducted = enabled and conducted
         self.active = enabled and not stopped
         self.stopping = False
-        self.sealing_duration = sealing_duration
-        self.max_safe_lag = max_safe_lag
+        self.sealing_duration, self.max_safe_lag = sealing_duration, max_safe_lag
         self.heads: Heads | None = None
         self.phase = SequencerPhase.IDLE
         self.pause = SequencerPause.RESET

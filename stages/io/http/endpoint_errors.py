@@ -24,9 +24,7 @@ class EndpointError(Exception):
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(f"{endpoint}: {one_line(text)}")
-        self.endpoint = endpoint
-        self.status = status
-        self.retry_after = retry_after
+        self.endpoint, self.status, self.retry_after = endpoint, status, retry_after
 
 
 class NoAnswerError(EndpointError):

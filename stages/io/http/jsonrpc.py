@@ -55,8 +55,7 @@ class JsonRpcClient:
         on_exchange: Callable[[str, int, int], None] | None = None,
     ) -> None:
         self.name = endpoint_name(url)
-        self._on_exchange = on_exchange
-        self._timeout = timeout
+        self._on_exchange, self._timeout = on_exchange, timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
         self._http: HttpClient | None = None

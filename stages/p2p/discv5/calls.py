@@ -76,8 +76,7 @@ class ActiveCalls:
     """All calls of a node. Packets to send are left in `outbox`."""
 
     def __init__(self, codec: PacketCodec, random: RandomBytes) -> None:
-        self._codec = codec
-        self._random = random
+        self._codec, self._random = codec, random
         self._active: dict[NodeId, OutgoingCall] = {}
         self._queued: dict[NodeId, deque[OutgoingCall]] = {}
         self._by_nonce: dict[bytes, OutgoingCall] = {}

@@ -90,8 +90,7 @@ class Discv5Node:
     """Our node; `drops` counts dropped datagrams, `peers_wanted` says whether to search. Times are monotonic."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
-        self.settings = settings
-        self.local_enr = local
+        self.settings, self.local_enr = settings, local
         self.codec = PacketCodec(secret, random)
         self.calls = calls.ActiveCalls(self.codec, random)
         self.table = RoutingTable(self.codec.node_id, settings.ip_versions)

@@ -54,8 +54,7 @@ class PacketCodec:
     """Sessions and challenges of our node, whose private key is `secret`."""
 
     def __init__(self, secret: bytes, random: sessions.RandomBytes) -> None:
-        self._secret = secret
-        self._random = random
+        self._secret, self._random = secret, random
         self.node_id = crypto.node_id(crypto.public_key(secret))
         self.sessions = sessions.Sessions()
         self.challenges = sessions.Challenges()

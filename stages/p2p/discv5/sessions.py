@@ -18,8 +18,7 @@ class BoundedMap(Generic[K, V]):
     """At most `max_size` entries, of which at most `max_per_group` belong to one group (such as an IP address)."""
 
     def __init__(self, max_size: int, max_per_group: int) -> None:
-        self._max_size = max_size
-        self._max_per_group = max_per_group
+        self._max_size, self._max_per_group = max_size, max_per_group
         self._entries: OrderedDict[K, tuple[bytes, V]] = OrderedDict()
         self._groups: dict[bytes, OrderedDict[K, None]] = {}
 

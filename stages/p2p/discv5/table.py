@@ -51,8 +51,7 @@ class RoutingTable:
     """All buckets around our node id. `versions` are the IP versions by which nodes can be reached."""
 
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
-        self._own = own
-        self._versions = versions
+        self._own, self._versions = own, versions
         self.buckets: dict[int, Bucket] = {}
         self.networks: Counter[bytes] = Counter()
 

@@ -21,10 +21,7 @@ class Meshes:
     """Mesh members by topic that we have joined. Every member has a stream."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, scorer: PeerScorer, random: RandomSource) -> None:
-        self._params = params
-        self._peers = peers
-        self._scorer = scorer
-        self._random = random
+        self._params, self._peers, self._scorer, self._random = params, peers, scorer, random
         self.members: dict[str, dict[PeerId, None]] = {}
         self.backoff = PruneBackoff(params.backoff_slack)
 
@@ -221,9 +218,7 @@ class Fanout:
     """Fanout peers by topic, and when each topic was last published to."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
-        self._params = params
-        self._peers = peers
-        self._meshes = meshes
+        self._params, self._peers, self._meshes = params, peers, meshes
         self.members: dict[str, dict[PeerId, None]] = {}
         self._published_at: dict[str, float] = {}
 

@@ -50,8 +50,7 @@ class GossipPeer:
     remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
 
     def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
-        self.protocol = protocol
-        self.outbound = outbound
+        self.protocol, self.outbound = protocol, outbound
         self.rpc_queue = RpcQueue(params.outbound_queue_size, MAX_QUEUED_BYTES)
         self.ihave_count = 0
         self.iwant_id_count = 0
@@ -148,8 +147,7 @@ class RpcQueue:
     """A queue that rejects frames when it is full."""
 
     def __init__(self, max_frames: int, max_bytes: int) -> None:
-        self._max_frames = max_frames
-        self._max_bytes = max_bytes
+        self._max_frames, self._max_bytes = max_frames, max_bytes
         self._urgent: deque[bytes] = deque()
         self._normal: deque[bytes] = deque()
         self.bytes = 0

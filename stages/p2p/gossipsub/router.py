@@ -64,8 +64,7 @@ class GossipSubRouter:
         random: RandomSource,
         id_scheme: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
-        self.params = params
-        self.scorer = scorer
+        self.params, self.scorer = params, scorer
         self.allowed_topics = frozenset(allowed_topics)
         self.peers = PeerTable(params)
         self.meshes = Meshes(params, self.peers, scorer, random)

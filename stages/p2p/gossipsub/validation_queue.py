@@ -51,10 +51,7 @@ class ValidationQueue:
     def __init__(
         self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
     ) -> None:
-        self._params = params
-        self._peers = peers
-        self._promises = promises
-        self._id_scheme = id_scheme
+        self._params, self._peers, self._promises, self._id_scheme = params, peers, promises, id_scheme
         self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
         self.pending: dict[MessageId, PendingMessage] = {}
         self.pending_bytes = 0

@@ -52,8 +52,7 @@ class StatusWatch:
     """Logs the conditions of one status after the other. `clock` returns seconds of any monotonic clock."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._log = log
+        self._clock, self._log = clock, log
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None

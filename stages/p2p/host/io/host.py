@@ -51,10 +51,7 @@ class Host:
     known. `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
 
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
-        self.config = config
-        self.identity = identity
-        self.peerstore = store
-        self.meter = meter
+        self.config, self.identity, self.peerstore, self.meter = config, identity, store, meter
         self.limits = config.limits
         self.timeouts = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
         self.early_muxer = config.early_muxer

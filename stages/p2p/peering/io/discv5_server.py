@@ -71,10 +71,7 @@ class Discv5Server:
         self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
     ) -> None:
         self.on_enr_updated: Callable[[Enr], None] = lambda record: None
-        self._config = config
-        self._identity = identity
-        self._meter = meter
-        self._on_found = on_found
+        self._config, self._identity, self._meter, self._on_found = config, identity, meter, on_found
         self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
         self._database: NodeDatabase | None = None
         self._transport: asyncio.DatagramTransport | None = None

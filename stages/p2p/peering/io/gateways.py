@@ -116,8 +116,7 @@ class UpnpGateway:
     """A UPnP gateway; `local_ip` is our address on its network."""
 
     def __init__(self, service: UpnpService, local_ip: IpAddress) -> None:
-        self._service = service
-        self._local_ip = local_ip
+        self._service, self._local_ip = service, local_ip
         self._is_permanent = False
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:

@@ -73,8 +73,7 @@ class PortMapper:
         self.mapping: ExternalMapping | None = None
         self._condition = LastingCondition(log)
         self._ports = tuple(ports)
-        self._on_mapping = on_mapping
-        self._gateways = gateways
+        self._on_mapping, self._gateways = on_mapping, gateways
         self._allowed_networks = tuple(allowed_networks)
         self._gateway: NatGateway | None = None
 
