@@ -23,7 +23,7 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_payload
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import RestartError
@@ -202,7 +202,7 @@ class ActionHandler:
             log.debug("received unsafe block", number=payload.block_number, hash=to_hex(payload.block_hash))
 
     def _unsafe_queue_changed(self, action: act.UnsafeQueueChanged) -> None:
-        self._status.set_queue_length(action.length)
+        self._status.set(QueueLength(action.length, 0))
         self._meter.set("unsafe_payloads_buffer_len", action.length)
         self._meter.set("unsafe_payloads_buffer_mem_size", action.bytes)
         if action.lowest is not None:

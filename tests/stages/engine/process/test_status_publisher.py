@@ -50,7 +50,7 @@ async def test_the_length_of_the_unsafe_queue(tmp_path: Path) -> None:
     observer = Observer(tmp_path)
     async with running_buses(observer.buses):
         await until(lambda: observer.queues == [0])
-        observer.publisher.set_queue_length(7)
+        observer.publisher.set(QueueLength(7, 0))
         await until(lambda: observer.queues == [0, 7])
 
 
