@@ -64,8 +64,6 @@ class AttributesReceiver:
         self.ahead.clear()
         return None
 
-    # --- results ---------------------------------------------------------------------------------------------------
-
     def accept(self, sequence: int, block: Hash) -> None:
         """Note that the block of these attributes is in the chain."""
         self._accepted.append((sequence, block))
@@ -114,8 +112,6 @@ class AttributesSender:
         self._unsent.clear()
         self._bytes = 0
 
-    # --- what is derived -------------------------------------------------------------------------------------------
-
     def derived(self, output: AttributesReady, now: float) -> None:
         """Take the attributes that the deriver waits for; the engine process has those derived ahead already."""
         if self._ahead:
@@ -161,8 +157,6 @@ class AttributesSender:
             self._unsent.clear()
             self._ahead_at = now
         return messages
-
-    # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
         """Take the outcome of attributes and of the accepted ones right before.

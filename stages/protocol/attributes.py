@@ -172,9 +172,6 @@ def system_config_after(config: RollupConfig, attributes: PayloadAttributes, num
     )
 
 
-# --- deposits-only replacement -------------------------------------------------------------------------------------
-
-
 def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:
     """Return the same attributes without every transaction that is no deposit [ATT36]."""
     kept = tuple(transaction for transaction in attributes.transactions if is_deposit(transaction))

@@ -61,9 +61,6 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
     return L2BlockRef(block_hash, genesis.l2.number, parent_hash, timestamp, genesis.l1, 0)
 
 
-# --- JSON-RPC ------------------------------------------------------------------------------------------------------
-
-
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
     """Return the reference of a JSON-RPC block with full transactions, its hash unverified. Raises BlockError."""
     header, block_hash = _header_and_hash(block)

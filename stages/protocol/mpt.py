@@ -76,9 +76,6 @@ def _reference(node: bytes) -> bytes:
     return node if len(node) < 32 else b"\xa0" + keccak256(node)
 
 
-# --- proofs --------------------------------------------------------------------------------------------------------
-
-
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
     """Return the value of `key`, or None if proven absent; `proof` holds its path in any order. Raises ProofError."""
     if root == EMPTY_ROOT:

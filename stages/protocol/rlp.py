@@ -20,9 +20,6 @@ class RlpError(ValueError):
     """The bytes are not canonical RLP, or not of the expected form."""
 
 
-# --- encoding ------------------------------------------------------------------------------------------------------
-
-
 def encode_bytes(data: bytes) -> bytes:
     size = len(data)
     if size < 56:
@@ -73,9 +70,6 @@ def encode(item: Item) -> bytes:
     if isinstance(item, bytes):
         return encode_bytes(item)
     return wrap_list(b"".join([encode_bytes(part) if type(part) is bytes else encode(part) for part in item]))
-
-
-# --- decoding ------------------------------------------------------------------------------------------------------
 
 
 def decode(data: bytes) -> Any:

@@ -61,9 +61,6 @@ class Transaction(msgspec.Struct, frozen=True):
     authorizations: tuple[Authorization, ...] = ()
 
 
-# --- encoding ------------------------------------------------------------------------------------------------------
-
-
 def encode_transaction(transaction: Transaction) -> bytes:
     """Return the transaction's bytes; their keccak is its hash."""
     body = _unsigned_body(transaction)
@@ -116,9 +113,6 @@ def _encoded_authorization(authorization: Authorization) -> bytes:
     return rlp.encode_list(
         (encode_int(authorization.chain_id), encode_bytes(authorization.address), *map(encode_int, numbers))
     )
-
-
-# --- decoding ------------------------------------------------------------------------------------------------------
 
 
 def transaction_kind(raw: bytes) -> int:
@@ -226,9 +220,6 @@ def _authorization(item: Any) -> Authorization:
         rlp.decode_int(r),
         rlp.decode_int(s),
     )
-
-
-# --- senders -------------------------------------------------------------------------------------------------------
 
 
 def has_valid_range(transaction: Transaction) -> bool:

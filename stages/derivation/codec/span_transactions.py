@@ -103,9 +103,6 @@ def _shortest(word: bytes) -> bytes:
     return encode_bytes(word.lstrip(b"\0"))
 
 
-# --- strict reading of fields --------------------------------------------------------------------------------------
-
-
 def _fields(data: bytes, at: int, end: int, kind: int) -> tuple[int, int, int]:
     """Return the offsets at which value, fees and call data of a payload start.
 

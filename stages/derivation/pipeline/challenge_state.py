@@ -70,8 +70,6 @@ class ChallengeState:
             self._old.clear()
             self._by_key.clear()
 
-    # --- inputs ----------------------------------------------------------------------------------------------------
-
     def contradicts(self, block: L1BlockRef) -> bool:
         """Whether the challenges that are known were read on another L1 chain than that of this block."""
         known = self.challenge_origin
@@ -125,8 +123,6 @@ class ChallengeState:
         self._finalized = finalized
         self._prune()
 
-    # --- outputs ---------------------------------------------------------------------------------------------------
-
     def challenge(self, commitment: commitments.Commitment, included: int) -> Challenge | None:
         """Return the latest challenge of a commitment of an L1 block."""
         return self._by_key.get((included, commitment))
@@ -160,8 +156,6 @@ class ChallengeState:
         return (
             min(self._finalized, waiting[0].included - 1) if waiting else max(0, known - self._config.challenge_window)
         )
-
-    # --- events ----------------------------------------------------------------------------------------------------
 
     def _read_event(self, challenge_log: ChallengeLog, number: int) -> None:
         try:
@@ -205,8 +199,6 @@ class ChallengeState:
     def _set_status(self, challenge: Challenge, status: commitments.ChallengeStatus) -> None:
         challenge.status = status
         self.counts[status] += 1
-
-    # --- windows ---------------------------------------------------------------------------------------------------
 
     def _window_end(self, used: UsedCommitment) -> int:
         challenge = self._by_key.get((used.included, used.commitment))

@@ -22,9 +22,6 @@ class Action(msgspec.Struct, frozen=True):
     """An instruction to the process."""
 
 
-# --- the log, metrics and problems -----------------------------------------------------------------------------------
-
-
 class LogLine(Action, frozen=True):
     """Write a line to the log."""
 
@@ -85,9 +82,6 @@ class ShowProblem(Action, frozen=True):
     problem: Problem | None
 
 
-# --- messages --------------------------------------------------------------------------------------------------------
-
-
 class SendToDerivation(Action, frozen=True):
     """Send a message on `engine.blocks`."""
 
@@ -141,9 +135,6 @@ class PublishStatus(Action, frozen=True):
     """Publish the state of heads and sequencer."""
 
     status: EngineStatus
-
-
-# --- failures, resets and blocks -------------------------------------------------------------------------------------
 
 
 class Severity(StrEnum):

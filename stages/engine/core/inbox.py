@@ -84,8 +84,6 @@ class Inbox:
             case _:
                 self._admin(peer, message, now)
 
-    # --- derivation ------------------------------------------------------------------------------------------------
-
     def _derivation(self, peer: ProcessId, message: DerivationRequest, now: Instant) -> None:
         match message:
             case StartRequest():
@@ -113,8 +111,6 @@ class Inbox:
             self._state.request_reset(reason, now)
         elif step is SessionStep.RESTART:
             self._state.attributes.cancel_ahead()
-
-    # --- admin -----------------------------------------------------------------------------------------------------
 
     def _admin(self, peer: ProcessId, message: AdminRequest, now: Instant) -> None:
         match message:

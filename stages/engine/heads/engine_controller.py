@@ -32,8 +32,6 @@ class EngineController:
         self.backup_unsafe_head: L2BlockRef | None = None
         self.restoring_backup = False
 
-    # --- starts ----------------------------------------------------------------------------------------------------
-
     def start(self, heads: Heads) -> None:
         """Note that a start was found; the heads are in force, and the engine has accepted none of them."""
         self.clear()
@@ -51,8 +49,6 @@ class EngineController:
         """No heads are in force."""
         self.heads = self.announced = self.accepted = self.promoted_from = self.backup_unsafe_head = None
         self.restoring_backup = False
-
-    # --- moves -----------------------------------------------------------------------------------------------------
 
     def advance(self, ref: L2BlockRef) -> None:
         """Make a block that the engine has validated the unsafe head."""
@@ -108,8 +104,6 @@ class EngineController:
         """Announce moves for which the engine needs no update: those of the pending safe head."""
         if self.forkchoice_due() is None:
             self.announced = self.heads
-
-    # --- forkchoice updates ----------------------------------------------------------------------------------------
 
     def forkchoice_due(self) -> engine_api.ForkchoiceUpdate | None:
         """Return the forkchoice update that the engine needs; None if it has accepted these heads."""

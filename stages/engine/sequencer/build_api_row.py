@@ -52,8 +52,6 @@ class BuildApiRow(HeadRow):
     def waiting(self) -> bool:
         return bool(self._waiting)
 
-    # --- what is due -----------------------------------------------------------------------------------------------
-
     def due(self, now: Instant) -> CoreCall | None:
         """Return the next call of the oldest request; it waits for heads, and while a derived block is built."""
         core, heads = self._core, self._core.confirmed_heads
@@ -99,8 +97,6 @@ class BuildApiRow(HeadRow):
             return engine_api.BuildError(SERVER_ERROR, text)
         self._committed = ref
         return engine_api.NewPayload(payload)
-
-    # --- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         request = self._waiting[0][1]

@@ -131,8 +131,6 @@ class _Session:
     async def close(self) -> None:
         await self._socket.close()
 
-    # --- calls -----------------------------------------------------------------------------------------------------
-
     async def _take(self, data: bytes) -> None:
         """Start to answer a message, once fewer than MAX_CALLS are under way."""
         size = len(data) + jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES
@@ -189,8 +187,6 @@ class _Session:
         response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
 
-    # --- notifications ---------------------------------------------------------------------------------------------
-
     def _subscribe(self) -> str:
         """Return a new subscription; it begins with the events after the response."""
         subscription = f"0x{secrets.token_hex(16)}"
@@ -206,8 +202,6 @@ class _Session:
         if any(isinstance(item, JsonRpcRequest) and item.method == "interop_subscribe" for item in body.items):
             for notify in self._subscriptions.values():
                 self._stream.subscribe(notify)
-
-    # --- sending ---------------------------------------------------------------------------------------------------
 
     def _put(self, message: bytes) -> None:
         if self._transport.is_closing():
