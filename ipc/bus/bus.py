@@ -53,7 +53,8 @@ class Bus:
     """All channels of one process. The runtime creates it; `tools.bench.in_process` creates several in one process.
 
     `arenas` holds the arena of each producing slot, `slots` the slots of each role. Creating a bus takes over the arena
-    of its slot. Messages arrive only while `run` runs."""
+    of its slot. Messages arrive only while `run` runs. `counters` has messages and tasks that failed, by the names of
+    `transport.COUNTERS`."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Bus:
         self._slots, self._directory = slots, directory
         check_paths(directory, self._channels)
         self.transport = Transport(process_id, liveness, arenas)
+        self.counters = self.transport.counters
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._ends: list[ChannelEnd] = []
         self._connected: set[str] = set()
@@ -79,11 +81,6 @@ class Bus:
         self._readable: set[ChannelEnd] = set()
         self._on_close: list[Callable[[], None]] = []
         _unclosed.add(self)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """Messages and tasks that failed, by the names of `transport.COUNTERS`."""
-        return self.transport.counters
 
     @property
     def last_rejection(self) -> str:

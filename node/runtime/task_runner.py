@@ -4,7 +4,6 @@ Severities are caught here and nowhere else; any other exception is a bug and pr
 
 import asyncio
 import random
-from collections.abc import Sequence
 
 from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shortened
@@ -64,12 +63,9 @@ class TaskRunner:
 
     def __init__(self, stage: Stage, meter: Meter, problems: Problems, component: str) -> None:
         self._stage, self._meter, self._problems = stage, meter, problems
+        self.periodic_tasks = stage.periodic_tasks
         self._stopping = asyncio.Event()
         self._conditions = LastingConditions(get_logger(component), lambda: asyncio.get_running_loop().time())
-
-    @property
-    def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        return self._stage.periodic_tasks
 
     def stop(self) -> None:
         """End every task after its present step, without a pause."""

@@ -140,16 +140,13 @@ class InputServer:
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read
+        self.name = self._client.name
         self._max_requests = max(1, config.max_requests)
         self._server, self._meter, self._wake = server, meter, wake
         self._pending, self._cache = PendingInputs(), InputCache()
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
         self._condition = LastingCondition(log)
         self._reported: Commitment | None = None
-
-    @property
-    def name(self) -> str:
-        return self._client.name
 
     def counts(self) -> EndpointCounts:
         """How the DA server answers."""

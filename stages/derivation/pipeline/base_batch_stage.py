@@ -117,7 +117,7 @@ class BaseBatchStage(ABC):
     def __init__(self, context: BatchStageContext) -> None:
         self.pending_span = PendingSpan(context.config, context.l1_window, context.events)
         self.stalled_by: Reason | None = None
-        self._context = context
+        self._context, self.l1_window = context, context.l1_window
 
     def _empty_batch(self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool) -> AcceptedBatch | None:
         config, l1_window = self._context.config, self._context.l1_window
@@ -135,11 +135,6 @@ class BaseBatchStage(ABC):
         fork = type(self)(self._context._replace(l1_window=window, provider=_NoBatches(), events=PipelineEvents()))
         fork.pending_span.start(rest)
         return fork
-
-    @property
-    def l1_window(self) -> L1OriginWindow:
-        """The L1 blocks that batches are checked against."""
-        return self._context.l1_window
 
     @abstractmethod
     def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:

@@ -110,12 +110,7 @@ class UpgradeWatch:
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
         self._bundles = selectable_bundles(rollup)
         self._condition = LastingCondition(log, counts=False)
-        self._problem: Problem | None = None
-
-    @property
-    def problem(self) -> Problem | None:
-        """The health problem, if there is one."""
-        return self._problem
+        self.problem: Problem | None = None
 
     def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
         """Something that came to the inbox was not used, on this safe head."""
@@ -126,11 +121,11 @@ class UpgradeWatch:
                 text = f"batches after the activation of {bundle.fork} name another parent than block {safe.number}"
                 wrong = f"the bundle {bundle.bundle.sha256[:8]} ({bundle.bundle.origin}) is probably not the chain's"
                 back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
-                self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
+                self.problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=bundle.bundle.sha256)
 
     def derived(self) -> None:
         """Note a block of a batch that has become safe."""
-        if self._problem is not None:
-            self._problem = None
+        if self.problem is not None:
+            self.problem = None
             self._condition.end("batches are accepted again")

@@ -36,16 +36,8 @@ SAME_RESETS = 3
 MAX_WARNINGS, WARNING_SECONDS = 30, 60.0
 """Drops that are logged as warnings in so many seconds; the others are logged at debug, and counted."""
 
-_WARNINGS = frozenset(
-    (
-        derivation.DropEffect.DROPPED,
-        derivation.DropEffect.FLUSHED,
-        derivation.DropEffect.ENDED,
-        derivation.DropEffect.UNDECIDED,
-        derivation.DropEffect.TIMED_OUT,
-        derivation.DropEffect.RESET,
-    )
-)
+_QUIET = (derivation.DropEffect.IGNORED, derivation.DropEffect.PAST, derivation.DropEffect.DISCARDED)
+"""What happens to input every day, or follows from something else."""
 _EXPECTED = TimestampPast | SpanPast
 """Batches that are read again after every start; not worth a warning."""
 
@@ -141,7 +133,7 @@ class DerivationLog:
             self._meter.counter("derivation_drops_total", effect=effect, rule=dropped.label),
             self._meter.counter("derivation_drop_effects_total", effect=effect),
         )
-        is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
+        is_warning = dropped.effect not in _QUIET and not isinstance(dropped.reason, _EXPECTED)
         kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counters, is_warning, dropped)
         return kind
 

@@ -32,10 +32,7 @@ class NeighbourClient:
     def __init__(self, kind: str, url: str, timeout: float, meter: Meter | None) -> None:
         self._meter = RpcMeter(meter, kind)
         self._rpc = jsonrpc.JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
-
-    @property
-    def name(self) -> str:
-        return self._rpc.name
+        self.name = self._rpc.name
 
     async def close(self) -> None:
         await self._rpc.close()

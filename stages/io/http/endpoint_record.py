@@ -20,30 +20,25 @@ NEWEST_PART = 1 / 16
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended; `wall` returns Unix seconds, `meter` counts them [MET28]."""
+    """The requests to one endpoint, how they ended [MET28], the mean `latency` in s; `wall` returns Unix seconds."""
 
     def __init__(
         self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None
     ) -> None:
         self._kind, self._name, self._wall, self._meter = kind, name, wall, meter
         self._requests = self._errors = self._throttled = 0
-        self._latency: float | None = None
+        self.latency: float | None = None
         self._error, self._error_at, self._throttled_at = "", 0, 0
         self._is_failing = False
         self._count(0)
-
-    @property
-    def latency(self) -> float | None:
-        """Return the mean time of an answer in seconds; None before the first one."""
-        return self._latency
 
     def answered(self, seconds: float, calls: int = 1) -> None:
         """Record that a request of so many calls was answered after `seconds`."""
         self._requests += calls
         self._count(calls)
         self._is_failing = False
-        before = seconds if self._latency is None else self._latency
-        self._latency = before + (seconds - before) * NEWEST_PART
+        before = seconds if self.latency is None else self.latency
+        self.latency = before + (seconds - before) * NEWEST_PART
 
     def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
         """Record that a request of so many calls failed, `throttled` after too many; None where the error says so."""
@@ -68,7 +63,7 @@ class EndpointRecord:
             requests=self._requests,
             errors=self._errors,
             throttled=self._throttled,
-            latency_ms=None if self._latency is None else round(self._latency * 1000, 1),
+            latency_ms=None if self.latency is None else round(self.latency * 1000, 1),
             failing=self._is_failing,
             error=self._error,
             error_at=self._error_at,
