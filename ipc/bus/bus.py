@@ -94,9 +94,7 @@ class Bus:
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connect to a REQUEST channel, once: a second connection would take the place of the first.
-
-        Requests sent before the server runs wait in a bounded queue."""
+        """Connect to a REQUEST channel, once; requests before the server runs wait in a bounded queue."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")

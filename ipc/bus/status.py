@@ -141,9 +141,7 @@ class Subscriber(_Receiver):
 
 
 class Server(_Receiver):
-    """The bound side of a REQUEST channel; `handler` gets each request with its sender.
-
-    Clients repeat requests until they are answered, so neither side keeps any here."""
+    """The bound side of a REQUEST channel, whose clients repeat requests; `handler` gets each with its sender."""
 
     _split = staticmethod(split_routed_frames)
 

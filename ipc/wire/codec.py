@@ -51,9 +51,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field=
 
 
 class WorkerReport(msgspec.Struct, frozen=True, array_like=True, tag="r", tag_field="kind"):
-    """A worker's state towards one dispatcher: the task it runs and the (task, attempt) pairs it holds.
-
-    The task is None when idle, 0 for another dispatcher's."""
+    """A worker's task (None: idle, 0: another dispatcher's) and the (task, attempt) pairs it holds."""
 
     slot: _Word
     incarnation: _Word

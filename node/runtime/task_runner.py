@@ -1,6 +1,4 @@
-"""Runs the periodic tasks of a stage and handles each severity of error.
-
-Severities are caught here and nowhere else; any other exception is a bug and propagates."""
+"""Runs the periodic tasks of a stage; severities of errors are caught here alone, other exceptions are bugs."""
 
 import asyncio
 import random

@@ -310,9 +310,7 @@ SLOW_SECONDS = 1.0
 
 
 def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
-    """Return how many blocks each of `concurrency` requests at once has to bring for WANTED_RATE.
-
-    `latency` is the seconds that one takes, None if unknown."""
+    """Return the blocks for each of `concurrency` requests to reach WANTED_RATE; `latency` in s if known."""
     if latency is None or latency > SLOW_SECONDS:
         return 1
     return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))

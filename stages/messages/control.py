@@ -83,9 +83,7 @@ class ControlResponse(Message, frozen=True, tag="ControlResponse"):
 
 
 class OutputResponse(Message, frozen=True, tag="OutputResponse"):
-    """The parts of an output root with the heads at that moment, or an `error`.
-
-    With a `status` and no `block` there is no such block, or none that is safe."""
+    """An output root's parts with the heads then, or an `error`; `status` without `block`: none that is safe."""
 
     id: int
     error: str | None

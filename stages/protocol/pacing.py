@@ -1,6 +1,4 @@
-"""How often something is done: token buckets, one or one per key, and exponential backoff.
-
-Buckets limit requests, packets and work. Times are monotonic seconds."""
+"""How often something is done: token buckets and exponential backoff; times are monotonic seconds."""
 
 from collections import OrderedDict
 from collections.abc import Hashable

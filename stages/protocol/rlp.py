@@ -1,6 +1,4 @@
-"""RLP: encoding, and decoding that accepts canonical encodings alone.
-
-`decode` returns byte strings and nested lists, `split` the raw encodings of a list's items."""
+"""RLP, canonical encodings alone: `decode` returns byte strings and nested lists, `split` raw items of a list."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias

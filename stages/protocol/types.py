@@ -1,6 +1,4 @@
-"""Types that every stage uses: block references, headers, logs, L1 blocks; and the fixed accounts [CST10 to CST19].
-
-Hashes are 32 raw bytes, addresses 20."""
+"""Types that every stage uses, and the fixed accounts [CST10 to CST19]; hashes are 32 raw bytes, addresses 20."""
 
 from functools import cached_property
 

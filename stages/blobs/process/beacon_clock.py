@@ -46,9 +46,7 @@ class Statement(NamedTuple):
 
 
 class BeaconClock:
-    """All endpoints are asked, since a wrong statement only shows in blobs that are nowhere.
-
-    `slot_seconds`, if set, replaces the slot duration that they state."""
+    """Asks all endpoints, as a wrong clock only shows in missing blobs; `slot_seconds` replaces theirs."""
 
     def __init__(self, endpoints: Sequence[StatesClock], slot_seconds: int | None) -> None:
         self._endpoints, self._slot_ms = endpoints, 1000 * slot_seconds if slot_seconds else None

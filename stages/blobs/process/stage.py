@@ -35,9 +35,7 @@ _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNot
 
 
 class BlobsStage(Stage):
-    """State: the pending requests, the cache of decoded blobs, and the running fetches.
-
-    A reset leaves it as it is: a blob is the same on every L1 chain that has its hash."""
+    """The pending requests, decoded blobs and fetches, which a reset leaves: a hash is one blob on every chain."""
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)

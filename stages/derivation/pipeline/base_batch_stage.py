@@ -125,9 +125,7 @@ class BaseBatchStage(ABC):
         return None if batch is None else AcceptedBatch(batch, True)
 
     def fork(self) -> "BaseBatchStage | None":
-        """Return a stage of its own for the rest of the pending span, after which it has no data.
-
-        None without a pending span. What it does leaves this stage as it is."""
+        """Return a stage of its own for the rest of the pending span, or None; this stage stays as it is."""
         rest = self.pending_span.rest
         if rest is None:
             return None

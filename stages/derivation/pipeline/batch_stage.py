@@ -39,9 +39,7 @@ class BatchStage(BaseBatchStage):
         return candidate
 
     def _candidate(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | SingularBatch | SpanBatch:
-        """Return what is to be checked: the next block of the pending span or a batch from the stages before.
-
-        The forced empty batch is not checked [BS1 to BS5, BS9]."""
+        """Return what is to be checked next; the forced empty batch is not [BS1 to BS5, BS9]."""
         context, l1_window = self._context, self._context.l1_window
         behind = l1_window.advance_origin(origin, parent)
         if behind or parent.l1_origin.number == origin.header.number:

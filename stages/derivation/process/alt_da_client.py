@@ -1,6 +1,4 @@
-"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1.
-
-Also reports its state: log lines, metrics, a health problem."""
+"""What Alt-DA needs of other processes: inputs from blobs, L1's finalized head from l1; and what it reports."""
 
 from collections.abc import Iterable
 from itertools import islice

@@ -333,9 +333,7 @@ def is_compressed(encoding: str) -> bool:
 
 
 async def decompressed(body: bytearray, encoding: str, limit: int) -> bytes:
-    """Return a body that was received whole, of at most `limit` bytes after decompression.
-
-    A compressed `body` is consumed. Raises BodyTooLargeError and BodyEncodingError."""
+    """Return a whole body decompressed to `limit` bytes, consuming it. Raises BodyTooLargeError, BodyEncodingError."""
     if not encoding or not is_compressed(encoding):
         if len(body) > limit:
             raise BodyTooLargeError(limit)

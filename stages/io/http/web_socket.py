@@ -53,9 +53,7 @@ class _Request:
 
 
 class _Connection:
-    """An open connection and the requests on it.
-
-    `max_message` are the bytes of a message, `on_notification` is called for each notification, `on_lost` once."""
+    """An open connection; `max_message` in bytes, `on_notification` for each one, `on_lost` once."""
 
     def __init__(
         self,

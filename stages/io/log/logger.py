@@ -1,6 +1,4 @@
-"""Structured log lines: a message, named fields and the component that writes them.
-
-Until `configure` was called, errors and warnings go to standard error."""
+"""Structured log lines with named fields; errors and warnings go to standard error before `configure`."""
 
 import sys
 import time

@@ -41,15 +41,12 @@ class BoundedMap(Generic[K, V]):
     def put(self, key: K, group: bytes, value: V) -> None:
         """Set a value; entries beyond the bounds are evicted, those of the same group first."""
         self.pop(key)
-        members = self._groups.setdefault(group, OrderedDict())
-        if len(members) >= self._max_per_group:
+        if len(members := self._groups.get(group, ())) >= self._max_per_group:
             self.pop(next(iter(members)))
-            members = self._groups.setdefault(group, OrderedDict())
         if len(self._entries) >= self._max_size:
             self.pop(next(iter(self._entries)))
-            members = self._groups.setdefault(group, OrderedDict())
         self._entries[key] = (group, value)
-        members[key] = None
+        self._groups.setdefault(group, OrderedDict())[key] = None
 
     def pop(self, key: K) -> V | None:
         """Remove an entry and return its value."""
