@@ -38,9 +38,7 @@ Result = DecodedChannel
 
 
 def run(task: Task) -> Result:
-    """Decode at most MAX_BATCHES batches or about MAX_RESULT_BYTES of them.
-
-    Never raises for bad data: damage is the `end` of the channel or a rejected batch."""
+    """Decode MAX_BATCHES batches or about MAX_RESULT_BYTES; damage is the channel's `end` or a rejected batch."""
     batches: list[DecodedBatch] = []
     size = 0
     for batch in read_batches(task.body, task.max_bytes, task.brotli, task.span, task.first):

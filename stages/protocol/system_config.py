@@ -118,9 +118,7 @@ def _is_strict_scalar(scalar: Hash) -> bool:
 def apply_updates(
     config: SystemConfig, logs: Iterable[Log], rules: L1Rules
 ) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
-    """Return the config after an L1 block's updates in the order of its logs, and the malformed updates.
-
-    These are skipped [SYS9]. `rules` are those of the L1 block's time."""
+    """Return the config after an L1 block's updates, by the `rules` of its time, and those malformed [SYS9]."""
     skipped: list[SkippedUpdate] = []
     for log in logs:
         try:

@@ -1,6 +1,4 @@
-"""Upgrade bundles: the files of op-node's repository that list a fork's upgrade transactions [UPG10 to UPG12].
-
-The checks find a wrong one without its sources [UPG21]."""
+"""Upgrade bundles: op-node's files of a fork's upgrade transactions [UPG10 to UPG12], checked by themselves [UPG21]."""
 
 import hashlib
 from collections.abc import Iterable, Iterator

@@ -97,9 +97,7 @@ class BlobsStage(Stage):
         self._work.wake.set()
 
     def _respond(self, pending: PendingRequest) -> bool:
-        """Send the response, if there is one, to all clients of a request, which is removed once all have its blobs.
-
-        False if a client with a full queue still lacks them."""
+        """Send the response to a request's clients, removed once all have its blobs; False if a queue is full."""
         response = pending.response()
         # An unavailable response keeps the client: it gets the blobs once they are there.
         for row, client in tuple(pending.clients.items()):

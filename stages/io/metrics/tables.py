@@ -1,6 +1,4 @@
-"""The tables of all metrics: those of op-node, with its names, types and labels, and our own [MET2 to MET26].
-
-The source of the former is `op-node doc metrics` of 1.16."""
+"""The metrics of op-node 1.16 (`op-node doc metrics`), by its names, types and labels, and our own [MET2 to MET26]."""
 
 import math
 from collections.abc import Iterator
