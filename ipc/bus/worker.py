@@ -76,6 +76,8 @@ class TaskSource:
             rejected = codec.TaskRejected(*self._transport.process_id, number, str(error)[:MAX_REASON])
             self.socket.send([codec.encode_header(rejected), b""])
             return
+        # A large task is in memory once while it runs.
+        self.tasks[number], payload = (attempt, b""), b""
         result = self._up.encode(self._handler(task))
         del self.tasks[number]
         self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)

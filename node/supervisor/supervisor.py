@@ -30,7 +30,7 @@ from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.node.system.procfs import read_stat, read_waiting
+from rollup_node.node.system.procfs import read_proportional_memory, read_stat, read_waiting
 from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
@@ -432,10 +432,10 @@ class Supervisor:
         self._flush()
 
     def _sizes(self) -> dict[str, int]:
-        """Return the resident bytes of the processes."""
+        """Return the bytes of the processes."""
         children = {process.name: process.child.pid for process in self._processes if process.child is not None}
-        stats = {name: read_stat(pid) for name, pid in children.items()}
-        return {name: stat.resident for name, stat in stats.items() if stat is not None}
+        sizes = {name: read_proportional_memory(pid) for name, pid in children.items()}
+        return {name: size for name, size in sizes.items() if size is not None}
 
     def _write_processes(self) -> None:
         stat = read_stat(os.getpid())

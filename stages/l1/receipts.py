@@ -1,18 +1,28 @@
 """Checks an L1 block's receipts, in JSON or raw, against the receipts root of its header [LHD13, LHD15]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
+
+import msgspec
+import orjson
 
 from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.protocol.answer_limits import receipts_limit
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, resolves
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.receipts import ReceiptError, logs_of_receipts, receipt_from_json
+from rollup_node.stages.protocol.receipts import (
+    LogJson,
+    ReceiptError,
+    ReceiptJson,
+    logs_of_receipts,
+    parse_receipt,
+    receipt_from_json,
+)
 from rollup_node.stages.protocol.types import ChallengeLog, Log
-
-Json = Mapping[str, Any]
 
 
 class VerifiedLogs(NamedTuple):
@@ -23,21 +33,40 @@ class VerifiedLogs(NamedTuple):
     challenges: tuple[ChallengeLog, ...]
 
 
-def verified_logs(receipts: Any, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
-    """Return the wanted logs in a block's receipts.
+class _Listed(msgspec.Struct):
+    """How one provider wraps its list."""
 
-    `receipts` is a list of JSON objects or of raw hex, or an object with such a list under `receipts`. Raises
-    InvalidDataError where they are not the block's receipts."""
-    if isinstance(receipts, dict):
-        receipts = receipts.get("receipts")
+    receipts: list[msgspec.Raw]
+
+
+class _Answer(msgspec.Struct):
+    """A JSON-RPC response."""
+
+    result: _Listed | list[msgspec.Raw] | None = None
+    error: Any = None
+
+
+def verified_logs(body: bytes, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
+    """Return the wanted logs in the JSON-RPC response about a block's receipts.
+
+    Its result is a list of receipts, as objects or as raw hex, or an object with such a list under `receipts`. One
+    receipt after the other is decoded, so that memory holds the objects of one. Raises InvalidDataError where they are
+    not the block's receipts."""
     where = f"the receipts of block {block.header.number}"
-    if not isinstance(receipts, list):
+    try:
+        answer: _Answer = decode_json(body, _Answer, receipts_limit(block.gas_used).values)
+    except MalformedJsonError as error:
+        raise InvalidDataError(str(error)) from None
+    if answer.error is not None:
+        raise InvalidDataError(f"the endpoint answered with an error: {str(answer.error)[:200]}")
+    receipts = answer.result.receipts if isinstance(answer.result, _Listed) else answer.result
+    if receipts is None:
         raise InvalidDataError(f"{where} are not a list")
     if len(receipts) != len(block.transaction_hashes):
         raise InvalidDataError(f"{where} are {len(receipts)}, but it has {len(block.transaction_hashes)} transactions")
+    places = _Places(block)
     try:
-        encoded = [_encoded(item, index) for index, item in enumerate(receipts)]
-        _check_fields(receipts, block)
+        encoded = [_encoded(item, index, places) for index, item in enumerate(receipts)]
     except (ReceiptError, HexError) as error:
         raise InvalidDataError(f"{where} are malformed: {error}") from None
     if ordered_root(encoded) != block.receipts_root:
@@ -62,63 +91,67 @@ def _challenge_logs(
     )
 
 
-def _encoded(item: Any, index: int) -> bytes:
-    if isinstance(item, str):
-        return from_hex(item)
-    if isinstance(item, dict):
-        return receipt_from_json(item)
-    raise ReceiptError(f"receipt {index} is neither an object nor raw bytes")
+def _encoded(item: msgspec.Raw, index: int, places: "_Places") -> bytes:
+    first = bytes(memoryview(item)[:1])
+    if first == b'"':
+        return from_hex(orjson.loads(memoryview(item)))
+    if first != b"{":
+        raise ReceiptError(f"receipt {index} is neither an object nor raw bytes")
+    receipt = parse_receipt(item)
+    places.check(receipt, index)
+    return receipt_from_json(receipt)
 
 
-def _check_fields(receipts: Sequence[Json | str], block: VerifiedBlock) -> None:
-    """Check what the root does not cover: where receipts and their logs belong; raw ones do not say it."""
-    cumulative = logs = 0
-    for index, receipt in enumerate(receipts):
-        if isinstance(receipt, str):
-            continue
-        position = _position(index, block)
-        if _named_position(receipt) != position:
-            _check_position(receipt, f"receipt {index}", index, block)
-        total = from_quantity(receipt.get("cumulativeGasUsed"))
-        used = from_quantity(receipt.get("gasUsed"))
-        if total - cumulative != used:
-            raise InvalidDataError(f"receipt {index} has gas used {used}, expected {total - cumulative}")
-        cumulative = total
-        for log in receipt["logs"]:
-            if _named_position(log) != position:
-                _check_position(log, f"log {logs} of receipt {index}", index, block)
-            if from_quantity(log.get("logIndex")) != logs:
-                raise InvalidDataError(f"receipt {index} has log index {log['logIndex']}, expected {logs}")
-            if log.get("removed"):
-                raise InvalidDataError(f"log {logs} of receipt {index} is marked as removed")
-            logs += 1
+class _Places:
+    """Checks what the root does not cover: the fields that say where a receipt and its logs belong. Raw ones have none.
+
+    To be called for one receipt after the other."""
+
+    def __init__(self, block: VerifiedBlock) -> None:
+        self._block, self._gas, self._logs = block, 0, 0
+
+    def check(self, receipt: ReceiptJson, index: int) -> None:
+        """Raise InvalidDataError or HexError if a field is not that of the receipt's place in the block."""
+        place = _usual_place(index, self._block)
+        if _place(receipt) != place:
+            _check_place(receipt, f"receipt {index}", index, self._block)
+        total = from_quantity(receipt.cumulative_gas_used)
+        used = total - self._gas
+        if receipt.gas_used != hex(used) and from_quantity(receipt.gas_used) != used:
+            raise InvalidDataError(f"receipt {index} has gas used {from_quantity(receipt.gas_used)}, expected {used}")
+        self._gas = total
+        for log in receipt.logs:
+            if _place(log) != place:
+                _check_place(log, f"log {self._logs} of receipt {index}", index, self._block)
+            if log.log_index != hex(self._logs) and from_quantity(log.log_index) != self._logs:
+                raise InvalidDataError(f"receipt {index} has log index {log.log_index}, expected {self._logs}")
+            if log.removed:
+                raise InvalidDataError(f"log {self._logs} of receipt {index} is marked as removed")
+            self._logs += 1
 
 
-def _named_position(item: Json) -> tuple[Any, ...]:
-    return item.get("transactionIndex"), item.get("blockNumber"), item.get("blockHash"), item.get("transactionHash")
+def _place(item: ReceiptJson | LogJson) -> tuple[str | None, ...]:
+    return item.transaction_index, item.block_number, item.block_hash, item.transaction_hash
 
 
-def _position(index: int, block: VerifiedBlock) -> tuple[str, str, str, str]:
-    """Return the fields of a transaction's position as nearly all servers write them."""
+def _usual_place(index: int, block: VerifiedBlock) -> tuple[str, ...]:
+    """Return the fields of a transaction's place as nearly all servers write them."""
     header = block.header
     return hex(index), hex(header.number), to_hex(header.hash), to_hex(block.transaction_hashes[index])
 
 
-def _check_position(item: Json, name: str, index: int, block: VerifiedBlock) -> None:
+def _check_place(item: ReceiptJson | LogJson, name: str, index: int, block: VerifiedBlock) -> None:
     """Raise InvalidDataError if a receipt or log names another block or transaction than its own."""
-    wrong = [
-        field
-        for field, value in (("transactionIndex", index), ("blockNumber", block.header.number))
-        if item.get(field) is None or from_quantity(item[field]) != value
-    ]
-    wrong += [
-        field
-        for field, value in (("blockHash", block.header.hash), ("transactionHash", block.transaction_hashes[index]))
-        if item.get(field) is None or from_hex(item[field]) != value
-    ]
-    if wrong:
-        shown = f"{item.get(wrong[0])!r}"[:80]
-        raise InvalidDataError(f"{name} has {wrong[0]} {shown}, which is not that of its place in the block")
+    header, transaction = block.header, block.transaction_hashes[index]
+    expected: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
+        ("transactionIndex", from_quantity, index),
+        ("blockNumber", from_quantity, header.number),
+        ("blockHash", from_hex, header.hash),
+        ("transactionHash", from_hex, transaction),
+    )
+    for text, (field, convert, value) in zip(_place(item), expected, strict=True):
+        if text is None or convert(text) != value:
+            raise InvalidDataError(f"{name} has {field} {text!r:.80}, which is not that of its place in the block")
 
 
 RETRY_SECONDS = 60.0

@@ -5,7 +5,7 @@ import msgspec
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.receipts import verified_logs
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block
-from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK
 from rollup_node.stages.protocol.types import L1Block
 
 
@@ -66,6 +66,5 @@ def _verify_block(task: VerifyBlock) -> Result:
 
 
 def _verify_receipts(task: VerifyReceipts) -> Result:
-    receipts = parse_result(task.body, receipts_limit(task.block.gas_used))
-    logs = verified_logs(receipts, task.block, task.l1_filter)
+    logs = verified_logs(task.body, task.block, task.l1_filter)
     return Verified(L1Block(task.block.header, task.block.inbox, *logs))

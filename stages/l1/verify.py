@@ -8,7 +8,7 @@ import msgspec
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_challenges, bloom_excludes_logs
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.commitments import ChallengeError, resolve_data
-from rollup_node.stages.protocol.deposits import DepositError
+from rollup_node.stages.protocol.deposits import DepositError, is_deposit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import (
     Header,
@@ -24,7 +24,15 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, verify_account, verify_storage
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
-from rollup_node.stages.protocol.types import U64_MASK, Address, Hash, InboxTransaction, L1BlockRef, L1Header
+from rollup_node.stages.protocol.types import (
+    SEQUENCER_FEE_VAULT,
+    U64_MASK,
+    Address,
+    Hash,
+    InboxTransaction,
+    L1BlockRef,
+    L1Header,
+)
 
 Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)
@@ -67,7 +75,7 @@ def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
     if not isinstance(block, dict):
         raise InvalidDataError("the answer is not a block")
     try:
-        header = header_from_json(block)
+        header = header_from_json(block, trust)
         claimed = hash_from_hex(block.get("hash"))
     except (HeaderError, HexError) as error:
         raise InvalidDataError(f"malformed header: {error}") from None
@@ -99,7 +107,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
     if not trust:
         if ordered_root(encoded) != header.transactions_root:
             raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
-        _check_withdrawals(block, header)
+        _check_withdrawals(block, header, is_op_block(header, encoded))
     needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filter)
     return VerifiedBlock(
         header=l1_header(header, block_hash),
@@ -149,14 +157,25 @@ def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
         raise InvalidDataError(f"transaction {index} of block {number}: {error}") from None
 
 
-def _check_withdrawals(block: Json, header: Header) -> None:
-    """Check the withdrawals against their root; an endpoint may leave them out, as nothing reads them [HSH8]."""
+def is_op_block(header: Header, transactions: Sequence[bytes]) -> bool:
+    """Whether it is a block of an OP Stack chain, which is the L1 of an L3 [HSH9]."""
+    is_genesis = header.number == 0 and header.miner == SEQUENCER_FEE_VAULT
+    return is_genesis or any(map(is_deposit, transactions[:1]))
+
+
+def _check_withdrawals(block: Json, header: Header, is_op: bool) -> None:
+    """Check the withdrawals; an endpoint may leave them out, as nothing reads them [HSH8, HSH9]."""
     if block.get("withdrawals") is None:
         return
     if header.withdrawals_root is None:
         raise InvalidDataError(f"block {header.number} has withdrawals, but no withdrawals root")
+    withdrawals = _list_of(block, "withdrawals", header.number)
+    if is_op:
+        if withdrawals:
+            raise InvalidDataError(f"block {header.number} is one of an OP Stack chain, but has withdrawals")
+        return
     try:
-        root = withdrawals_root(_list_of(block, "withdrawals", header.number))
+        root = withdrawals_root(withdrawals)
     except HexError as error:
         raise InvalidDataError(f"block {header.number} has a malformed withdrawal: {error}") from None
     if root != header.withdrawals_root:

@@ -124,8 +124,9 @@ class Code(CodeEntry):
     )
     RESET_LOOP = (
         "Derivation has been reset three times or more for the same reason, and starts over each time.",
-        "see the reason in the line: an L1 endpoint that is behind or on another chain (L1-CHAIN, L1-CONTRADICTS), an"
-        " engine that lost blocks, or wrong forks (FORK-MISMATCH)",
+        "see the reason in the line: blobs that no source has (a code that begins with BLOB-), an L1 endpoint that is"
+        " behind or on another chain (L1-CHAIN, L1-CONTRADICTS), an engine that lost blocks, or wrong forks"
+        " (FORK-MISMATCH)",
     )
     SYNC_SLOW = (
         "The node is behind, and its safe head moves more slowly than the chain grows: at this speed the sync never"

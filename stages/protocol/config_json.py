@@ -1,6 +1,7 @@
 """The rollup config as JSON, in `rollup.json` and in `optimism_rollupConfig` [OPT28, OPT29, OPT30]."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, s
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 
 OLD_KEYS = {"interop_time": "lagoon_time"}
+_FOREIGN = re.compile(r"\w+_time|use_(plasma|alt_da)|(plasma|da)_\w+")
+"""Unknown keys by which another chain would be derived: forks of other families, and Alt-DA of old versions [OPT30]."""
 U64_BITS = 64
 CHAIN_ID_BITS = 256
 
@@ -47,6 +50,11 @@ class _Table:
     def has(self, key: str) -> bool:
         self._read.add(key)
         return key in self._values
+
+    def is_set(self, key: str) -> bool:
+        """Whether its value says something: not false, 0, or a zero address."""
+        value = self._values[key]
+        return bool(value.strip("0x") if isinstance(value, str) else value)
 
     def rename(self, old: str, new: str) -> None:
         """Read the key `old` as `new` if `new` is absent."""
@@ -105,20 +113,13 @@ def _shown(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool | float) else short_repr(value)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # json.loads would silently keep the last of two equal keys.
-    unique_keys = dict(pairs)
-    if len(unique_keys) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise ConfigError(f"key {short_repr(twice)} is given twice")
-    return unique_keys
-
-
 def parse_rollup_config(data: bytes) -> ParsedRollupConfig:
-    """Read a rollup.json of any version, unchecked (`check_config`). Raises ConfigError with the key's path."""
+    """Read a rollup.json of any version.
+
+    Raises ConfigError, with the key's path, for a missing key, a malformed value, or a key that makes it another
+    chain; `check_config` checks the values."""
     try:
-        root = _Table(json.loads(data, object_pairs_hook=_unique_keys), "")
+        root = _Table(json.loads(data), "")
     except ConfigError:
         raise
     except (ValueError, RecursionError) as error:
@@ -148,7 +149,11 @@ def parse_rollup_config(data: bytes) -> ParsedRollupConfig:
         else None,
         keep_karst_upgrade_gas=root.flag("keep_karst_upgrade_gas"),
     )
-    return ParsedRollupConfig(config, tuple(root.unknown()))
+    unknown = tuple(root.unknown())
+    refused = [key for key in unknown if _FOREIGN.fullmatch(key) and root.is_set(key)]
+    if refused:
+        raise ConfigError(f"{', '.join(refused)}: this node derives no chain with such a setting")
+    return ParsedRollupConfig(config, unknown)
 
 
 def _genesis(table: _Table) -> Genesis:

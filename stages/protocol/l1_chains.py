@@ -52,11 +52,14 @@ class BlobFork(msgspec.Struct, frozen=True, array_like=True):
 
 
 class L1Chain(msgspec.Struct, frozen=True, array_like=True):
-    """An L1 chain; `blob_forks` are the forks that have a time and a blob schedule entry, oldest first [LIN25]."""
+    """An L1 chain; `blob_forks` are the forks that have a time and a blob schedule entry, oldest first [LIN25].
+
+    `is_op`: it is an OP Stack chain itself, the L1 of an L3."""
 
     chain_id: int
     name: str
     blob_forks: tuple[BlobFork, ...]
+    is_op: bool = False
 
     def blob_fork(self, name: str) -> BlobFork | None:
         """Return the fork of that name, if the chain has it."""
@@ -90,11 +93,11 @@ def blob_base_fee(excess_blob_gas: int, update_fraction: int) -> int:
 
 
 def l1_blob_base_fee(chain: L1Chain, header: L1Header, pectra_blob_schedule_time: int | None) -> int:
-    """Return the blob base fee of an L1 block in wei; 1 if it has no excess blob gas [LIN23].
+    """Return the blob base fee of an L1 block in wei; 1 if it has no excess blob gas, and on an OP chain [LIN23].
 
     Raises CriticalError if no fork applies, or if the fee would exceed 256 bits [LIN33]."""
     excess = header.excess_blob_gas
-    if excess is None:
+    if excess is None or chain.is_op:
         return 1
     fraction = chain.update_fraction(header.timestamp, pectra_blob_schedule_time)
     # The loop of blob_base_fee would run for hours on such a number.
@@ -137,11 +140,11 @@ def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:
         raise L1ChainError(f"failed to read chain spec: unknown key {unknown[0][:60]!r}")
     if _whole_number(spec, "chainId") != chain_id:
         raise L1ChainError(f"l1 chain config chain ID mismatch: {spec.get('chainId')} != {chain_id}")
-    schedule = spec.get("blobSchedule")
-    if not isinstance(schedule, dict) and not isinstance(spec.get("optimism"), dict):
+    schedule, is_op = spec.get("blobSchedule"), isinstance(spec.get("optimism"), dict)
+    if not isinstance(schedule, dict) and not is_op:
         raise L1ChainError("L1 chain config does not have a blob schedule config")
     forks = (_blob_fork(name, spec, schedule or {}) for name in BLOB_FORKS)
-    return L1Chain(chain_id, f"chain {chain_id}", tuple(fork for fork in forks if fork is not None))
+    return L1Chain(chain_id, f"chain {chain_id}", tuple(fork for fork in forks if fork is not None), is_op)
 
 
 def old_members(content: bytes) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 A header whose bloom excludes an address or topic proves that none of its block's logs has it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.rlp import RlpError, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
 
 _LOGS_FIELD = 3
@@ -17,7 +18,7 @@ _SUCCESS = b"\x01"
 
 
 class ReceiptError(ValueError):
-    """The JSON object is not a receipt."""
+    """The JSON text is not a receipt."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
@@ -33,37 +34,99 @@ class Receipt(msgspec.Struct, frozen=True):
     logs: tuple[tuple[Address, tuple[bytes, ...], bytes], ...]
 
 
-def receipt_from_json(value: Any) -> bytes:
-    """Return the consensus encoding of a JSON-RPC receipt, also of an L2 deposit's. Raises ReceiptError."""
+class LogJson(msgspec.Struct, rename="camel", gc=False):
+    """The members of a JSON-RPC log that are encoded, and those that say where it belongs."""
+
+    address: str
+    topics: list[str]
+    data: str
+    log_index: str | None = None
+    transaction_index: str | None = None
+    transaction_hash: str | None = None
+    block_number: str | None = None
+    block_hash: str | None = None
+    removed: Any = None
+
+
+class ReceiptJson(msgspec.Struct, rename="camel", gc=False):
+    """The members of a JSON-RPC receipt that are encoded, and those that say where it belongs."""
+
+    logs: list[LogJson]
+    logs_bloom: str
+    cumulative_gas_used: str
+    type: str | None = None
+    status: str | None = None
+    root: str | None = None
+    gas_used: str | None = None
+    transaction_index: str | None = None
+    transaction_hash: str | None = None
+    block_number: str | None = None
+    block_hash: str | None = None
+    deposit_nonce: str | None = None
+    deposit_receipt_version: str | None = None
+
+
+_decoder = msgspec.json.Decoder(ReceiptJson)
+
+
+def parse_receipt(text: msgspec.Raw | bytes) -> ReceiptJson:
+    """Return the receipt in a JSON text. Raises ReceiptError."""
     try:
-        kind = int(value.get("type") or "0x0", 16)
-        body = wrap_list(_encoded_body(value, kind))
-        return body if kind == 0 else kind.to_bytes(1, "big") + body
-    except KeyError as error:
-        raise ReceiptError(f"receipt without {error.args[0]}") from None
-    except (ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
 
 
-def _encoded_body(fields: Mapping[str, Any], kind: int) -> bytes:
-    status = fields.get("status")
+def receipt_from_json(value: Any) -> bytes:
+    """Return the consensus encoding of a ReceiptJson or JSON object, also of an L2 deposit's. Raises ReceiptError.
+
+    Values are converted without checks: a wrong one shows in the receipts root."""
+    try:
+        receipt = value if isinstance(value, ReceiptJson) else msgspec.convert(value, ReceiptJson)
+        kind = int(receipt.type or "0x0", 16)
+        body = wrap_list(_encoded_body(receipt, kind))
+        return body if kind == 0 else kind.to_bytes(1, "big") + body
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
+
+
+def _encoded_body(receipt: ReceiptJson, kind: int) -> bytes:
+    if receipt.status is not None:
+        outcome = encode_int(int(receipt.status, 16))
+    elif receipt.root is not None:
+        outcome = b"\xa0" + bytes.fromhex(receipt.root[2:])
+    else:
+        raise ReceiptError("receipt without status and root")
     parts = [
-        b"\xa0" + bytes.fromhex(fields["root"][2:]) if status is None else encode_int(int(status, 16)),
-        encode_int(int(fields["cumulativeGasUsed"], 16)),
-        b"\xb9\x01\x00" + bytes.fromhex(fields["logsBloom"][2:]),
-        wrap_list(b"".join([_encoded_log(log) for log in fields["logs"]])),
+        outcome,
+        encode_int(int(receipt.cumulative_gas_used, 16)),
+        b"\xb9\x01\x00" + bytes.fromhex(receipt.logs_bloom[2:]),
+        wrap_list(bytes.fromhex("".join(map(_log_hex, receipt.logs)))),
     ]
-    if kind == 0x7E and fields.get("depositNonce") is not None:
-        parts.append(encode_int(int(fields["depositNonce"], 16)))
-        if fields.get("depositReceiptVersion") is not None:
-            parts.append(encode_int(int(fields["depositReceiptVersion"], 16)))
+    if kind == 0x7E and receipt.deposit_nonce is not None:
+        parts.append(encode_int(int(receipt.deposit_nonce, 16)))
+        if receipt.deposit_receipt_version is not None:
+            parts.append(encode_int(int(receipt.deposit_receipt_version, 16)))
     return b"".join(parts)
 
 
-def _encoded_log(log: Mapping[str, Any]) -> bytes:
-    topics = b"".join([b"\xa0" + bytes.fromhex(topic[2:]) for topic in log["topics"]])
-    data = bytes.fromhex(log["data"][2:])
-    return wrap_list(b"\x94" + bytes.fromhex(log["address"][2:]) + wrap_list(topics) + encode_bytes(data))
+def _log_hex(log: LogJson) -> str:
+    """Return the digits of a log's encoding: all logs of a receipt are converted at once."""
+    topics = "".join(["a0" + topic[2:] for topic in log.topics])
+    data = log.data[2:]
+    # One byte below 0x80 is its own encoding.
+    data = data if len(data) == 2 and data < "80" else _header_hex(0x80, len(data) >> 1) + data
+    body = f"94{log.address[2:]}{_header_hex(0xC0, len(topics) >> 1)}{topics}{data}"
+    return _header_hex(0xC0, len(body) >> 1) + body
+
+
+@lru_cache(4096)
+def _header_hex(kind: int, size: int) -> str:
+    """Return the digits of the header of a string (0x80) or list (0xc0) of so many bytes."""
+    if size < 56:
+        return f"{kind + size:02x}"
+    width = (size.bit_length() + 7) >> 3
+    return f"{kind + 55 + width:02x}{size:0{2 * width}x}"
 
 
 def decode_receipt(raw: bytes) -> Receipt:

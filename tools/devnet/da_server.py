@@ -4,6 +4,7 @@ Besides an honest one there are those that show what a node does when the server
 
 import argparse
 import asyncio
+import random
 import sys
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -20,8 +21,8 @@ MAX_STORED = 256 << 20
 """Bytes of inputs that are kept, the newest."""
 LIES = 2
 """How often the lying server answers wrong bytes for each input."""
-LOST = 3
-"""Of so many inputs one gets lost."""
+LOST_SHARE = 1 / 3
+"""Of the inputs, at random: a batcher that posts the same ones again and again must not lose the same ones always."""
 SLOW_SECONDS, SLOW_PARTS = 2.0, 20
 
 
@@ -32,7 +33,8 @@ class DaServer:
         self._mode = mode
         self._inputs: OrderedDict[bytes, bytes] = OrderedDict()
         self._lies: Counter[bytes] = Counter()
-        self._bytes = self._seen = 0
+        self._bytes = 0
+        self._chance = random.Random(1)
 
     def application(self) -> web.Application:
         """Return the routes: get, put by a commitment of the caller, put by one of the server."""
@@ -59,8 +61,7 @@ class DaServer:
         key = keccak_commitment(data).encode()
         if not data or ("commitment" in request.match_info and _encoded(request) != key):
             return web.Response(status=400)
-        self._seen += 1
-        if self._mode not in ("losing", "withholding") or self._seen % LOST:
+        if self._mode not in ("losing", "withholding") or self._chance.random() >= LOST_SHARE:
             self._store(key, data)
         return web.Response(body=key)
 

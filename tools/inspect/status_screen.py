@@ -131,7 +131,7 @@ def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
     name = role if len(copies) == 1 else f"{role} x{len(copies)}"
     beats = [copy.heartbeat_age_s for copy in copies if copy.heartbeat_age_s is not None]
     cpu = [copy.cpu_share for copy in copies if copy.cpu_share is not None]
-    memory = [copy.resident_bytes for copy in copies if copy.resident_bytes is not None]
+    memory = [copy.memory_bytes for copy in copies if copy.memory_bytes is not None]
     return (
         f"{name[:12]:<12}{sum(copy.incarnation for copy in copies):>6}"
         f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{f'{sum(cpu):.0%}' if cpu else UNKNOWN:>7}"

@@ -43,7 +43,7 @@ FLAGS = (
     # Nothing but the page itself is reached.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-READY = "return !document.querySelector('main').hidden && document.querySelector('#plot canvas') !== null"
+READY = "return !document.querySelector('main').hidden && document.querySelector('#plot canvas')?.clientWidth > 0"
 FIT = "return document.documentElement.scrollHeight"
 REDUCE = """
 const [picture, done] = arguments, image = new Image();
@@ -181,10 +181,6 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    raise SystemExit(main())
-
-
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 MAX_COLORS = 256
 _INDEXED = 3
@@ -208,3 +204,7 @@ def indexed_png(width: int, palette: bytes, pixels: bytes) -> bytes:
 
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -190,7 +190,7 @@ def processes(
                     heartbeat_age_s=None if role in ("supervisor", "sweeper") or is_down else 0.2,
                     status_age_s=None,
                     cpu_s=100.0,
-                    resident_bytes=(2 if is_down else memory.get(role, 41)) << 20,
+                    memory_bytes=(2 if is_down else memory.get(role, 41)) << 20,
                     cpu_share=None if is_down else cpu.get(role, 0.001),
                 )
             )

@@ -55,6 +55,7 @@ class BlobsStage(Stage):
         self._counts = PacedPublisher(self._publisher.set)
         self._server = bus.serve("blobs.contents", self._on_request)
         self._inputs: InputServer | None = None
+        self._reported = 0
         if config.da_server is not None:
             inputs = PeriodicTask("inputs", self._step_inputs)
             self._inputs = InputServer(config.da_server, self._server, meter, inputs.wake.set)
@@ -105,7 +106,8 @@ class BlobsStage(Stage):
                 del pending.clients[row]
         if not isinstance(response, BlobsResponse):
             return True
-        if pending.urgent:
+        # The blobs of an earlier block, which a reset has read again, say nothing of those that were missing.
+        if pending.urgent and pending.block.number >= self._reported:
             self._conditions.end("blobs", "blobs have been found", l1_block=pending.block)
         if not pending.clients:
             self._requests.remove(pending)
@@ -214,7 +216,7 @@ class BlobsStage(Stage):
         if pending.code is None or not pending.urgent:
             log.debug("could not prefetch blobs", l1_block=pending.block, error=str(pending.error))
             return
-        pending.is_reported = True
+        pending.is_reported, self._reported = True, pending.block.number
         age = duration(time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"

@@ -1,6 +1,7 @@
 """The derivation process: brings the deriver what it needs, and its attributes to the engine."""
 
 import time
+from typing import NamedTuple
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.timers import until_aligned
@@ -27,6 +28,7 @@ from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlockUnavailable
 from rollup_node.stages.protocol.config import SystemConfig
+from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
 
 log = get_logger("derivation")
@@ -36,7 +38,16 @@ SLICE_SECONDS = 0.05
 IDLE_SECONDS = 1.0
 """Between two requests for an L1 block that does not exist yet: the l1 process sends it as soon as it does, unless it
 has restarted."""
-BLOBS_NOT_FOUND_SECONDS = 12.0
+BLOBS_NOT_FOUND_SECONDS, MAX_BLOBS_NOT_FOUND_SECONDS = 12.0, 300.0
+"""Until blobs that stay missing are a reset, and at most, as that doubles with each reset for the same block."""
+
+
+class _MissingBlobs(NamedTuple):
+    """The L1 block whose blobs are waited for in vain since a time, and how often that was a reset."""
+
+    block_hash: Hash
+    since: float
+    resets: int = 0
 
 
 class DerivationStage(Stage):
@@ -61,7 +72,7 @@ class DerivationStage(Stage):
         self._buffer = L1Buffer(self._window)
         self._prefetcher = Prefetcher(config.rollup)
         self._blobs: BlobsResponse | None = None
-        self._blobs_not_found: tuple[Hash, float] = (b"", 0.0)
+        self._blobs_not_found = _MissingBlobs(b"", 0.0)
         self._problems: tuple[Problem, ...] = ()
         self._waits = WaitClock()
         self._task = PeriodicTask("derive", self._step)
@@ -124,9 +135,11 @@ class DerivationStage(Stage):
         Those of later blocks, which are fetched ahead, are not waited for yet."""
         if not isinstance(self._unmet, outputs.NeedBlobs) or self._unmet.block.hash != block_hash:
             return
-        if self._blobs_not_found[0] != block_hash:
-            self._blobs_not_found = block_hash, now
-        elif now - self._blobs_not_found[1] > BLOBS_NOT_FOUND_SECONDS:
+        missing = self._blobs_not_found
+        if missing.block_hash != block_hash:
+            self._blobs_not_found = _MissingBlobs(block_hash, now)
+        elif now - missing.since > backoff(missing.resets + 1, BLOBS_NOT_FOUND_SECONDS, MAX_BLOBS_NOT_FOUND_SECONDS):
+            self._blobs_not_found = _MissingBlobs(block_hash, now, missing.resets + 1)
             self.deriver.blobs_not_found(block_hash)
 
     def _on_engine(self, message: engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse) -> None:

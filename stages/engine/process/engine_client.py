@@ -89,7 +89,12 @@ class EngineClient:
         headers = None if secret is None else Token(secret).headers
         self._meter = RpcMeter(meter, RPC)
         self._rpc = JsonRpcClient(
-            url, timeout=timeout, headers=headers, max_batch=READ_AT_ONCE, on_exchange=self._meter.exchanged
+            url,
+            timeout=timeout,
+            headers=headers,
+            max_batch=READ_AT_ONCE,
+            long_answers=True,
+            on_exchange=self._meter.exchanged,
         )
         self._rollup = rollup
         self._schedule = rollup.schedule()

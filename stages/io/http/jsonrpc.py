@@ -36,7 +36,8 @@ class JsonRpcClient:
 
     `headers` and `tls` are called for every HTTP request and WebSocket handshake; another TLS context than before means
     another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
-    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes.
+    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes;
+    with `long_answers` those of any length arrive over one WebSocket connection [WSK2].
     `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
     of each request that was answered, and the bytes of request and answer."""
 
@@ -50,6 +51,7 @@ class JsonRpcClient:
         max_batch: int = 20,
         rate_limit: float = 0.0,
         max_body: int | None = None,
+        long_answers: bool = False,
         tls: Callable[[], ssl.SSLContext] | None = None,
         on_notification: Callable[[], None] | None = None,
         on_exchange: Callable[[str, int, int], None] | None = None,
@@ -64,7 +66,7 @@ class JsonRpcClient:
             # It imports aiohttp, which takes a third of the time until a node's first request.
             from rollup_node.stages.io.http import web_socket
 
-            max_message = web_socket.MAX_MESSAGE if max_body is None else min(max_body, web_socket.MAX_MESSAGE)
+            max_message = max_body or (web_socket.MAX_MESSAGE if long_answers else web_socket.SHARED_MESSAGE)
             self._socket = web_socket.WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
         else:
             self._http = HttpClient(url, self.name, headers, tls)

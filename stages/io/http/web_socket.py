@@ -27,6 +27,10 @@ from rollup_node.stages.protocol.pacing import backoff
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""
 
+SHARED_MESSAGE = 12 << 20
+"""Bytes of a message on the connection of all requests: more than an ordinary L1 block or a batch of headers. A request
+whose answer may be longer has a connection of its own, whose messages obey its limit."""
+
 HEARTBEAT = 15.0
 """Seconds without a byte until a ping is sent; a pong has to come in half of that."""
 
@@ -116,10 +120,9 @@ class _Connection:
         try:
             reason = await self._read_messages()
         finally:
-            requests = {id(request): request for request in self._requests.values()}
-            for request in requests.values():
+            for request in self._requests.values():
                 if not request.answer.done():
-                    request.answer.set_exception(self._error(reason, len(requests)))
+                    request.answer.set_exception(self._error(reason))
             self._requests.clear()
             self._on_lost(self, reason)
 
@@ -154,8 +157,9 @@ class _Connection:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._socket.close(code=code)
 
-    def _error(self, reason: str, requests: int) -> EndpointError:
-        kind = AnswerTooLargeError if self._received_too_much and requests == 1 else EndpointError
+    def _error(self, reason: str) -> EndpointError:
+        # Whose answer was too large is not known: each request can be made again with a larger limit.
+        kind = AnswerTooLargeError if self._received_too_much else EndpointError
         return kind(self.name, f"the WebSocket connection was lost ({reason})")
 
     def _take(self, message: bytes) -> None:
@@ -187,7 +191,7 @@ class _Connection:
 class WebSocketTransport:
     """Exchanges messages with one endpoint. `headers` and `tls` are called for every handshake; see JsonRpcClient.
 
-    `max_message` are the bytes of a message, of which one that is longer ends the connection.
+    `max_message` are the bytes of a message on the shared connection, of which one that is longer ends it.
     `on_notification` is called for each notification, and when a connection is lost over which a subscription was made.
     `subscribed` is set by the subscriber, and cleared when the connection is lost."""
 
@@ -198,7 +202,7 @@ class WebSocketTransport:
         headers: Callable[[], Mapping[str, str]] | None,
         tls: Callable[[], ssl.SSLContext] | None,
         on_notification: Callable[[], None] | None,
-        max_message: int = MAX_MESSAGE,
+        max_message: int = SHARED_MESSAGE,
     ) -> None:
         self.name = name
         self.subscribed = False
@@ -217,7 +221,10 @@ class WebSocketTransport:
         try:
             async with asyncio.timeout(timeout) as deadline:
                 connection = await self._open(deadline, timeout)
-                answer = await connection.ask(body, ids, limit)
+                if limit.bytes <= self._max_message:
+                    answer = await connection.ask(body, ids, limit)
+                else:
+                    answer = await self._ask_alone(body, ids, limit)
         except TimeoutError:
             if connection is None:
                 raise EndpointError(self.name, f"no WebSocket connection within {timeout:g} s") from None
@@ -226,6 +233,14 @@ class WebSocketTransport:
         if len(answer) > limit.bytes:
             raise AnswerTooLargeError(self.name, f"the answer is longer than {limit.bytes} bytes")
         return answer
+
+    async def _ask_alone(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
+        socket = await self._connect(limit.bytes)
+        connection = _Connection(self.name, socket, limit.bytes, lambda: None, lambda *_: None)
+        try:
+            return await connection.ask(body, ids, limit)
+        finally:
+            await connection.close()
 
     async def reconnect(self) -> None:
         """Close the connection; the next exchange opens another."""
@@ -250,7 +265,7 @@ class WebSocketTransport:
                 raise EndpointError(self.name, self._failure)
             await self.reconnect()
             try:
-                socket = await self._connect()
+                socket = await self._connect(self._max_message)
             except EndpointError as error:
                 self._failed(str(error).removeprefix(f"{self.name}: "))
                 raise
@@ -283,7 +298,7 @@ class WebSocketTransport:
             self._failed(f"the WebSocket connection was lost ({reason})")
         self._unsubscribe()
 
-    async def _connect(self) -> aiohttp.ClientWebSocketResponse[bool]:
+    async def _connect(self, max_message: int) -> aiohttp.ClientWebSocketResponse[bool]:
         headers = self._headers() if self._headers else {}
         tls = self._tls() if self._tls else True
         try:
@@ -292,7 +307,7 @@ class WebSocketTransport:
                 headers=headers,
                 ssl=tls,
                 # aiohttp refuses this length too.
-                max_msg_size=self._max_message + 1,
+                max_msg_size=max_message + 1,
                 heartbeat=HEARTBEAT,
                 timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS),
                 decode_text=False,

@@ -5,6 +5,7 @@ import base64
 import contextlib
 import hashlib
 import re
+import socket
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,8 @@ EVENT_SECONDS = 1.0
 MAX_VIEWERS = 8
 SLOW_SECONDS = 5.0
 """A viewer that has not taken an event after so long is dropped; its browser connects again."""
+SEND_BYTES = 16 << 10
+"""What is on its way to a viewer, which else would be minutes of events in the buffers of a viewer that reads none."""
 RECONNECT_MILLISECONDS = 3000
 
 _INLINE = re.compile(r"<(script|style)>(.*?)</\1>", re.DOTALL)
@@ -97,6 +100,7 @@ class StatusServer:
         self.viewers += 1
         try:
             await response.prepare(request)
+            _bound_buffers(request.transport)
             exchange.release(0)
             first = _event(_JSON.encode(self.history.columns()), "history")
             await _write(response, b"retry: %d\n\n" % RECONNECT_MILLISECONDS + first)
@@ -138,6 +142,12 @@ def add_headers(response: web.StreamResponse) -> None:
     response.headers["Referrer-Policy"] = "no-referrer"
     response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
     response.headers.setdefault("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+
+
+def _bound_buffers(transport: asyncio.Transport | None) -> None:
+    if transport is not None:
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
+        transport.set_write_buffer_limits(SEND_BYTES)
 
 
 def _event(data: bytes, name: str = "status") -> bytes:

@@ -26,7 +26,8 @@ MAX_FILE = 1 << 20
 SUPERVISOR = "supervisor"
 
 _SAMPLE = re.compile(
-    r'^process_(up|heartbeat_age_seconds|resident_memory_bytes|cpu_seconds_total)\{process="([^"]+)"\} '
+    r"^process_(up|heartbeat_age_seconds|(?:resident|proportional)_memory_bytes|cpu_seconds_total)"
+    r'\{process="([^"]+)"\} '
     r"([0-9.e+-]+)$",
     re.ASCII | re.MULTILINE,
 )
@@ -179,7 +180,8 @@ def _status(
 ) -> ProcessStatus:
     name = _name(entry, figures)
     result, age = figures.get(name, {}), ages.get(name)
-    up, memory = result.get("up"), result.get("resident_memory_bytes")
+    # Resident memory counts what processes share once for each; it stands where the kernel does not tell the shares.
+    up, memory = result.get("up"), result.get("proportional_memory_bytes", result.get("resident_memory_bytes"))
     return ProcessStatus(
         name=name,
         pid=entry.pid,
@@ -190,7 +192,7 @@ def _status(
         heartbeat_age_s=_rounded(result.get("heartbeat_age_seconds")),
         status_age_s=_rounded(age),
         cpu_s=_rounded(result.get("cpu_seconds_total")),
-        resident_bytes=None if memory is None else int(memory),
+        memory_bytes=None if memory is None else int(memory),
         cpu_share=shares.get((name, entry.pid)),
     )
 

@@ -107,7 +107,7 @@ class ProcessStatus(msgspec.Struct, frozen=True):
     heartbeat_age_s: float | None
     status_age_s: float | None
     cpu_s: float | None
-    resident_bytes: int | None
+    memory_bytes: int | None
     cpu_share: float | None = None
     queue: int | None = None
 

@@ -1,5 +1,6 @@
 """The tasks of l1 as compute workers run them, over the codec."""
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,11 @@ from hypothesis import strategies as st
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, Verified, VerifyBlock, VerifyReceipts, run
+from rollup_node.stages.l1.verify import VerifiedBlock
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, keccak_commitment
-from rollup_node.stages.protocol.types import Log
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import receipt_from_json
+from rollup_node.stages.protocol.types import L1Header, Log
 from tests.conformance.kit.l1_endpoint import L1_FILTER as ENDPOINT_FILTER
 from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
 from tests.conformance.kit.l1_transactions import signed
@@ -71,6 +75,40 @@ def test_invalid_responses_are_results(
 @given(st.binary(max_size=200), st.booleans())
 def test_no_bytes_raise(body: bytes, trust: bool) -> None:
     assert isinstance(run(VerifyBlock(1, body, trust, L1_FILTER)), Invalid)
+
+
+def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) -> None:
+    """Anybody may fill an L1 block with empty logs, whose JSON is 90 times as long as what they are on the chain."""
+    header = L1Header(b"\x11" * 32, 20_000_000, bytes(32), 1, bytes(32), 1, 0, bytes(32))
+    hashes = tuple(bytes([index]) * 32 for index in range(8))
+    receipts = [_full_of_empty_logs(header, index, item, 2_000) for index, item in enumerate(hashes)]
+    root = ordered_root([receipt_from_json(receipt) for receipt in receipts])
+    block, body = VerifiedBlock(header, (), root, True, hashes, 60_000_000), response_body(receipts)
+    del receipts
+    tracemalloc.start()
+    try:
+        assert isinstance(run(VerifyReceipts(block, body, L1_FILTER)), Verified)
+        assert tracemalloc.get_traced_memory()[1] < len(body) / 2
+    finally:
+        tracemalloc.stop()
+
+
+def _full_of_empty_logs(header: L1Header, index: int, transaction: bytes, logs: int) -> Any:
+    place = {
+        "blockHash": "0x" + header.hash.hex(),
+        "blockNumber": hex(header.number),
+        "transactionHash": "0x" + transaction.hex(),
+        "transactionIndex": hex(index),
+    }
+    empty = {"address": "0x" + "ab" * 20, "topics": [], "data": "0x", "removed": False}
+    return {
+        "status": "0x1",
+        "cumulativeGasUsed": hex(7_000_000 * (index + 1)),
+        "gasUsed": hex(7_000_000),
+        "logsBloom": "0x" + "00" * 256,
+        "logs": [{**empty, **place, "logIndex": hex(index * logs + number)} for number in range(logs)],
+        **place,
+    }
 
 
 # --- challenges of Alt-DA ------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from rollup_node.stages.l1.verify import (
     verify_header,
 )
 from rollup_node.stages.protocol.answer_limits import SMALL
-from rollup_node.stages.protocol.headers import header_hash
+from rollup_node.stages.protocol.headers import UNREAD_FIELDS, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import BlobRef
@@ -84,6 +84,17 @@ def test_recorded_mainnet_blocks_verify(form: str, shared_data: Path, l1_filter:
     else:
         block["withdrawals"] = []
         assert "has withdrawals, but no withdrawals root" in error_of(block, l1_filter, number=number)
+
+
+def test_a_trusted_header_may_lack_what_nothing_is_derived_from(block_json: Blocks, l1_filter: L1Filter) -> None:
+    """As with op-node, whose header leaves missing fields zero [LHD10]."""
+    whole, block = block_json(BLOCK), block_json(BLOCK)
+    for name in UNREAD_FIELDS:
+        del block[name]
+    assert verify_block(block, BLOCK, True, l1_filter) == verify_block(whole, BLOCK, True, l1_filter)
+    assert "malformed header" in error_of(block, l1_filter)
+    del block["mixHash"]
+    assert "malformed header: mixHash" in error_of(block, l1_filter, trust=True)
 
 
 def test_a_header_that_does_not_hash_to_its_claim(block_json: Blocks, l1_filter: L1Filter) -> None:

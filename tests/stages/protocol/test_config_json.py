@@ -117,9 +117,32 @@ def test_interop_time_is_lagoon_time_if_that_is_absent() -> None:
 
 
 def test_unknown_keys_are_named_and_ignored() -> None:
-    file = parse_rollup_config(json.dumps(with_value("genesis.l1.colour", "red") | {"future_time": 5}).encode())
-    assert sorted(file.unknown_keys) == ["future_time", "genesis.l1.colour"]
+    unknown = {"colour": 5, "other_time": 0, "use_plasma": False, "da_challenge_address": "0x" + "00" * 20}
+    file = parse_rollup_config(json.dumps(with_value("genesis.l1.colour", "red") | unknown).encode())
+    assert sorted(file.unknown_keys) == sorted(["genesis.l1.colour", *unknown])
     assert file.config == parse(FULL)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("future_time", 5),
+        ("use_plasma", True),
+        ("da_challenge_address", "0x" + "ab" * 20),
+        ("da_challenge_window", 3600),
+        ("plasma_config", {"da_challenge_window": 5}),
+    ],
+)
+def test_keys_of_another_chain_are_refused(key: str, value: object) -> None:
+    """[OPT30]"""
+    with pytest.raises(ConfigError, match=f"^{key}: this node derives no chain"):
+        parse(FULL | {key: value})
+
+
+def test_the_last_of_two_equal_keys_counts() -> None:
+    text = json.dumps(FULL)
+    twice = text[:-1] + ', "block_time": 7}'
+    assert parse_rollup_config(twice.encode()).config == parse(FULL | {"block_time": 7})
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def test_blob_base_fee_of_blocks() -> None:
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(0), None) == 1
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(40_000_000), None) == 2944
     assert l1_chains.l1_blob_base_fee(SEPOLIA, header(40_000_000), 1742486400) == 159773
+    op_chain = parsed({"optimism": {}, "blobSchedule": None})
+    assert [l1_chains.l1_blob_base_fee(op_chain, header(excess), None) for excess in (None, 0, 40_000_000)] == [1, 1, 1]
     largest = l1_chains.l1_blob_base_fee(SEPOLIA, header(177 * 5007716), None)
     assert 2**255 < largest < 2**256
     for impossible in (177 * 5007716 + 1, 2**64 - 1):

@@ -15,12 +15,12 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse
 from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
 from rollup_node.tools.devnet import da_server
-from rollup_node.tools.devnet.da_server import LIES, LOST, DaServer
+from rollup_node.tools.devnet.da_server import LIES, DaServer
 from rollup_node.tools.devnet.settings import DA_MODES
 from tests.support.servers.http_listener import listening
 
 T = TypeVar("T")
-DATA = [b"input %d " % index * 50 for index in range(2 * LOST)]
+DATA = [b"input %d " % index * 50 for index in range(20)]
 COMMITMENTS = [keccak_commitment(data) for data in DATA]
 
 
@@ -91,12 +91,14 @@ async def test_a_slow_server_sends_in_small_parts(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("mode", ["losing", "withholding"])
-async def test_a_server_that_loses_inputs(mode: str) -> None:
+async def test_a_server_that_loses_inputs_keeps_a_repeated_one_in_the_end(mode: str) -> None:
     async with play(mode) as (client, session, url):
-        for data, commitment in zip(DATA, COMMITMENTS, strict=True):
-            assert await put(session, url, data, commitment) == 200
-        kept = [await found(client, commitment) is not None for commitment in COMMITMENTS]
-        assert kept == [(index + 1) % LOST != 0 for index in range(len(DATA))]
+        tries = [0] * len(DATA)
+        for index, (data, commitment) in enumerate(zip(DATA, COMMITMENTS, strict=True)):
+            while await found(client, commitment) is None:
+                assert await put(session, url, data, commitment) == 200
+                tries[index] += 1
+        assert len(DATA) < sum(tries) < 3 * len(DATA)
 
 
 def test_every_mode_is_one_of_the_flags() -> None:

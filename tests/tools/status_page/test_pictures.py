@@ -2,11 +2,13 @@
 
 import asyncio
 import struct
+import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import axe_core_python
 import msgspec
 import pytest
 
@@ -16,10 +18,12 @@ from rollup_node.tools.status_page.pictures import (
     FOLDER,
     NARROW,
     PICTURES,
+    READY,
     SIGNATURE,
     WAIT_SECONDS,
     WIDE,
     browser,
+    indexed_png,
     missing,
     open_page,
     picture,
@@ -33,11 +37,8 @@ if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
     Use = Callable[["Viewer"], Any]
-import zlib
-
-from rollup_node.tools.status_page.pictures import indexed_png
-
 REASON = missing()
+AXE = Path(axe_core_python.__file__).with_name("axe.min.js")
 MAX_PICTURE = 150_000
 needs_browser = pytest.mark.skipif(REASON is not None, reason=REASON or "")
 
@@ -127,9 +128,41 @@ def test_each_state_fits_the_page_at_both_widths(driver: "WebDriver", name: str,
         assert len(viewer.texts("#pipeline .process")) == 5 and len(viewer.texts("#others .process")) == 4
         assert viewer.overflow() == []
         set_size(viewer.driver, NARROW, 900)
-        assert viewer.overflow() == []
+        viewer.until(lambda: viewer.overflow() == [])
 
     view(driver, scene(name), use)
+
+
+@needs_browser
+def test_the_chart_is_drawn_at_first_paint(driver: "WebDriver") -> None:
+    """In a window as the browser opens it, that nobody resizes."""
+
+    async def main() -> None:
+        async with SceneServer(scene("syncing")).running() as server:
+            driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+            await asyncio.to_thread(driver.get, server.url)
+            viewer = Viewer(driver, server, lambda _: None)
+            await asyncio.to_thread(viewer.until, lambda: driver.execute_script(READY))
+            size = "const shown = document.querySelector(arguments[0]); return [shown.clientWidth, shown.clientHeight]"
+            assert driver.execute_script(size, "#plot canvas") == driver.execute_script(size, "#plot")
+            await asyncio.to_thread(driver.get, "about:blank")
+
+    run_within(60, main)
+
+
+@needs_browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["in-step", "syncing", "l1-throttled"])
+def test_the_page_is_accessible(driver: "WebDriver", name: str, dark: bool) -> None:
+    """As axe-core checks it."""
+
+    def use(viewer: Viewer) -> None:
+        viewer.driver.execute_script(AXE.read_text())
+        result = viewer.driver.execute_async_script("axe.run().then(arguments[0])")
+        assert {rule["id"]: [node["html"] for node in rule["nodes"]] for rule in result["violations"]} == {}
+        assert len(result["passes"]) >= 20
+
+    view(driver, scene(name), use, dark=dark)
 
 
 @needs_browser
@@ -231,7 +264,7 @@ def test_texts_of_others_stay_texts(driver: "WebDriver") -> None:
         assert viewer.count("#drops tr") == 12 and "15 further reasons" in viewer.text("#drops-note")
         assert viewer.overflow() == []
         set_size(viewer.driver, NARROW, 900)
-        assert viewer.overflow() == []
+        viewer.until(lambda: viewer.overflow() == [])
         assert viewer.count("main img") + viewer.count("main script") == 0
         for _ in range(3):
             viewer.driver.execute_script("show(arguments[0])", msgspec.to_builtins(status))

@@ -58,10 +58,10 @@ class BlobsClient:
         else:
             self.queue = message
 
-    def request(self, indices: list[int], urgent: bool = True) -> None:
+    def request(self, indices: list[int], urgent: bool = True, block: L1BlockRef = BLOCK) -> None:
         """Request blobs by their indices."""
         refs = tuple(BlobRef(index, self._known[index].hash) for index in indices)
-        self._client.send(BlobsRequest(BLOCK, refs, urgent))
+        self._client.send(BlobsRequest(block, refs, urgent))
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for a condition."""
@@ -398,21 +398,31 @@ def test_the_words_of_the_beacon_node_and_what_to_do_are_said_once(
     monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
     beacon.status = {"blobs": 404, "blob_sidecars": 404}
     beacon.words = orjson.dumps({"code": 404, "message": f"Not found: {CUSTODY}"}).decode()
+    shown: list[str] = []
 
     async def scenario() -> None:
         async with running_blobs([beacon]) as blobs_client:
             blobs_client.request([0], urgent=False)
             await blobs_client.until(lambda: blobs_client.unavailable)
+            beacon.status = {}
+            await blobs_client.receives([1])
+            beacon.status = {"blobs": 404, "blob_sidecars": 404}
             while len(blobs_client.unavailable) < 4:
                 blobs_client.request([0])
                 await asyncio.sleep(0.05)
             assert {item.error.partition(":")[0] for item in blobs_client.unavailable} == {"BLOB-CUSTODY"}
             await blobs_client.until(lambda: blobs_client.health and blobs_client.health[-1].problems)
+            # A reset reads an earlier block again, whose blobs are cached.
+            blobs_client.request([1], block=L1BlockRef(b"e" * 32, BLOCK.number - 1, bytes(32), BLOCK.timestamp - 12))
+            await blobs_client.until(lambda: blobs_client.responses)
+            shown.append(capsys.readouterr().err)
+            assert "blobs have been found" not in shown[0]
+            blobs_client.responses.clear()
             beacon.status = {}
             await blobs_client.receives([0])
 
     run_within(30, scenario)
-    first, last = (line for line in capsys.readouterr().err.splitlines() if "BLOB-" in line)
+    first, last = (line for line in (shown[0] + capsys.readouterr().err).splitlines() if "BLOB-" in line)
     for text in ("warn", "derivation waits for", "code=BLOB-CUSTODY", "sources=1", CUSTODY, "--semi-supernode"):
         assert text in first
     assert f"do={Code.BLOB_CUSTODY.remedy}" in first

@@ -231,6 +231,30 @@ def test_blobs_that_stay_missing_are_a_reset_also_while_those_of_later_blocks_ar
     asyncio.run(play())
 
 
+def test_resets_for_the_same_missing_blobs_come_at_growing_intervals(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[T8]"""
+    monkeypatch.setattr(stages, "BLOBS_NOT_FOUND_SECONDS", 0.2)
+    resets: list[float] = []
+
+    async def play() -> None:
+        harness = StageHarness(recording, tmp_path)
+        harness.has_blobs = lambda _: False
+
+        def count() -> bool:
+            if any(start.reason and start.reset == harness.reset for start in harness.starts()):
+                resets.append(time.monotonic())
+                harness.reset += 1
+            return len(resets) == 4
+
+        async with harness.running():
+            await harness.until(count)
+
+    asyncio.run(play())
+    assert resets[3] - resets[0] > 0.2 * (2 + 4 + 8)
+
+
 def _is_ahead(message: Message) -> bool:
     return isinstance(message, BlobsRequest) and not message.urgent
 

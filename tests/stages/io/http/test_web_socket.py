@@ -324,9 +324,9 @@ async def test_a_message_of_a_gigabyte_is_refused_by_its_length(
     fragmented: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[WSK2] Neither one frame nor many make the process grow by more than the limit, which is smaller here."""
-    assert web_socket.MAX_MESSAGE == 1 << 28
     limit = 1 << 26
-    monkeypatch.setattr(web_socket, "MAX_MESSAGE", limit)
+    assert limit > web_socket.SHARED_MESSAGE
+    monkeypatch.setattr(web_socket, "SHARED_MESSAGE", limit)
 
     async def write(transport: Any) -> None:
         part = bytes(1 << 20)
@@ -378,6 +378,25 @@ def test_no_message_is_longer_than_any_answer_of_the_client() -> None:
         assert set(await client.call("eth_x")) == {"x"}
 
     with_client(WebSocketServer(answer=answer), use, max_body=65_536)
+
+
+async def test_a_long_answer_to_a_short_call_is_refused_while_a_long_one_is_received() -> None:
+    """[WSK2] The call that may have a long answer waits on a connection of its own."""
+
+    async def answer(_: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
+        if request["method"] == "eth_getBlockReceipts":
+            await asyncio.sleep(0.1)
+        await socket.send_str(f'{{"id":{request["id"]},"result":"{"x" * (13 << 20)}"}}')
+
+    server = WebSocketServer(answer=answer)
+    async with listening(server.app) as (url,):
+        client = JsonRpcClient(web_socket_url(url), timeout=SECONDS)
+        calls = [client.call(method) for method in ("eth_getBlockReceipts", "eth_chainId", "eth_x")]
+        results: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
+        await client.close()
+        await server.drop_connections()
+    assert len(results[0]) == 13 << 20
+    assert [type(error) for error in results[1:]] == [AnswerTooLargeError, AnswerTooLargeError]
 
 
 def test_a_request_that_is_too_large_for_the_endpoint_is_not_an_answer_that_is() -> None:

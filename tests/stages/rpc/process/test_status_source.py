@@ -26,6 +26,8 @@ process_up{process="l1"} 1.0
 process_up{process="compute-0"} 0.0
 process_heartbeat_age_seconds{process="l1"} 0.2123
 process_resident_memory_bytes{process="l1"} 1.2e+08
+process_proportional_memory_bytes{process="l1"} 7e+07
+process_resident_memory_bytes{process="compute-0"} 5e+07
 process_cpu_seconds_total{process="l1"} 3.14159
 process_restarts_total{process="l1"} 2.0
 op_node_default_up 1.0
@@ -51,11 +53,12 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
         "heartbeat_age_s": 0.2,
         "status_age_s": 0.6,
         "cpu_s": 3.1,
-        "resident_bytes": 120000000,
+        "memory_bytes": 70000000,
         "cpu_share": None,
         "queue": None,
     }
-    assert result[2].up is False and result[3].up is None and result[3].resident_bytes is None
+    assert result[2].up is False and result[2].memory_bytes == 50_000_000
+    assert result[3].up is None and result[3].memory_bytes is None
     path.unlink()
     assert files.processes({}, 5.0 + FILES_SECONDS - 0.1, 1101.0)[1] == 101.0
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
