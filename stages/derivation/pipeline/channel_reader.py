@@ -15,12 +15,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded
-from rollup_node.stages.derivation.reasons.channels import (
-    ChannelBehindSafeHead,
-    ChannelEnd,
-    SpanBatchNotAllowed,
-    StreamExhausted,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.messages.derivation import DropEffect
@@ -49,7 +44,7 @@ def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | N
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
-        return SpanBatchNotAllowed(time)
+        return reasons.SpanBatchNotAllowed(time)
     return batch.reason if isinstance(batch, RejectedBatch) else None
 
 
@@ -60,7 +55,7 @@ class ChannelReader:
         self._span, self._events = span, events
         self._need: NeedDecoded | None = None
         self._batches: deque[DecodedBatch] = deque()
-        self._end: ChannelEnd | None = None
+        self._end: reasons.ChannelEnd | None = None
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
@@ -105,7 +100,7 @@ class ChannelReader:
         return batch
 
     def _finish(self) -> None:
-        if self._end is not None and not isinstance(self._end, StreamExhausted):
+        if self._end is not None and not isinstance(self._end, reasons.StreamExhausted):
             self._events.drop(DropEffect.ENDED, self._end)
         self.close()
 
@@ -139,7 +134,7 @@ class ChannelBatches:
             channel = self._ingestion.next_channel(self._traversal.origin, self._traversal.rules)
             if not isinstance(channel, ReadyChannel):
                 return channel
-            reason = ChannelBehindSafeHead(channel.id, self._traversal.origin.number)
+            reason = reasons.ChannelBehindSafeHead(channel.id, self._traversal.origin.number)
             self._events.drop(DropEffect.DISCARDED, reason)
 
     def flush_channel(self) -> None:

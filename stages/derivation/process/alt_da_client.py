@@ -14,14 +14,7 @@ from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLe
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
-from rollup_node.stages.protocol.commitments import (
-    KECCAK,
-    VERSION,
-    ChallengeStatus,
-    Commitment,
-    CommitmentError,
-    decode_commitment,
-)
+from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.types import Address, L1Block
 
 REPEAT_SECONDS = 0.5
@@ -102,7 +95,7 @@ class AltDaClient:
         if state.settled is not None:
             self._meter.set("challenges_head", state.settled, type="finalized")
         for status, count in state.counts.items():
-            if status is not ChallengeStatus.UNINITIALIZED:
+            if status is not commitments.ChallengeStatus.UNINITIALIZED:
                 self._meter.set("challenges_status", count, status=status.name.lower())
         needed, since = self._waits_for
         if needed != self._resolver.needed:
@@ -151,7 +144,7 @@ class AltDaClient:
         """Return the input, and what becomes of it on L1."""
         state, included = self._resolver.challenges, needed.block.number
         challenge = state.challenge(needed.commitment, included)
-        if needed.commitment.kind != KECCAK:
+        if needed.commitment.kind != commitments.KECCAK:
             window = ""
         elif challenge is None:
             window = f", which can be challenged until L1 block {state.challenge_window_end(included)}"
@@ -161,12 +154,16 @@ class AltDaClient:
         return f"the input of commitment {needed.commitment} of L1 block {needed.block}{window}{known}"
 
 
-def _commitments(blocks: Iterable[L1Block], batcher: Address | None) -> Iterable[Commitment]:
+def _commitments(blocks: Iterable[L1Block], batcher: Address | None) -> Iterable[commitments.Commitment]:
     for block in blocks:
         for transaction in block.inbox:
-            if transaction.sender != batcher or transaction.blobs or transaction.data[:1] != bytes((VERSION,)):
+            if (
+                transaction.sender != batcher
+                or transaction.blobs
+                or transaction.data[:1] != bytes((commitments.VERSION,))
+            ):
                 continue
             try:
-                yield decode_commitment(transaction.data[1:])
-            except CommitmentError:
+                yield commitments.decode_commitment(transaction.data[1:])
+            except commitments.CommitmentError:
                 continue

@@ -2,12 +2,7 @@
 
 from collections import Counter
 
-from rollup_node.stages.derivation.reasons.batches import (
-    ParentHashMismatch,
-    SpanParentMismatch,
-    SpanPast,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
@@ -70,7 +65,7 @@ class BatchWatch:
     def dropped(self, dropped: Dropped) -> None:
         """Note that inbox data was not used; after a start, batches before the safe head are read again."""
         reason = dropped.reason
-        if isinstance(reason, TimestampPast | SpanPast):
+        if isinstance(reason, reasons.TimestampPast | reasons.SpanPast):
             if dropped.origin is not None and self._since is not None:
                 self._since = max(self._since, dropped.origin.number)
         elif not isinstance(reason, SenderNotBatcher):
@@ -114,7 +109,7 @@ class UpgradeWatch:
 
     def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
         """Something that came to the inbox was not used, on this safe head."""
-        if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
+        if not self._bundles or not isinstance(dropped.reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch):
             return
         for bundle in self._bundles:
             if safe.timestamp >= bundle.time and not bundle.is_proven(safe.timestamp):

@@ -9,12 +9,7 @@ from prometheus_client import Counter
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.pipeline import outputs
-from rollup_node.stages.derivation.reasons.batches import (
-    ParentHashMismatch,
-    SpanParentMismatch,
-    SpanPast,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
@@ -38,7 +33,7 @@ MAX_WARNINGS, WARNING_SECONDS = 30, 60.0
 
 _QUIET = (derivation.DropEffect.IGNORED, derivation.DropEffect.PAST, derivation.DropEffect.DISCARDED)
 """What happens to input every day, or follows from something else."""
-_EXPECTED = TimestampPast | SpanPast
+_EXPECTED = reasons.TimestampPast | reasons.SpanPast
 """Batches that are read again after every start; not worth a warning."""
 
 
@@ -302,7 +297,7 @@ def _message(dropped: Dropped) -> derivation.Drop:
         rule=reason.rule,
         text=str(dropped),
         origin=dropped.origin,
-        needs_parent_hash=isinstance(reason, ParentHashMismatch | SpanParentMismatch),
+        needs_parent_hash=isinstance(reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch),
         effect=dropped.effect,
         reason=reason.name,
         values=reason.values,

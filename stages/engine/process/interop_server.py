@@ -11,17 +11,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.heads.interop import (
-    Decision,
-    ForceStart,
-    Interop,
-    Invalidate,
-    PromoteCrossSafe,
-    PromoteCrossUnsafe,
-    PromoteFinalized,
-    ProvideL1,
-    block_ref,
-)
+from rollup_node.stages.engine.heads import interop as decisions
 from rollup_node.stages.engine.process.bus_clients import L1Client
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
@@ -92,8 +82,8 @@ class InteropServer:
         client: EngineClient,
         reader: Reader,
         l1: L1Client,
-        interop: Interop,
-        decide: Callable[[Decision, int], None],
+        interop: decisions.Interop,
+        decide: Callable[[decisions.Decision, int], None],
         reset_count: Callable[[], int],
     ) -> None:
         self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
@@ -107,9 +97,9 @@ class InteropServer:
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
-            "updateCrossUnsafe": partial(self._promote, kind=PromoteCrossUnsafe),
+            "updateCrossUnsafe": partial(self._promote, kind=decisions.PromoteCrossUnsafe),
             "updateCrossSafe": self._update_cross_safe,
-            "updateFinalized": partial(self._promote, kind=PromoteFinalized),
+            "updateFinalized": partial(self._promote, kind=decisions.PromoteFinalized),
             "invalidateBlock": self._invalidate_block,
             "anchorPoint": self._anchor_point,
             "reset": self._reset,
@@ -184,14 +174,16 @@ class InteropServer:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    async def _promote(self, request: InteropRequest, kind: type[PromoteCrossUnsafe] | type[PromoteFinalized]) -> None:
+    async def _promote(
+        self, request: InteropRequest, kind: type[decisions.PromoteCrossUnsafe] | type[decisions.PromoteFinalized]
+    ) -> None:
         count = self._reset_count()
         self._decide(kind(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
         count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
-        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
+        self._decide(decisions.PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
         count = self._reset_count()
@@ -201,20 +193,22 @@ class InteropServer:
         except InteropError as error:
             raise InteropError(f"failed to get parent of invalidated block: {error}") from None
         invalidated = l2_ref_of_payload(self._rollup, payload)
-        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), count)
+        self._decide(decisions.Invalidate(invalidated, parent, replacement_attributes(payload)), count)
 
     async def _provide_l1(self, request: InteropRequest) -> None:
         if request.l1 is not None:
-            self._decide(ProvideL1(request.l1), self._reset_count())
+            self._decide(decisions.ProvideL1(request.l1), self._reset_count())
 
     async def _reset_pre_interop(self, request: InteropRequest) -> None:
-        self._decide(ForceStart(None), self._reset_count())
+        self._decide(decisions.ForceStart(None), self._reset_count())
 
     async def _reset(self, request: InteropRequest) -> None:
         result = [await self._target(*item) for item in zip(request.blocks, RESET_TARGETS, strict=True)]
         unsafe, cross_unsafe, safe, cross_safe, finalized = result
         await self._check_depth(unsafe)
-        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
+        self._decide(
+            decisions.ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count()
+        )
 
     async def _target(self, block: types.BlockId, name: str) -> types.L2BlockRef:
         """Return a block to reset to, which must be canonical."""
@@ -249,7 +243,7 @@ class InteropServer:
         except InteropError as error:
             raise InteropError(f"failed to fetch L1 block ref: {error}") from None
         derived = await self._ref(genesis.l2.hash)
-        return {"source": shown_block(source), "derived": shown_block(block_ref(derived))}
+        return {"source": shown_block(source), "derived": shown_block(decisions.block_ref(derived))}
 
     async def _fetch_receipts(self, request: InteropRequest) -> Any:
         async with self._receipts:
@@ -351,7 +345,7 @@ def shown_block(ref: BlockRef) -> dict[str, Any]:
 def shown_l2(ref: types.L2BlockRef) -> dict[str, Any]:
     """Return an L2 block reference as JSON [RPC21]."""
     origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
-    return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
+    return {**shown_block(decisions.block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
 
 
 def _shown_output(state_root: types.Hash, storage_root: types.Hash, block_hash: types.Hash) -> dict[str, Any]:
