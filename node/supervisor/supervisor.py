@@ -135,8 +135,7 @@ class Supervisor:
         self._pending = deque(self._groups)
         self._preloaded: set[str] = set()
         self._starting: list[SupervisedProcess] = []
-        self._up = False
-        self._slow_start_logged = False
+        self._up = self._slow_start_logged = False
         self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
         self._stop_signalled = False

@@ -38,8 +38,7 @@ class Watchdog:
         self._beats = -1
         self._beat_cpu = 0.0
         self._last_check: float | None = None
-        self._silent = 0.0
-        self._stopped = 0.0
+        self._silent = self._stopped = 0.0
         self._asleep: _SleepClock | None = None
 
     def check(self, now: float, stat: ProcessStat, beats: int, waiting: Callable[[], Waiting]) -> str | None:

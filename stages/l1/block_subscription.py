@@ -19,8 +19,7 @@ class BlockSubscription:
 
     def __init__(self, confirmations: int, prefetch: int, resend_after: float) -> None:
         self._confirmations, self._prefetch, self._resend_after = confirmations, prefetch, resend_after
-        self._first = 0
-        self._count = 0
+        self._first = self._count = 0
         self._sent: dict[int, tuple[Hash, float]] = {}
 
     def request(self, first: int, count: int, now: float) -> None:

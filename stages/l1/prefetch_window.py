@@ -66,12 +66,10 @@ class PrefetchWindow:
         self._failures: dict[int, FetchFailure] = {}
         self._postponed: set[int] = set()
         self._fetching: set[int] = set()
-        self._generation = 0
-        self._conflicts = 0
+        self._generation = self._conflicts = 0
         self._last_conflict = float("-inf")
         self._cool_down_until = float("-inf")
-        self.bytes = 0
-        self.reorgs = 0
+        self.bytes = self.reorgs = 0
 
     def __len__(self) -> int:
         return len(self._verified) + len(self._unverified)

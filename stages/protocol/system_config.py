@@ -88,9 +88,6 @@ class _SkipUpdateError(ValueError):
     """The update is malformed."""
 
 
-# --- fee scalars ---------------------------------------------------------------------------------------------------
-
-
 def fee_scalars(scalar: Hash) -> tuple[int, int]:
     """Return (base fee scalar, blob base fee scalar) of a word from Ecotone on [SYS2 to SYS6]. Raises ScalarError."""
     version = scalar[0]
@@ -110,9 +107,6 @@ def packed_scalar(base_fee_scalar: int, blob_base_fee_scalar: int) -> Hash:
 def _is_strict_scalar(scalar: Hash) -> bool:
     """Whether an update from Ecotone on may store it [SYS21]: stricter than `fee_scalars`, which reads SYS3 as well."""
     return not any(scalar[1:28]) if scalar[0] == 0 else scalar[0] == 1 and not any(scalar[1:24])
-
-
-# --- updates from L1 -----------------------------------------------------------------------------------------------
 
 
 def apply_updates(
@@ -201,9 +195,6 @@ def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> Sys
     if not _is_strict_scalar(scalar):
         return config
     return msgspec.structs.replace(config, overhead=ZERO_HASH, scalar=scalar)
-
-
-# --- reading it back from a block ----------------------------------------------------------------------------------
 
 
 def system_config_of_block(

@@ -75,8 +75,7 @@ class SpanCursor:
         self.index = 0
         self.timestamp = span.first_timestamp
         self.next_epoch = span.first_epoch
-        self._count_offset = 0
-        self.taken = 0
+        self._count_offset = self.taken = 0
 
     @property
     def left(self) -> int:

@@ -196,8 +196,7 @@ class Inflater:
 
     def __init__(self, data: bytes, at: int = 0) -> None:
         self.at, self._data = at, data
-        self._bits = 0
-        self._count = 0
+        self._bits = self._count = 0
         self._out = bytearray()
         self._given = 0
         self._boundary = WINDOW

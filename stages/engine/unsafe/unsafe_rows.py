@@ -202,8 +202,7 @@ class LostBlocksRow(Row):
     def __init__(self, core: CoreContext, blocks: UnsafeBlocks, sequences: Callable[[], bool]) -> None:
         super().__init__(core)
         self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
-        self._was_pending = False
-        self._is_reported = False
+        self._was_pending = self._is_reported = False
         self._problem: Problem | None = None
 
     def step(self, now: Instant) -> None:
@@ -257,8 +256,6 @@ class LostBlocksRow(Row):
             text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
             return Problem(None, "", text)
         return None
-
-    # --- L1 origins --------------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
         call = self._lost.origin_call()

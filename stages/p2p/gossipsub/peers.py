@@ -45,9 +45,7 @@ class GossipPeer:
     def __init__(self, protocol: str, outbound: bool, params: gossip_params.GossipParams) -> None:
         self.protocol, self.outbound = protocol, outbound
         self.rpc_queue = RpcQueue(params.outbound_queue_size, gossip_params.MAX_QUEUED_BYTES)
-        self.ihave_count = 0
-        self.iwant_id_count = 0
-        self.idontwant_count = 0
+        self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
         self.unwanted: dict[MessageId, int] = {}
         self.wasted_bytes_budget = params.wasted_bytes_budget
         self.pending_grafts: dict[str, None] = {}

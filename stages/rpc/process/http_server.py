@@ -116,8 +116,6 @@ class RpcServer:
             body["warnings"] = [f"{warning.code}: {warning.text}" for warning in status.warnings]
         return _json(body, 503 if reasons else 200)
 
-    # --- JSON-RPC --------------------------------------------------------------------------------------------------
-
     async def _rpc(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         rejection = _rejection(request)
         if rejection is not None:
