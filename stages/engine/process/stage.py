@@ -38,7 +38,7 @@ from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import ForkDoubts, Halting, L2BlocksRequest
+from rollup_node.stages.messages.engine import ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import network_left
@@ -112,10 +112,7 @@ class EngineStage(Stage):
             self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
         signal = self._reading_client.signal_versions
         self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
-        fork_watch = ForkWatch(
-            lambda: self._reading_client.fork_doubts(config.network, self._clock().unix),
-            lambda doubts: self._status.set(ForkDoubts(tuple(doubts))),
-        )
+        fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
         repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
         self.periodic_tasks += [self._stored.task, self._versions.task, fork_watch.task, *repeat]
         bus.subscribe("status.l1", self._on_status)
@@ -135,6 +132,9 @@ class EngineStage(Stage):
             **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
             **dict.fromkeys((calls.GetLeader, calls.CommitPayload), self._conductor.ask),
         }
+
+    async def _fork_doubts(self) -> list[ForkDoubt]:
+        return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
 
     # --- what the runtime calls ------------------------------------------------------------------------------------
 
