@@ -1,5 +1,6 @@
 """Errors in options, and how values are quoted in them."""
 
+import re
 from collections.abc import Iterable
 
 from rollup_node.node.system.exit_codes import SetupError
@@ -7,6 +8,10 @@ from rollup_node.node.system.exit_codes import SetupError
 
 class OptionError(SetupError):
     """An option, a variable or the options file is wrong; the text is one line that names it."""
+
+
+class ValueHint(ValueError):
+    """A value is not what its option takes; the text says what is wrong with it."""
 
 
 class WrongOptions(OptionError):
@@ -32,8 +37,17 @@ def reject_end_of_options(text: str, source: str) -> None:
         raise OptionError(f'invalid value "--" for {source}')
 
 
+_CREDENTIALS = re.compile(r"^(\w+:/*)?.*@", re.DOTALL)
+
+
+def without_credentials(text: str) -> str:
+    """Return a text without what may be the user and password of a URL."""
+    return _CREDENTIALS.sub(r"\1***@", text)
+
+
 def shown(text: str) -> str:
-    """Return a text for an error line: quoted, escaped, cut after 120 characters."""
+    """Return a text for an error line: quoted, escaped, cut after 120 characters, without credentials."""
+    text = without_credentials(text)
     quoted = '"' + text[:120].encode("unicode_escape").decode().replace('"', '\\"') + '"'
     return quoted if len(text) <= 120 else quoted + "..."
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
+from rollup_node.node.options.errors import ValueHint
 from rollup_node.node.system.log_formats import FORMATS
 from rollup_node.stages.io.log.logger import Level, parse_level
 
@@ -34,6 +35,8 @@ def parse_duration(text: str) -> float:
         return 0.0
     match = _DURATION.fullmatch(text) if len(text) <= 100 else None
     if match is None:
+        if text.isascii() and text.isdigit():
+            raise ValueHint(f"a duration has a unit: {text[:20]}s?")
         raise ValueError("not a duration")
     total = sum(_nanoseconds(number, unit) for number, unit in _PARTS.findall(match[2]))
     if total > _MAX_NANOSECONDS:
@@ -54,6 +57,7 @@ _TRUE = frozenset({"1", "t", "true"})
 _FALSE = frozenset({"0", "f", "false"})
 _HOST_NAME = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*\.?", re.ASCII)
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+): (.*)", re.ASCII)
+_HOST_AND_PORT = re.compile(r"([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+:[0-9]{1,5}", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _MAX_INTEGER = (1 << 63) - 1
 MAX_PATH_BYTES = 4095
@@ -141,9 +145,17 @@ def _read_number(text: str) -> float:
 
 
 def _read_url(text: str, schemes: tuple[str, ...]) -> str:
+    if not text.isprintable() or " " in text:
+        raise ValueError("not a URL")
+    if _HOST_AND_PORT.fullmatch(text):
+        raise ValueHint(f"did you mean http://{text}?")
     parts = urlsplit(text)
-    port_is_valid = parts.port is None or parts.port > 0
-    if parts.scheme not in schemes or not parts.hostname or not port_is_valid or not text.isprintable() or " " in text:
+    if "://" in text and parts.scheme not in schemes:
+        raise ValueHint(f"it takes {' or '.join(schemes)}, not {parts.scheme}")
+    port = re.search(r":([0-9]+)$", parts.netloc)
+    if port is not None and not 0 < int(port[1][:9]) < 1 << 16:
+        raise ValueHint(f"port {port[1]} is not between 1 and 65535")
+    if parts.scheme not in schemes or not parts.hostname or parts.port == 0:
         raise ValueError("not a URL")
     return text
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+import msgspec
+
 from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines
 from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.rules import RULES, broken
@@ -18,7 +20,13 @@ def reject_wrong_options(parsed: ParsedOptions) -> None:
     reported. No file is written."""
     lines = parsed.errors
     if parsed.has_file:
-        lines = (*lines, *_broken_rules(parsed.values), *_wrong_chain(parsed.values))
+        lines = (*lines, *_broken_rules(parsed.values))
+        try:
+            lines = (*lines, *_wrong_chain(parsed.values))
+        except msgspec.ValidationError:
+            # A configuration lacks what a broken rule says.
+            if not lines:
+                raise
     if lines:
         raise WrongOptions(lines)
 

@@ -99,6 +99,7 @@ class Code(CodeEntry):
     ENGINE_ANSWER = codes_of_engine.ENGINE_ANSWER
     ENGINE_CONTRADICTS = codes_of_engine.ENGINE_CONTRADICTS
     BUILD_LOST = codes_of_engine.BUILD_LOST
+    ENGINE_LOST_BLOCKS = codes_of_engine.ENGINE_LOST_BLOCKS
     EL_SYNC_STALLED = codes_of_engine.EL_SYNC_STALLED
     FORK_MISMATCH = codes_of_engine.FORK_MISMATCH
     BUNDLE_UNCONFIRMED = (

@@ -55,6 +55,13 @@ BUILD_LOST = (
     "see the engine's response in the line; op-reth has the cause in its log, in the line payload_builder: failed to"
     " resolve pending payload; check its disk and memory, and try another release if it never builds the block",
 )
+ENGINE_LOST_BLOCKS = (
+    "The execution engine came back behind the block that was final in it: its database is another one, or it was"
+    " wiped or restored. The node derives again what is lost.",
+    "check that the engine has the data directory that it had, and its disk; an engine that starts anew syncs faster"
+    " from a snapshot or with --syncmode=execution-layer",
+    EVENT,
+)
 EL_SYNC_STALLED = (
     "The execution engine gets no blocks from its own peers: in EL sync none for five minutes, otherwise not the"
     " one above a gap of unsafe blocks or the one that a follow source names. Other work goes on.",

@@ -75,6 +75,7 @@ class CoreState(CoreContext):
         self.l1_genesis: BlockId | None = None
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
+        self._last_heads: Heads | None = None
         self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
     def _add_rows(self) -> None:
@@ -147,6 +148,7 @@ class CoreState(CoreContext):
     def publish(self, now: Instant) -> None:
         if self.controller.heads != self._logged_heads:
             self._logged_heads = self.controller.heads
+            self._last_heads = self._logged_heads or self._last_heads
             self.log.add(now.unix, "heads", self._logged_heads)
         self._show_unsafe(now)
         self.do(actions.PublishStatus(self.status()))
@@ -240,12 +242,20 @@ class CoreState(CoreContext):
         if heads is None:
             self.start_row.restart = start
             return
+        self._compare(heads)
         text, base_block = "found L2 heads to start with", start.base
         self.controller.start(self._with_cross_heads(heads))
         self.attributes.start(start.reset, start.safe_config)
         self.attributes.was_safe = found_start.was_safe
         self.unconfirmed, self.l1_genesis = start, found_start.l1_genesis
         self.write("info", text, unsafe=heads.unsafe, safe=heads.safe, finalized=heads.finalized, base=base_block)
+
+    def _compare(self, heads: Heads) -> None:
+        """Warn of an engine that came back behind its finalized block [ENG43]."""
+        before = self._last_heads
+        if before is not None and heads.unsafe.number < before.finalized.number:
+            back = {"unsafe": f"{before.unsafe.number} -> {heads.unsafe.number}", "finalized": before.finalized.number}
+            self.write("warn", "the execution engine lost blocks that were final", Code.ENGINE_LOST_BLOCKS, **back)
 
     def _with_cross_heads(self, heads: Heads) -> Heads:
         if not self.interop.enabled or heads.cross_safe is not None:

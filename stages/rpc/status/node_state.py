@@ -74,14 +74,17 @@ class L1Lag:
         self._tip_gap = 0
         self._head_since: tuple[int, float] = (-1, 0.0)
         self._kept_up: float | None = None
+        self._reset: int | None = None
 
     def step(self, head: L1BlockRef | None, derivation: DerivationStatus | None, now: float) -> int | None:
         """Return the blocks, None while unknown; the distance of an idle derivation to the head does not count."""
+        if derivation is not None and derivation.reset != self._reset:
+            self._reset, self._kept_up = derivation.reset, None
         self.behind = self._behind(head, derivation, now)
         return self.behind
 
     def is_over(self, limit: int, now: float) -> bool:
-        """Return whether derivation has been more than `limit` behind for HOLD_SECONDS, or has not kept up yet."""
+        """Return whether derivation is more than `limit` behind, for HOLD_SECONDS if it has kept up since its start."""
         # A poll of a fast L1 brings many blocks at once.
         if self.behind is not None and self.behind <= limit:
             self._kept_up = now

@@ -45,7 +45,7 @@ SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '1
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--signer.endpoint=signer:8080", SIGNER[1]), "expected an address such as http://127.0.0.1:8545"),
+        (("--signer.endpoint=signer", SIGNER[1]), "expected an address such as http://127.0.0.1:8545"),
         ((SIGNER[0], "--signer.address=0x1"), "expected an address: 20 bytes in hex"),
         ((SIGNER[0],), "signer endpoint and address must both be set or not set"),
         ((*SIGNER, f"--p2p.sequencer.key={32 * '11'}"), "cannot specify both a private key and a remote signer"),

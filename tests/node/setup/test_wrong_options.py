@@ -47,3 +47,8 @@ def test_an_invalid_value_is_reported_once_and_is_not_missing() -> None:
 def test_what_only_the_plan_finds_is_reported() -> None:
     (line,) = lines_of(*NEEDED, "--p2p.bootnodes=nonsense")
     assert "nonsense" in line
+
+
+def test_what_a_configuration_lacks_is_a_line() -> None:
+    (line,) = lines_of(*NEEDED, "--signer.endpoint=http://h")
+    assert line.startswith("signer endpoint and address must both be set")

@@ -105,6 +105,27 @@ def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture)
     assert state.actions[-1] == ShowProblem("start", None)
 
 
+def test_an_engine_that_came_back_behind_its_finalized_block_is_named(chain: ChainFixture) -> None:
+    """[ENG43] Fewer unsafe blocks than before are no loss of what was final."""
+    state = state_of(chain)
+    begin(state, chain)
+    _, first, second, third = chain.build(3)
+    for heads in (Heads(third, second, second, second), Heads(second, first, first, first)):
+        state.reset(ResetError("x"), NOW)
+        config = chain.rollup.genesis.system_config
+        state.start_found(FoundStart(heads, heads.safe, config, Base(chain.rollup.genesis.l1, config)))
+        state.publish(NOW)
+        assert Code.ENGINE_LOST_BLOCKS not in _logged_codes(state)
+    state.reset(ResetError("x"), NOW)
+    state.publish(NOW)
+    begin(state, chain)
+    assert Code.ENGINE_LOST_BLOCKS in _logged_codes(state)
+
+
+def _logged_codes(state: CoreState) -> list[Code | None]:
+    return [action.code for action in state.actions if isinstance(action, LogLine)]
+
+
 def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     state = state_of(chain)
     begin(state, chain)

@@ -14,8 +14,8 @@ def ref(number: int) -> L1BlockRef:
     return L1BlockRef(ZERO_HASH, number, ZERO_HASH, 0)
 
 
-def reading(number: int | None, idle: bool = False) -> DerivationStatus:
-    return DerivationStatus(1, None if number is None else ref(number), idle, 0)
+def reading(number: int | None, idle: bool = False, reset: int = 1) -> DerivationStatus:
+    return DerivationStatus(reset, None if number is None else ref(number), idle, 0)
 
 
 def test_a_state_applies_since_it_was_first_seen() -> None:
@@ -54,7 +54,7 @@ def test_lag_of_a_derivation_that_is_not_known() -> None:
 
 
 def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
-    """[RPC92] Before derivation has kept up once, it counts at once."""
+    """[RPC92] Before derivation has kept up once, it counts at once, and so it does after a reset."""
     lag = L1Lag()
     assert lag.step(ref(100), reading(80), 0.0) == 20
     assert lag.is_over(12, 0.0)
@@ -68,6 +68,10 @@ def test_a_lag_over_the_limit_counts_once_it_lasts() -> None:
     lag.step(ref(200), reading(140), 4.0)
     assert not lag.is_over(12, 2.9 + HOLD_SECONDS)
     assert lag.is_over(12, 3.0 + HOLD_SECONDS)
+    lag.step(ref(200), reading(195), 20.0)
+    assert not lag.is_over(12, 20.0)
+    lag.step(ref(200), reading(187, reset=2), 20.5)
+    assert lag.is_over(12, 20.5)
 
 
 def test_what_an_idle_derivation_may_not_read_does_not_count() -> None:
