@@ -84,9 +84,6 @@ async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# --- one attempt of each check, whose findings `rollup-node check` reports -------------------------------------------
-
-
 class L1Check:
     """The check of one L1 endpoint. `find`, one attempt, raises EndpointError or RpcFailure without a response."""
 
@@ -213,9 +210,6 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
         return [error(check, Code.SIGNER_UNREACHABLE, f"the remote signer cannot be used, {failure}", advice)]
     finally:
         await signer.close()
-
-
-# --- the start -------------------------------------------------------------------------------------------------------
 
 
 async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:

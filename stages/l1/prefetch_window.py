@@ -83,8 +83,6 @@ class PrefetchWindow:
         """Return the failure of the last fetch of a block that is not cached; None if none has failed."""
         return self._failures.get(number)
 
-    # --- planning --------------------------------------------------------------------------------------------------
-
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
         """Start at most `room` fetches, the most urgent first.
 
@@ -145,8 +143,6 @@ class PrefetchWindow:
         """Drop the failures of blocks that no client wants any more."""
         for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
             del self._failures[number]
-
-    # --- results -------------------------------------------------------------------------------------------------
 
     def fetched(self, fetch: Fetch, block: L1Block, size: int, now: float) -> bool:
         """Take the block of a fetch; True if it contradicts cached blocks.
@@ -230,8 +226,6 @@ class PrefetchWindow:
         yield from sorted(number for number, offset in offsets.items() if offset is None)
         ahead = [(offset, number) for number, offset in offsets.items() if offset is not None]
         yield from (number for _, number in sorted(ahead, reverse=True))
-
-    # --- links -----------------------------------------------------------------------------------------------------
 
     def _add_verified(self, number: int, cached: _CachedBlock) -> bool:
         """Add a block as verified and drop what contradicts it; whether there was a contradiction."""

@@ -172,9 +172,6 @@ def checksum_address(address: Address) -> str:
     return "0x" + "".join(c.upper() if int(d, 16) > 7 else c for c, d in zip(digits, digest, strict=False))
 
 
-# --- checks without the sources of the contracts -------------------------------------------------------------------
-
-
 def deployments(file: BundleFile) -> Iterator[tuple[int, Deployment]]:
     """Return the contracts that the bundle deploys, each with its entry's index. Raises BundleError."""
     for index, entry in enumerate(file.entries):
@@ -260,9 +257,6 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
             result[head[12:32]] = (*result.get(head[12:32], ()), name.decode())
         at = code.find(_NAME_OFFSET, at + 1)
     return result
-
-
-# --- a bundle as a block has it ------------------------------------------------------------------------------------
 
 
 def entries_of_deposits(deposits: Iterable[bytes], label: str, intents: Iterable[str]) -> tuple[BundleEntry, ...]:

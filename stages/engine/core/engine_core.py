@@ -137,8 +137,6 @@ class EngineCore:
             self._lost_blocks,
         )
 
-    # --- what can be seen ------------------------------------------------------------------------------------------
-
     @property
     def heads(self) -> Heads | None:
         """The heads in force; None while a start is searched for."""
@@ -166,8 +164,6 @@ class EngineCore:
         if heads is None or not self._state.config.rollup.ends_at(heads.safe.number) or self._state.safe_heads.pending:
             return None
         return heads.safe
-
-    # --- what comes in ---------------------------------------------------------------------------------------------
 
     def on_message(self, message: Notification, now: Instant) -> None:
         """Take what l1, derivation or peers publish."""
@@ -220,8 +216,6 @@ class EngineCore:
         """End: nothing new is sequenced; a block that is sealed may still be committed and inserted [SEQ28]."""
         if self._state.sequencer.sequencer.active:
             self._state.sequencer.sequencer.stop()
-
-    # --- what goes out ---------------------------------------------------------------------------------------------
 
     def next_calls(self, now: Instant) -> list[PendingCall]:
         """Return the calls to make now, at most one for each lane that has none open."""

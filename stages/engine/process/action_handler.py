@@ -74,8 +74,6 @@ class ActionHandler:
         """End what only time ends; called every second."""
         self._resets.tick()
 
-    # --- messages --------------------------------------------------------------------------------------------------
-
     def _message_handlers(self) -> Handlers:
         return {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
@@ -105,8 +103,6 @@ class ActionHandler:
     def _request_latest_blocks(self, action: act.RequestLatestBlocks) -> None:
         if self._p2p is not None:
             self._p2p.request_latest(action.head)
-
-    # --- the log, metrics and problems -----------------------------------------------------------------------------
 
     def _report_handlers(self) -> Handlers:
         return {
@@ -165,8 +161,6 @@ class ActionHandler:
         if self._config.sequencer_enabled:
             self._meter.count("sequencer_resets")
         self._resets.reset(action.reason)
-
-    # --- blocks ----------------------------------------------------------------------------------------------------
 
     def _block_handlers(self) -> Handlers:
         return {

@@ -162,8 +162,6 @@ class SafeHeadStore:
                 raise HistoryUnavailableError(UNAVAILABLE)
             return result
 
-    # --- rows ------------------------------------------------------------------------------------------------------
-
     def _has_earlier(self, entry: safe_head_entries.SafeHeadEntry) -> bool:
         return self._find(_AT_L1, entry.l1_block.number - 1) is not None
 
@@ -208,8 +206,6 @@ class SafeHeadStore:
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
                 f"not of chain {chain_id} with genesis {to_hex(genesis)}: give each chain its own ({OPTION})"
             )
-
-    # --- errors ----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -136,8 +136,6 @@ class EngineStage(Stage):
     async def _fork_doubts(self) -> list[ForkDoubt]:
         return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
 
-    # --- what the runtime calls ------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Log what this node leaves to others; the clients connect with their first call."""
         if self.config.conductor_enabled:
@@ -179,8 +177,6 @@ class EngineStage(Stage):
         """Take the problems that the runtime knows of."""
         self._status.set_runtime_problems(problems)
         self._actions.tick()
-
-    # --- the loop --------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -225,8 +221,6 @@ class EngineStage(Stage):
                 return await self._follow.ask(check_chain=check_chain)
         return await self._asked.get(type(call), self._client.ask)(call)
 
-    # --- messages --------------------------------------------------------------------------------------------------
-
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
         if self.config.sequencer_enabled and isinstance(message, StoredRequest):
             self._stored.add(peer, message)
@@ -246,8 +240,6 @@ class EngineStage(Stage):
             self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
-
-    # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
         """Notice that the engine is away also while no call shows it."""

@@ -230,8 +230,6 @@ class LeaderRow(Row):
             case OverrideLeaderRequest():
                 self._override(key, now)
 
-    # --- start, stop, override -------------------------------------------------------------------------------------
-
     def _request_start(self, key: AdminKey, head: Hash, now: Instant) -> None:
         if not self._sequencer.conducted:
             self._start(key, head, now)
@@ -283,8 +281,6 @@ class LeaderRow(Row):
     def _respond(self, key: AdminKey, error: str | None) -> None:
         peer, number = key
         self._core.do(actions.SendToRpc(peer, ControlResponse(number, error, None)))
-
-    # --- the conductor ---------------------------------------------------------------------------------------------
 
     @property
     def _stop_waits(self) -> bool:

@@ -113,8 +113,6 @@ class L1Stage(Stage):
         self._runtime_problems = problems
         self._publish_health()
 
-    # --- heads -----------------------------------------------------------------------------------------------------
-
     def _on_notification(self) -> None:
         if self._head_task is not None:
             self._head_task.wake.set()
@@ -151,8 +149,6 @@ class L1Stage(Stage):
         if not self._polling:
             return None
         return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
-
-    # --- blocks ----------------------------------------------------------------------------------------------------
 
     def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[], BlockSubscription]) -> Server:
         def on_request(process: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:

@@ -228,8 +228,6 @@ class Listener:
             response.force_close()
         return response
 
-    # --- what protocols and exchanges report -----------------------------------------------------------------------
-
     def opened(self, transport: asyncio.Transport) -> ClientConnection:
         """Count the connection of a client; close others while there are too many."""
         peer = transport.get_extra_info("peername")
