@@ -72,9 +72,7 @@ class BeaconReader:
 
 
 async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:
-    """Whether the endpoint is a beacon node of that L1, by its genesis time and the chain id of its deposit contract.
-
-    Raises EndpointError."""
+    """Whether the endpoint is a beacon node of that L1, by genesis time and deposit chain id. Raises EndpointError."""
     body = await reader.get(GENESIS_PATH)
     try:
         text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time

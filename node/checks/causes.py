@@ -53,9 +53,7 @@ def _tls_code(failure: Failure) -> Code | None:
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
-    """Why an engine refuses us: our host name, our clock or our secret; None if it does not.
-
-    The clock is compared with the Date header of an answer."""
+    """Why an engine refuses us: our host name, our clock (by its Date header) or our secret; None if it does not."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
@@ -78,9 +76,9 @@ def skew_text(skew: float) -> str:
 
 
 async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | None:
-    """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
+    """Return the least seconds that a server's clock is ahead, by the Date header; None without an answer or date.
 
-    None without an answer or a date; by no proxy if `direct`."""
+    By no proxy if `direct`."""
     try:
         address = parsed_url(url) or URL()
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
@@ -95,9 +93,7 @@ async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | 
 
 
 class Answer(NamedTuple):
-    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970.
-
-    The names of `headers` are in lower case."""
+    """The answer of a server, `sent` and `received` in seconds since 1970, names of `headers` in lower case."""
 
     status: int
     body: bytes
@@ -109,9 +105,7 @@ class Answer(NamedTuple):
 async def http_get(
     name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int, direct: bool = False
 ) -> Answer:
-    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
-
-    Raises EndpointError, in which the endpoint goes by `name`."""
+    """Return the answer within `timeout` seconds, up to `limit` bytes. Raises EndpointError naming `name`."""
     client = HttpClient(address, name, lambda: headers, direct=direct)
     sent = time.time()
     try:

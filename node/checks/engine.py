@@ -53,9 +53,7 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
 async def check_identity(
     client: JsonRpcClient, check: str, word: str | None
 ) -> tuple[list[Finding], EngineIdentity | None]:
-    """Who the engine says it is, None if it does not say.
-
-    Whether that contradicts `l2.enginekind`, which is None where it is not given [ENG41]."""
+    """Who the engine says it is, if it does, and whether that contradicts `l2.enginekind`, None if unset [ENG41]."""
     try:
         identity = await engine_identity(client.call_typed)
     except EndpointError as failure:

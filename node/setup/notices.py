@@ -39,9 +39,7 @@ class Notice(NamedTuple):
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
-    """Log the notices to the output of the node, in its format.
-
-    A warning or an error without a code is one of the options."""
+    """Log the notices to the output of the node, in its format; those without a code are about options."""
     to_line = formatter(settings.log)
     output = Output(settings.log_output, lambda lines: b"")
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
@@ -108,9 +106,7 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
 
 
 def bundles_in_doubt(values: Values, chain: ChosenChain) -> tuple[ForkBundle, ...]:
-    """Return the unconfirmed bundles of a node that makes blocks [UPG22].
-
-    One that follows another node and does not sequence takes the blocks as they are."""
+    """Return the unconfirmed bundles of a node that makes blocks, not of one that takes them as they are [UPG22]."""
     if values["l2.follow.source"] and not values["sequencer.enabled"]:
         return ()
     return unconfirmed_bundles(chain.config)

@@ -56,10 +56,7 @@ class DaClient:
         self._http = HttpClient(config.url, self.name)
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
-        """Return the input of a commitment.
-
-        Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
-        failure."""
+        """Return an input. Raises InputNotFoundError, TooLargeAheadError if it is `ahead` of need, or EndpointError."""
         try:
             with self._meter.timed(METHOD) as began:
                 read = await self._exchange(commitment, ahead)
@@ -75,7 +72,6 @@ class DaClient:
         return read
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
@@ -142,23 +138,17 @@ IDLE_SECONDS = 5.0
 
 
 class InputServer:
-    """The pending requests, the cache, and the running fetches, at most `max_requests`.
-
-    A fetch ahead of need gives way to one that derivation waits for."""
+    """The pending requests, the cache, at most `max_requests` fetches; one ahead of need gives way to a needed one."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read
+        self.name = self._client.name
         self._max_requests = max(1, config.max_requests)
         self._server, self._meter, self._wake = server, meter, wake
         self._pending, self._cache = PendingInputs(), InputCache()
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
         self._condition = LastingCondition(log)
         self._reported: Commitment | None = None
-
-    @property
-    def name(self) -> str:
-        """The DA server."""
-        return self._client.name
 
     def counts(self) -> EndpointCounts:
         """How the DA server answers."""

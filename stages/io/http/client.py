@@ -180,7 +180,6 @@ class _Server:
         self._open: set[HttpConnection] = set()
 
     def is_at(self, url: URL) -> bool:
-        """Return whether it is the server of a URL."""
         return (url.scheme, url.raw_host, url.port) == (self._scheme, self._host, self._port)
 
     async def exchange(self, head: bytes, request: _Request) -> HttpAnswer:
@@ -357,9 +356,7 @@ def _post_head(url: URL, headers: Mapping[str, str], name: str) -> bytes:
 
 
 def _lines(url: URL, endpoint: str, *headers: Mapping[str, str]) -> str:
-    """Return the lines of a request's head behind the first; headers replace ours, and those before them.
-
-    Raises EndpointError for a header that is more than a line."""
+    """Return a request's header lines, those of `headers` before ours. Raises EndpointError for several lines."""
     own = {
         "Host": url.host_port_subcomponent or "",
         "User-Agent": "rollup-node",

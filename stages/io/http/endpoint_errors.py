@@ -1,6 +1,4 @@
-"""The errors of endpoints that the node calls.
-
-Their texts show host and port of an endpoint alone: the rest of its URL may hold credentials."""
+"""The errors of endpoints; their texts show host and port alone, for the rest of a URL may hold credentials."""
 
 import os
 import ssl
@@ -43,9 +41,7 @@ class EndpointError(Exception):
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(f"{endpoint}: {one_line(text)}")
-        self.endpoint = endpoint
-        self.status = status
-        self.retry_after = retry_after
+        self.endpoint, self.status, self.retry_after = endpoint, status, retry_after
 
 
 class NoAnswerError(EndpointError):

@@ -7,14 +7,7 @@ import msgspec
 import orjson
 
 from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
-from rollup_node.stages.protocol.answer_limits import (
-    BATCHED_HEADER,
-    HEADER,
-    RECEIPTS,
-    SMALL,
-    AnswerLimit,
-    answer_limit,
-)
+from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, HEADER, RECEIPTS, SMALL, AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT
 
@@ -51,9 +44,7 @@ def decode_answer(body: bytes, method: str, shape: Any, limit: AnswerLimit) -> A
 
 
 def split_batch(body: bytes, ids: Sequence[int], limit: AnswerLimit) -> list["_Answer"]:
-    """Return the answers to the calls of a batch in their order.
-
-    Raises RpcFailure if it is refused as a whole, and MalformedJsonError for anything but an answer to each."""
+    """Return the answers to a batch's calls in order. Raises RpcFailure for a refused batch, MalformedJsonError."""
     if body.lstrip()[:1] == b"{":
         _result(_envelope(body, "a batch", limit), "a batch", msgspec.Raw, limit)
     if body.lstrip()[:1] != b"[":

@@ -77,8 +77,7 @@ class JsonRpcClient:
         direct: bool = False,
     ) -> None:
         self.name = endpoint_name(url)
-        self._on_exchange = on_exchange
-        self._timeout = timeout
+        self._on_exchange, self._timeout = on_exchange, timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
         self._http: HttpClient | None = None
@@ -99,9 +98,7 @@ class JsonRpcClient:
         self._arrays_from = 0.0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """Return the result of one call.
-
-        Raises RpcFailure if the server answers with an error, EndpointError if it does not answer."""
+        """Return the result of one call. Raises RpcFailure for an error answer, EndpointError without an answer."""
         return await self.call_typed(Any, method, *params, timeout=timeout)
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:

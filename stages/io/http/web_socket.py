@@ -64,9 +64,7 @@ class _Request:
 
 
 class _Connection:
-    """An open connection and the requests on it.
-
-    `max_message` are the bytes of a message, `on_notification` is called for each notification, `on_lost` once."""
+    """An open connection; `max_message` in bytes, `on_notification` for each one, `on_lost` once."""
 
     def __init__(
         self,
@@ -88,7 +86,6 @@ class _Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes requests."""
         return not self._socket.closed and not self._reader.done()
 
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
@@ -229,9 +226,7 @@ class WebSocketTransport:
         self._retry_at, self._failure = 0.0, ""
 
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
-        """Return the message that answers the request with these ids.
-
-        A request whose connection is lost is not sent again. Raises EndpointError, AnswerTooLargeError."""
+        """Return the answer to a request, which is never sent again. Raises EndpointError, AnswerTooLargeError."""
         connection = None
         try:
             async with asyncio.timeout(timeout) as deadline:
@@ -265,7 +260,6 @@ class WebSocketTransport:
         self._unsubscribe()
 
     async def close(self) -> None:
-        """Close the connection and its session."""
         self._on_notification = lambda: None
         await self.reconnect()
         session, self._session = self._session, None

@@ -76,9 +76,7 @@ class BlockFetcher:
         self._tasks.append(task)
 
     def take_results(self) -> list[FetchResult]:
-        """Return the results of the fetches that have ended since the last call.
-
-        An exception of a bug is raised here."""
+        """Return the results of the fetches that have ended since the last call; a bug's exception is raised."""
         done = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
         for task in done:
@@ -87,7 +85,6 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        """Cancel all fetches."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,9 +149,7 @@ class BlockFetcher:
         return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
-        """Return the block if the archive has it.
-
-        Once blocks have contradicted each other, the endpoints say which are canonical."""
+        """Return the block if the archive has it; after a contradiction the endpoints say which is canonical."""
         archive = self._archive
         result = None if archive is None or fetch.generation else await archive.block(fetch.number)
         if archive is None or result is None:
@@ -200,9 +195,7 @@ class BlockFetcher:
     async def _verified(
         self, limit: AnswerLimit, number: int, body: bytes, receipts_of: ReceiptsOf
     ) -> tuple[L1Block | None, bytes | None]:
-        """Return the block in a response and the receipts that it needed; no block if these are not there.
-
-        Raises InvalidDataError, and what `receipts_of` raises."""
+        """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
         receipts = None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):

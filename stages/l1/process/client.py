@@ -15,7 +15,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process.failures import OtherChainError, ThrottledError, fault_of
+from rollup_node.stages.l1.process import failures
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -110,9 +110,7 @@ class L1Endpoint:
             raise
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
-        """Return the undecoded response with the full block of a label, or of a number; None if there is none.
-
-        Raises also AnswerTooLargeError."""
+        """Return the raw response with a full block by label or number, or None. Raises also AnswerTooLargeError."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
         try:
@@ -195,9 +193,7 @@ class L1Endpoint:
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
     async def view(self, number: int) -> View:
-        """Return what the endpoint has: its latest block, and the hash of its block of that number.
-
-        Raises also InvalidDataError."""
+        """Return the endpoint's latest block, and its hash of the block of a number. Raises also InvalidDataError."""
         self._chain_checked = False
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
@@ -214,7 +210,6 @@ class L1Endpoint:
         self._chain_checked = False
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
     def _on_notification(self) -> None:
@@ -256,13 +251,15 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            error = failures.OtherChainError(
+                self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}"
+            )
             self._record_failure(error, 0)
             raise error
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, fault_of(error) is EndpointFault.THROTTLED)
+        self.record.failed(error, calls, failures.fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -283,9 +280,7 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`.
-
-    `on_new_head` is called by those that say so, `on_set_aside` when one is set aside [LHD26]."""
+    """Endpoints in the order of `l1`; `on_new_head` and `on_set_aside` are called when that happens [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
@@ -312,12 +307,12 @@ class L1Endpoints:
             return endpoint
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
-        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
+        self.set_aside(endpoint, failures.fault_of(error), describe_error(endpoint, error), retry_after)
 
     def set_aside(
         self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
@@ -362,13 +357,11 @@ class L1Endpoints:
             endpoint.recheck_chain()
 
     async def close(self) -> None:
-        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
 
 def _label(fault: EndpointFault) -> str:
-    """Return a fault as the metrics name it."""
     return fault.name.lower()
 
 

@@ -9,11 +9,12 @@ import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_l2_source
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_engine
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.commands.common import L2SourceCheck
 from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.servers.certificates import certificate
 from tests.support.servers.checked_endpoints import SECRET, CheckedEndpoints, is_token
@@ -400,5 +401,6 @@ async def test_the_l2_source_of_a_command(
     server: EndpointsServer, layer: str, secret: bytes, error: str | None
 ) -> None:
     async with server.served() as base:
+        endpoints = NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given")
         with nullcontext() if error is None else pytest.raises(SetupError, match=error):
-            await check_l2_source(NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given"), SHORT)
+            await check_engine(L2SourceCheck(endpoints, SHORT.timeout), SHORT)

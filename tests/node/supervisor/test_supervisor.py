@@ -13,6 +13,7 @@ import pytest
 
 from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
@@ -313,7 +314,7 @@ def test_shared_memory_that_is_refused_ends_the_start_in_one_line(
         raise OSError(errno.EFBIG, "File too large")
 
     monkeypatch.setattr(supervisor, "Supervisor", refuse)
-    monkeypatch.setattr(supervisor, "raise_descriptor_limit", lambda: 10_000)
+    monkeypatch.setattr(process_control, "raise_descriptor_limit", lambda: 10_000)
     directory = tmp_path / "run"
     settings = NodeSettings(version="v1", runtime_dir=directory)
     assert supervisor.run_node([], settings) == ExitCode.SETUP

@@ -51,7 +51,7 @@ async def test_the_length_of_the_unsafe_queue_and_how_the_execution_engine_answe
     observer.record.answered(0.004)
     async with running_buses(observer.buses):
         await until(lambda: observer.queues == [0])
-        observer.publisher.set_queue_length(7)
+        observer.publisher.set(QueueLength(7, 0))
         await until(lambda: observer.queues == [0, 7])
         observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
         expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
