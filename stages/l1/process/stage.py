@@ -63,7 +63,7 @@ class L1Stage(Stage):
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
-        self._polling = _follows_head(config)
+        self._polling = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
@@ -116,8 +116,6 @@ class L1Stage(Stage):
         self._runtime_problems = problems
         self._publish_health()
 
-    # --- heads -----------------------------------------------------------------------------------------------------
-
     def _on_notification(self) -> None:
         if self._head_task is not None:
             self._head_task.wake.set()
@@ -154,8 +152,6 @@ class L1Stage(Stage):
         if not self._polling:
             return None
         return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
-
-    # --- blocks ----------------------------------------------------------------------------------------------------
 
     def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[], BlockSubscription]) -> Server:
         def on_request(process: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
@@ -272,8 +268,3 @@ class L1Stage(Stage):
 
 
 build = L1Stage
-
-
-def _follows_head(config: L1Config) -> bool:
-    """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
-    return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)

@@ -59,8 +59,7 @@ class StatusWatch:
     A node that does not look for peers, without `finds_peers`, can only wait for them: this is said once [LOG19]."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic, *, finds_peers: bool = True) -> None:
-        self._clock = clock
-        self._log, self._finds_peers = log, finds_peers
+        self._clock, self._log, self._finds_peers = clock, log, finds_peers
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
@@ -152,7 +151,6 @@ class StatusMetrics:
         self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
 
     async def step(self) -> float:
-        """Set all metrics."""
         self.show(self._source.status())
         return METRICS_SECONDS
 
