@@ -133,7 +133,7 @@ class L3Rollup(SmallRollup):
         l3 = EthApi(self.sequencer.backend, "an L3").methods()
         listeners = [Listener(application(JsonRpc(methods)), 0) for methods in (self.l2.eth, l3)]
         engine = EngineServer(parse_genesis(self.genesis), secret)
-        servers = [*listeners, engine]
+        servers: list[Listener | EngineServer] = [*listeners, engine]
         for server in servers:
             await server.start()
         try:

@@ -150,7 +150,7 @@ class SmallRollup:
         self.l1 = [self._l1_genesis(start)]
         zero = self.sequencer.head
         value = rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), start)
-        self.rollup = json.dumps(value | rollup).encode()
+        self.rollup = json.dumps({**value, **rollup}).encode()
         config = parse_rollup_config(self.rollup).config
         self.config: RollupConfig = msgspec.structs.replace(config, dependency_set_size=1 + linked, **changes)
         self._l1_chain = self._chain_of_l1()
