@@ -64,6 +64,17 @@ def test_its_l1_has_what_an_op_stack_chain_has(l3: L3Rollup) -> None:
     assert sum(len(block.deposits) for block in l3.l1) > 2
 
 
+@pytest.mark.parametrize("fork", ["regolith", "canyon", "ecotone", "isthmus"])
+def test_an_l2_of_any_fork_is_an_l1(fork: str) -> None:
+    """Before Canyon its receipts root is without the nonces of deposits, which its receipts show."""
+    rollup = L3Rollup(fork=fork)
+    rollup.run(8)
+    assert rollup.dropped == [] and rollup.safe.hash == rollup.sequencer.head.hash
+    assert rollup.l1[1].deposits, "read from receipts"
+    receipt = rollup.l2.eth["eth_getBlockReceipts"]("latest")[0]
+    assert ("depositNonce" in receipt, "depositReceiptVersion" in receipt) == (True, fork != "regolith")
+
+
 def test_its_batches_are_listed(l3: L3Rollup, flags: tuple[str, ...], output: Callable[..., str]) -> None:
     words = ("--from-l1", "1", "--to-l1", str(len(l3.l1) - 1), "--json")
     rows = [json.loads(line) for line in output("batches", *flags, *words).splitlines()]

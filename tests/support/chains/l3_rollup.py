@@ -39,8 +39,8 @@ L3_CHAIN_ID = L2_CHAIN_ID + 1
 L1_FILTER = L1Filter(L2_CHAIN_ID, INBOX, PORTAL, SYSTEM_CONFIG)
 GAS = 2_000_000
 CALLDATA_CHANNELS = ChannelConfig(spans=True, blobs=False, compression=Compression.BROTLI)
-CONTRACTS = {
-    to_hex(address): {"balance": "0x0", "code": f"0x{code}"}
+CONTRACTS = {  # with RETURNDATASIZE for PUSH0, which L2s before Canyon lack
+    to_hex(address): {"balance": "0x0", "code": "0x" + code.replace("5f", "3d")}
     for address, code in ((PORTAL, PORTAL_CODE), (SYSTEM_CONFIG, SYSTEM_CONFIG_CODE))
 }
 
@@ -48,8 +48,8 @@ CONTRACTS = {
 class L2AsL1(SmallRollup):
     """The L2, whose blocks the L3 reads. `deposits` are logs for the next block of its own L1."""
 
-    def __init__(self, start: int) -> None:
-        super().__init__("jovian=0", pace=(4, 2), start=start, contracts=CONTRACTS)
+    def __init__(self, start: int, fork: str) -> None:
+        super().__init__(f"{fork}=0", pace=(4, 2), start=start, contracts=CONTRACTS)
         self.deposits: list[Log] = []
         self.eth = EthApi(self.sequencer.backend, "an L2").methods()
 
@@ -82,10 +82,10 @@ class Urls(NamedTuple):
 
 
 class L3Rollup(SmallRollup):
-    """The L3, with blocks of a second on L1 blocks of two."""
+    """The L3, with blocks of a second on L1 blocks of two. `fork` is the last that is active on the L2."""
 
-    def __init__(self, start: int = START) -> None:
-        self.l2 = L2AsL1(start)
+    def __init__(self, start: int = START, fork: str = "jovian") -> None:
+        self.l2 = L2AsL1(start, fork)
         self._deposited = 0
         super().__init__(
             "jovian=0",
