@@ -65,9 +65,7 @@ def read_given_file(path: str, longest: int = -1) -> bytes:
 
 
 def open_given_file(path: str, longest: int) -> io.TextIOWrapper:
-    """Return the first `longest` bytes of a file as a text in UTF-8 with the name of the file.
-
-    Raises as read_given_file."""
+    """Return the first `longest` bytes of a file as UTF-8 text, and its name. Raises as read_given_file."""
     content = io.BytesIO(read_given_file(path, longest))
     content.name = path
     return io.TextIOWrapper(content, encoding="utf-8")

@@ -32,9 +32,7 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, warnings to log, and a line for each option that is wrong.
-
-    Without `is_whole` values may be missing: the options file cannot be read, or a name is unknown."""
+    """Values, warnings to log, a line for each wrong option; without `is_whole` values may be missing."""
 
     values: Values
     warnings: tuple[str, ...]
@@ -161,9 +159,7 @@ def _parser() -> configargparse.ArgumentParser:
 
 
 def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
-    """Return the parser of these options; hidden ones are not in its help text.
-
-    `information` adds --help and --version."""
+    """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",

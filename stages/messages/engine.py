@@ -23,9 +23,7 @@ class StartRequest(Message, frozen=True, tag="StartRequest"):
 
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
-    """The start of derivation: base L1 block and safe head, each with its system config [RS1, SYS27].
-
-    `reset` numbers the starts and rises with each."""
+    """The start of derivation: base and safe head with their configs [RS1, SYS27]; `reset` rises with each."""
 
     reset: int
     safe_head: L2BlockRef
