@@ -250,7 +250,11 @@ class _Preflight:
         rollup = self._endpoints.rollup
         if self._heads and self._knows_safe_head:
             batcher = rollup.genesis.system_config.batcher if self._safe_head is None else self._safe_head.batcher
-            findings.append(await check_inbox(*self._first_head(), batcher))
+            try:
+                async with asyncio.timeout(CHECK_SECONDS - 1):
+                    findings.append(await check_inbox(*self._first_head(), batcher))
+            except (TimeoutError, EndpointError, RpcFailure) as failure:
+                findings.append(not_checked("batch inbox", f"the last L1 blocks: {failure or 'they come too slowly'}"))
 
     def _first_head(self) -> tuple[JsonRpcClient, RollupConfig, Block]:
         client, head = self._heads[0]

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from aiohttp import web
@@ -15,6 +16,7 @@ from aiohttp import web
 from rollup_node.node.checks.finding import ok
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.plan import plan_node
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.commands.check import _files
@@ -234,6 +236,17 @@ def test_what_l1_says_of_the_chain(endpoints: CheckedEndpoints, check: Check) ->
     inbox, gas, batcher = texts
     assert inbox.endswith(f"the contract has {to_hex(bytes(20))}") and "has gas limit 30000000, the contract 4" in gas
     assert batcher.endswith(f"8 transactions to the inbox, and none of the batcher {to_hex(BATCHER)}")
+
+
+def test_what_l1_does_not_say_is_no_error(
+    endpoints: CheckedEndpoints, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del endpoints.l1["eth_call"]
+    for failure in (EndpointError("L1", "HTTP status 403"), TimeoutError()):
+        monkeypatch.setattr(preflight, "check_inbox", mock.AsyncMock(side_effect=failure))
+        done = check()
+        left = {item["check"] for item in done.shown if item["level"] == "not checked"}
+        assert done.code == 0 and left == {"system config", "batch inbox"}
 
 
 @pytest.mark.fault("F11")
