@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from rollup_node.node.options.errors import did_you_mean, shown
+from rollup_node.node.options.given_files import opened_given_file
 from rollup_node.node.options.value_types import HTTP_URL, parse_duration
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
@@ -81,7 +82,7 @@ def url(text: str) -> str:
 def readable_file(text: str) -> str:
     """Return the path of a file that can be opened. Raises ArgumentTypeError for any other."""
     try:
-        with open(text, "rb"):
+        with opened_given_file(text):
             return text
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

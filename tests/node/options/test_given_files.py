@@ -8,7 +8,13 @@ import pytest
 
 from rollup_node.node.options import given_files
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.given_files import MAX_FILE, open_given_file, read_chain_file, read_given_file
+from rollup_node.node.options.given_files import (
+    MAX_FILE,
+    open_given_file,
+    read_chain_file,
+    read_given_file,
+    regular_file,
+)
 
 
 def test_a_file_and_its_bound(tmp_path: Path) -> None:
@@ -32,8 +38,15 @@ def test_a_pipe_without_a_writer_does_not_hang_a_start(tmp_path: Path, monkeypat
     path = tmp_path / "pipe"
     os.mkfifo(path)
     monkeypatch.setattr(given_files, "PIPE_SECONDS", 0.05)
-    with pytest.raises(TimeoutError, match="its end did not come within"):
+    with pytest.raises(TimeoutError, match=r"it is a pipe or a device, and nothing came for 0[.]05 s"):
         read_given_file(str(path), 9)
+
+
+def test_a_pipe_is_no_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path, error in ((tmp_path / "pipe", "it is no file"), (tmp_path, "Is a directory")):
+        with pytest.raises(OSError, match=error):
+            regular_file(path)
 
 
 def test_a_device_and_a_folder(tmp_path: Path) -> None:
