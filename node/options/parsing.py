@@ -32,12 +32,12 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """Values, warnings to log, a line for each wrong option; without `is_whole` values may be missing."""
+    """Values, warnings to log, a line for each wrong option; without `has_file` the options file is unread."""
 
     values: Values
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
-    is_whole: bool = True
+    has_file: bool = True
 
 
 class NormalizedFlags(NamedTuple):
@@ -85,9 +85,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
     errors += OptionsFile.errors
     values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
-    # What is missing may be what a misspelt name means.
-    is_whole = has_file and not any(line.startswith("unknown") for line in errors)
-    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), is_whole)
+    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), has_file)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:

@@ -1,5 +1,6 @@
 """Everything that is wrong in the options of a node, for one report at its start."""
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -12,15 +13,19 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.p2p import check_p2p_config
 from rollup_node.node.setup.plan import p2p_config
 
+_MISSING = re.compile(r" is required|but got none")
+
 
 def reject_wrong_options(parsed: ParsedOptions) -> None:
     """Raise WrongOptions with a line for each thing that is wrong in the options, their rules, and the chain.
 
     What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
-    reported. No file is written."""
+    reported. It may also be what a name that is unknown means. No file is written."""
     lines = parsed.errors
-    if parsed.is_whole:
-        lines = (*lines, *_broken_rules(parsed.values))
+    if parsed.has_file:
+        has_unknown = any(line.startswith("unknown") for line in lines)
+        rules = _broken_rules(parsed.values)
+        lines = (*lines, *(line for line in rules if not (has_unknown and _MISSING.search(line))))
         try:
             lines = (*lines, *_wrong_chain(parsed.values))
         except msgspec.ValidationError:
