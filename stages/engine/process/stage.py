@@ -34,8 +34,9 @@ from rollup_node.stages.engine.process.sequencer_store import SequencerStore
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Message, Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
@@ -44,6 +45,7 @@ from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import network_left
 
 WATCH_SECONDS = 3.0
+_HANGS = Problem(Code.ENGINE_SLOW, "watch", f"the execution engine has not answered for {LATE_SECONDS:g} s")
 REPEAT_SECONDS = 1.0
 FINISH_SECONDS = 0.5
 SEAL_SECONDS = 1.0
@@ -87,7 +89,7 @@ class EngineStage(Stage):
         self._safe_heads = SafeHeadDatabase(config)
         self._asked = self._call_table()
         self._loop = PeriodicTask("engine", self._step)
-        self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch)]
+        self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch, late=_HANGS)]
         self._calls = CallRunner(self._ask, self._loop.wake.set)
         self._status = StatusPublisher(bus, meter, self._client.record)
         self._l1 = L1Client(bus, self._on_message)
