@@ -67,6 +67,7 @@ FORK_PATIENCE = 300.0
 """Seconds for which a process may lack what a fork needs before the node ends."""
 REPEAT_SECONDS = 1.0
 """A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
+SEE_LOG = "see its last log lines"
 FATAL_ENDS = {
     ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
     ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
@@ -134,6 +135,7 @@ class Supervisor:
             metrics=directory.metrics,
             log=settings.log,
             log_level=SharedWord("log_level", settings.log.level),
+            end=directory.end,
             profiles=directory.profiles,
             profiling=settings.profiling,
         )
@@ -318,11 +320,11 @@ class Supervisor:
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
             self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
-            self._fail(code, f"process {process.name} {text}: see its last log lines")
+            self._fail(code, f"process {process.name} {text}: {self._directory.read_end() or SEE_LOG}")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
-            error = "" if reported else f"process {process.name} ended with {reason}: see its last log lines"
+            error = "" if reported else f"process {process.name} ended with {reason}: {SEE_LOG}"
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
         else:
             age = time.monotonic() - process.started

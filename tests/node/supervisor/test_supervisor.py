@@ -44,7 +44,7 @@ def test_a_halt_leaves_one_process_until(start: StartNode, ended_by: str) -> Non
         node.wait_for_line("toy acts", "right", action="debug")
         node.program.send_signal(signal.SIGTERM)
     code, text = node.wait_for_exit()
-    assert (code, text) == (75, "rollup-node: process left halted the node: see its last log lines\n")
+    assert (code, text) == (75, "rollup-node: process left halted the node: the toys are outdated\n")
     assert node.stop_order()[-1] == "right"
 
 

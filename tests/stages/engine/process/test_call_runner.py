@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -13,7 +14,14 @@ from rollup_node.stages.engine.process.engine_client import UnreadableAnswerErro
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest
-from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import (
+    CriticalError,
+    ForkMismatchError,
+    HaltError,
+    ResetError,
+    RestartError,
+    TemporaryError,
+)
 
 MOVING = PendingCall(1, CallPurpose.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
 READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
@@ -121,7 +129,11 @@ def test_all_lines_are_written_in_their_order(error: Exception, records: list[Re
     assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in records)
 
 
-def test_without_an_error_nothing_is_written(records: list[Record]) -> None:
-    with stimuli_logged(filled(10)):
-        pass
+@pytest.mark.parametrize("error", [None, ForkMismatchError("other forks"), HaltError("too old"), RestartError("new")])
+def test_without_an_error_or_for_one_whose_text_says_all_nothing_is_written(
+    records: list[Record], error: Exception | None
+) -> None:
+    with suppress(CriticalError), stimuli_logged(filled(10)):
+        if error is not None:
+            raise error
     assert records == []
