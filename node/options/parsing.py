@@ -24,6 +24,7 @@ from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
+OVERRIDE = "override."
 INFORMATION = {"h": "--help", "help": "--help", "help-all": "--help-all", "v": "--version", "version": "--version"}
 _EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of
 --config; the first of these that sets it wins. Booleans are given bare or as
@@ -34,12 +35,17 @@ commas between items or by repeating the flag."""
 class ParsedOptions(NamedTuple):
     """The values, warnings to log, and a line for each option that is wrong.
 
-    Without `is_whole` values may be missing: the options file cannot be read, or a name is unknown."""
+    Without `has_file` the options file cannot be read, and what it sets is missing."""
 
     values: Values
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
-    is_whole: bool = True
+    has_file: bool = True
+
+    @property
+    def lacks_names(self) -> bool:
+        """Whether an option may seem to be missing because its name is misspelt, or has no value."""
+        return any(line.startswith(("unknown", "flag --")) for line in self.errors)
 
 
 class NormalizedFlags(NamedTuple):
@@ -87,9 +93,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
     errors += OptionsFile.errors
     values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
-    # What is missing may be what a misspelt name means.
-    is_whole = has_file and not any(line.startswith("unknown") for line in errors)
-    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), is_whole)
+    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), has_file)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:
@@ -124,11 +128,19 @@ def _next_flag(words: list[str], known: Iterable[str]) -> str:
     if name not in FLAGS:
         if not equals and words and not words[0].startswith("-"):
             words.pop(0)  # its value, most likely
-        raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
+        raise OptionError(f"unknown flag {shown(flag)[1:-1]}{_hint(name, known)}")
     if not equals:
         text = _next_value(name, words)
     reject_end_of_options(text, f"flag --{name}")
     return f"--{name}={text}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    if not name.startswith(OVERRIDE):
+        return did_you_mean(name, known, prefix="--")
+    # Compared without what all have in common, which would make them alike.
+    forks = [flag.removeprefix(OVERRIDE) for flag in FLAGS if flag.startswith(OVERRIDE)]
+    return did_you_mean(name.removeprefix(OVERRIDE), forks, f"--{OVERRIDE}") or f"; there are {', '.join(forks)}"
 
 
 def _name_of_flag(word: str) -> str | None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
+from rollup_node.node.options.rules import worker_count
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
@@ -144,7 +145,7 @@ def _chain(chain: ChosenChain, now: float) -> dict[str, object]:
     return result
 
 
-def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
+def _endpoints(values: Values) -> Iterator[tuple[str, object]]:
     for label, names in (
         ("l1", ("l1",)),
         ("beacon", ("l1.beacon", "l1.beacon-fallbacks")),
@@ -154,7 +155,7 @@ def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
         urls = [url for name in names for url in _list(values[name])]
         if urls:
             yield label, ", ".join(map(endpoint_name, urls))
-    yield "workers", str(values["workers"])
+    yield "workers", worker_count(values)
 
 
 def _shown(values: Values, name: str) -> str:

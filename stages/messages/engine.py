@@ -22,6 +22,10 @@ class StartRequest(Message, frozen=True, tag="StartRequest"):
     reason: str | None
 
 
+STARTS_A_LIFE = 1 << 32
+"""How many starts a life of the engine process may number."""
+
+
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     """The start of derivation: base L1 block and safe head, each with its system config [RS1, SYS27].
 
@@ -32,6 +36,11 @@ class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     safe_config: SystemConfig
     base: BlockId
     base_config: SystemConfig
+
+    @property
+    def number(self) -> int:
+        """The number of the start in this life of the engine process, from 1 on."""
+        return self.reset % STARTS_A_LIFE
 
 
 class BatchParent(NamedTuple):

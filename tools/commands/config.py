@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def settings(values: Values) -> list[Setting]:
     """Every option in the order of the table, hidden ones only where they are set."""
-    chain = choose_chain(values, lambda text: None, lambda text: None)
+    chain = choose_chain(values)
     by_chain = _values_of_chain(values, chain)
     shown = (option for option in OPTIONS.values() if values.given(option.name) or not option.hidden)
     return [_setting(option, values, by_chain, chain.name) for option in shown]

@@ -103,7 +103,7 @@ class Screen:
 
     def show_error(self, error: str) -> None:
         """Says why there is no status, above the last one."""
-        self._draw((f"{error}; before:",))
+        self._draw((f"the last status; {error}",))
 
     def _draw(self, first: Sequence[str]) -> None:
         columns, rows = shutil.get_terminal_size((COLUMNS, ROWS))

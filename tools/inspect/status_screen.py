@@ -13,6 +13,7 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_n
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
 from rollup_node.stages.rpc.status.node_status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
+from rollup_node.tools.inspect.node_client import no_node, no_rollup_node
 
 UNKNOWN = "?"
 LABEL = 11
@@ -155,6 +156,8 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
 
 
 PATH = "/status.json"
+OF_OTHERS = (400, 401, 404, 405, 415)
+"""What other programs answer to it, such as L1 and engines."""
 ANSWER_SECONDS = 5.0
 MAX_ANSWER = 1 << 20
 MAX_TEXT = 200
@@ -186,15 +189,15 @@ class StatusClient:
         try:
             return msgspec.json.decode(body, type=NodeStatus)
         except DECODE_ERRORS:
-            raise self._error(f"answers {PATH} with something else: is the node of this version?") from None
+            raise StatusError(no_rollup_node(self.name)) from None
 
     async def _get(self) -> bytes:
         try:
             answer = await self._http.get(URL(self._url), {}, ANSWER_SECONDS, MAX_ANSWER)
         except EndpointError as error:
-            raise StatusError(f"--rpc: {error}") from None
-        if answer.status == 404:
-            raise self._error(f"has no {PATH}: is it the JSON-RPC of a rollup-node of this version?")
+            raise StatusError(no_node(error)) from None
+        if answer.status in OF_OTHERS:
+            raise StatusError(no_rollup_node(self.name))
         if answer.status != 200:
             text = escaped_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
             raise self._error(f"HTTP status {answer.status} for {PATH}: {text}")

@@ -13,6 +13,7 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.networks import find_network, network_names, registry_version
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
 from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.protocol.config_json import rollup_config_object
@@ -56,7 +57,7 @@ GIVEN = (
 
 def lines(*words: str, **times: int) -> list[Notice]:
     values = parse_options((*GIVEN, *words), {}).values
-    chain = choose_chain(values, print, print)
+    chain = choose_chain(values, print)
     if times:
         chain = chain._replace(config=msgspec.structs.replace(chain.config, fork_times=times))
     return introduction(values, chain, NOW)
@@ -86,7 +87,7 @@ def test_neither_keys_nor_secrets_are_shown() -> None:
         "l1": "l1.example:443, 127.0.0.1:8545",
         "beacon": "beacon.example:5052",
         "engine": "127.0.0.1:8551",
-        "workers": said[1].fields["workers"],
+        "workers": max(1, usable_cores() - 1),
     }
     assert said[2].fields == {
         "l1": "l1.example:443,127.0.0.1:8545",
@@ -106,7 +107,7 @@ def test_long_values_are_cut() -> None:
 def introduced(network: str, now: float) -> list[Notice]:
     """Return the warnings of a start on a built-in network."""
     values = parse_options((*GIVEN[:-1], f"--network={network}"), {}).values
-    notices = introduction(values, choose_chain(values, print, print), now)
+    notices = introduction(values, choose_chain(values, print), now)
     return [notice for notice in notices if notice.level is Level.WARN]
 
 
@@ -142,7 +143,7 @@ def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle()
     for words, said in (((), False), (("--sequencer.enabled", "--sequencer.stopped"), True)):
         source = "--l2.follow.source=http://supernode:8545/11155420/"
         values = parse_options((*GIVEN[:-1], "--network=op-sepolia", source, *words), {}).values
-        notices = introduction(values, choose_chain(values, print, print), FRESH)
+        notices = introduction(values, choose_chain(values, print), FRESH)
         assert any(notice.fields.get("code") == "BUNDLE-UNCONFIRMED" for notice in notices) == said
 
 
@@ -174,7 +175,7 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
     alone.write_text(json.dumps({"dependencies": {"11155420": {}}}))
     value = (*GIVEN[:-1], f"--network={network}", *(word.format(alone=alone) for word in words))
     values = parse_options(value, {}).values
-    notices = introduction(values, choose_chain(values, print, print), FRESH)
+    notices = introduction(values, choose_chain(values, print), FRESH)
     result = [notice for notice in notices if notice.fields.get("code") == "LOCAL-SAFE"]
     assert len(result) == said
     if result:
@@ -187,7 +188,7 @@ def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
     file = tmp_path / "rollup.json"
     file.write_text(json.dumps(rollup_config_object(find_network("base-sepolia").config)))
     values = parse_options((*GIVEN[:-1], f"--rollup.config={file}"), {}).values
-    notices = introduction(values, choose_chain(values, print, print), FRESH + 1000 * 86_400)
+    notices = introduction(values, choose_chain(values, print), FRESH + 1000 * 86_400)
     assert [notice.fields["last_block"] for notice in notices if notice.level is Level.WARN] == [48_418_655]
 
 
@@ -197,7 +198,7 @@ BEFORE_LAGOON = float(LAGOON - 12 * 86_400)
 
 def warned(*words: str, now: float = BEFORE_LAGOON) -> list[tuple[str, str]]:
     """Text and option of each warning."""
-    chain = choose_chain(parse_options(("--l1.beacon=http://b", *words), {}).values, print, print)
+    chain = choose_chain(parse_options(("--l1.beacon=http://b", *words), {}).values, print)
     result = schedule_notices(chain, now)
     assert all(notice.fields["code"] == "FORK-SCHEDULE" for notice in result)
     return [(notice.text, str(notice.fields["option"])) for notice in result]
@@ -277,7 +278,6 @@ def test_the_members_of_a_dependency_set_have_one_lagoon_time(tmp_path: Path) ->
 def test_a_chain_without_a_dependency_set_has_no_members(tmp_path: Path) -> None:
     chain = choose_chain(
         parse_options(("--l1.beacon=http://b", file_of(tmp_path, l2_chain_id=901, lagoon_time=None)), {}).values,
-        print,
         print,
     )
     assert chain.dependencies is None and schedule_notices(chain, BEFORE_LAGOON) == []
