@@ -76,7 +76,7 @@ def _sync(status: NodeStatus) -> Iterator[str]:
     yield _labelled("L1", *_l1(status.l1))
     speed = "" if progress.blocks_per_s is None else f"{progress.blocks_per_s:g} blocks/s"
     target = "" if progress.target_block is None else f"of ~{progress.target_block}"
-    eta = "" if progress.eta_s is None else f"about {duration(progress.eta_s)} left"
+    eta = "" if not progress.eta_s else f"about {duration(progress.eta_s)} left"
     limit = "" if progress.limited_by is None else f"limited by {progress.limited_by}"
     yield _labelled("safe head", *((speed, target, eta, limit) if speed or target else (UNKNOWN,)))
     used = UNKNOWN if window is None else f"{window.left_blocks} of {window.size_blocks} L1 blocks left"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.tools.inspect.node_client import call_node
+from rollup_node.tools.inspect.node_client import GIVE_PORT, call_node
 from tests.support.servers.loopback import free_port
 from tests.support.servers.threads import json_rpc_server
 
@@ -30,7 +30,7 @@ async def test_an_answer() -> None:
         (
             NOT_FOUND,
             False,
-            "--rpc: URL is an L1, an engine or another program, not a rollup-node of this version; give",
+            "--rpc: URL is an L1, an engine or another program, not a rollup-node of this version",
         ),
         (NOT_FOUND, True, "--rpc: URL does not answer x: it is older"),
         ({"error": {"code": -32000, "message": "busy"}}, True, "--rpc: URL does not answer x: error -32000: busy"),
@@ -43,6 +43,4 @@ async def test_a_refusal(answer: Mapping[str, Any], is_node: bool, text: str) ->
 
 async def test_nobody() -> None:
     text = await refusal(f"http://127.0.0.1:{free_port()}")
-    assert text.startswith("--rpc: no node answers at URL: cannot connect (") and text.endswith(
-        "its --rpc.addr and --rpc.port"
-    )
+    assert text.startswith("--rpc: no node answers at URL: cannot connect (") and text.endswith(GIVE_PORT)
