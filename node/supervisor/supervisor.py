@@ -67,6 +67,7 @@ FORK_PATIENCE = 300.0
 """Seconds for which a process may lack what a fork needs before the node ends."""
 REPEAT_SECONDS = 1.0
 """A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
+SECOND_SIGNAL = "a second signal"
 SEE_LOG = "see its last log lines"
 FATAL_ENDS = {
     ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
@@ -365,7 +366,12 @@ class Supervisor:
     def _kill(self, process: SupervisedProcess, reason: str) -> None:
         if process.child is not None:
             process.kill_reason, process.kill_at, process.killed = reason, None, True
-            self._log.warn("killing process", code=Code.PROCESS_DIED.text, name=process.name, reason=reason)
+            fields = {"name": process.name, "reason": reason}
+            if reason == SECOND_SIGNAL:
+                self._log.info("killing process", **fields)
+            else:
+                code = Code.PROCESS_DIED if self._stop_groups is None else Code.SLOW
+                self._log.warn("killing process", code=code.text, **fields)
             process.child.send_signal(signal.SIGKILL)
 
     # Stopping.
@@ -381,7 +387,7 @@ class Supervisor:
                 continue
             self._log.info("received signal", name=name)
             if self._stop_signals:
-                self._kill_all("a second signal")
+                self._kill_all(SECOND_SIGNAL)
             if self._stop_groups is None and is_command:
                 self._code = ExitCode.INTERRUPTED
             self._stop_signals[number] = now

@@ -55,7 +55,10 @@ def main(arguments: Sequence[str]) -> int:
         print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
         for row in result:
-            print(f"{row.name:36} {'-' if row.value is None else escaped_line(row.value) or '(empty)':40} {row.source}")
+            value = "-" if row.value is None else escaped_line(row.value) or "(empty)"
+            # By which name it is set may be long, and comes last.
+            name = "" if row.source in (row.origin, f"flag --{row.name}") else f"   ({row.source})"
+            print(f"{row.name:36} {row.origin:9} {value}{name}")
     return 0
 
 
@@ -75,7 +78,7 @@ def _setting(option: AnyOption, values: Values, by_chain: Mapping[str, str | Non
         return Setting(name, _masked(option, ",".join(values.texts(name))), origin, source)
     if name in by_chain:
         origin = "network" if values["network"] else "file"
-        return Setting(name, by_chain[name], origin, f"{origin} {chain}")
+        return Setting(name, by_chain[name], origin, chain if origin == "file" else f"{origin} {chain}")
     return Setting(name, option.default, "default", "default")
 
 

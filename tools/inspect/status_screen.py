@@ -20,9 +20,12 @@ LABEL = 11
 HASH = 22
 """Characters of a hash that are shown."""
 LEAST_COLUMNS, LEAST_ROWS = 20, 4
+COLUMNS, ROWS = 80, 24
+ENTRY = 38
+"""Columns of one process, with a space."""
 
 
-def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[str]:
+def status_lines(status: NodeStatus, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
     """Return the screen.
 
     At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The texts of the
@@ -31,6 +34,8 @@ def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
     lines += _processes(status.processes, status.progress.limited_by, columns)
     troubles = list(_troubles(status))
+    if columns < 2 * ENTRY:
+        troubles.append(f"! {columns} columns are too few for all: {COLUMNS} show it")
     left = max(rows - 1 - len(lines), 2)
     if len(troubles) > left:
         troubles = [*troubles[: left - 1], f"! and {len(troubles) - left + 1} more"]
@@ -108,7 +113,7 @@ def _chain(status: NodeStatus) -> Iterator[str]:
 
 
 def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, columns: int) -> Iterator[str]:
-    """Yield the processes in two columns.
+    """Yield the processes, in two columns where they have room.
 
     The copies of one role are one entry, and the one that the others wait for has a mark. CPU is the percentage of a
     core in the last seconds."""
@@ -119,8 +124,11 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
         role, _, copy = process.name.partition("-")
         roles.setdefault(role if copy.isdecimal() else process.name, []).append(process)
     entries = [_entry(f"{role}*" if role == limit else role, copies) for role, copies in roles.items()]
-    width = columns // 2
     title = f"{'process':<12}{'starts':>6}{'beat':>6}{'CPU':>7}{'MiB':>6}"
+    if columns < 2 * ENTRY:
+        yield from (title, *entries)
+        return
+    width = columns // 2
     yield f"{title:<{width}}{title}".rstrip()
     half = (len(entries) + 1) // 2
     for index in range(half):

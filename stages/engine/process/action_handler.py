@@ -148,10 +148,9 @@ class ActionHandler:
             self._failures.report(
                 action.task,
                 code,
-                "step failed, retrying",
+                error,
                 reason=action.reason,
                 task=action.task,
-                error=error,
                 retry_in=retry_in,
             )
 

@@ -100,6 +100,14 @@ derivation       1  0.2s     3%   126
     )
 
 
+def test_few_columns_have_one_table_and_a_hint() -> None:
+    lines = status_lines(SYNCING, 60, 40)
+    table = lines.index("process     starts  beat    CPU   MiB")
+    assert lines[table + 1] == "supervisor       1  0.2s     3%   126"
+    assert lines[table + 6] == "compute x7       7  0.2s    24%   882"
+    assert lines[-1] == "! 60 columns are too few for all: 80 show it"
+
+
 def test_what_is_not_known() -> None:
     assert (
         "\n".join(status_lines(UNKNOWN))
