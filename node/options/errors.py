@@ -26,9 +26,13 @@ class WrongOptions(OptionError):
         super().__init__("; ".join(self.lines))
 
 
+_USER = re.compile(r"(\w+://)\S*@")
+
+
 def error_lines(error: Exception) -> tuple[str, ...]:
-    """Return the lines of an error: one for each wrong option."""
-    return error.lines if isinstance(error, WrongOptions) else (str(error),)
+    """Return the lines of an error: one for each wrong option, and without what may be credentials in a URL."""
+    lines = error.lines if isinstance(error, WrongOptions) else (str(error),)
+    return tuple(_USER.sub(r"\1***@", line) for line in lines)
 
 
 END_OF_OPTIONS = "--"

@@ -24,6 +24,8 @@ from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
+MAX_SHOWN = 200
+"""Characters of a path."""
 OVERRIDE = "override."
 INFORMATION = {"h": "--help", "help": "--help", "help-all": "--help-all", "v": "--version", "version": "--version"}
 _EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of
@@ -218,7 +220,7 @@ def _open(path: str) -> TextIO:
         return open_given_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise OptionError(f"--config {path}: {reason}") from None
+        raise OptionError(f"--config {path[:MAX_SHOWN]}: {reason}") from None
 
 
 def _given(

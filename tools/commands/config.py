@@ -101,7 +101,10 @@ def _masked(option: AnyOption, text: str) -> str:
 
 def _masked_address(text: str) -> str:
     """Return an address without user, path and query, which hold the keys of providers."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return MASK
     if parts.scheme not in ("http", "https", "ws", "wss"):
         return text
     host = parts.netloc.rpartition("@")[2]
