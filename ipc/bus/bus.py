@@ -53,7 +53,8 @@ class Bus:
     """All channels of one process. The runtime creates it; `tools.bench.in_process` creates several in one process.
 
     `arenas` holds the arena of each producing slot, `slots` the slots of each role. Creating a bus takes over the arena
-    of its slot. Messages arrive only while `run` runs."""
+    of its slot. Messages arrive only while `run` runs. `counters` has messages and tasks that failed, by the names of
+    `transport.COUNTERS`."""
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class Bus:
         self._slots, self._directory = slots, directory
         check_paths(directory, self._channels)
         self.transport = Transport(process_id, liveness, arenas)
+        self.counters = self.transport.counters
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._ends: list[ChannelEnd] = []
         self._connected: set[str] = set()
@@ -81,11 +83,6 @@ class Bus:
         _unclosed.add(self)
 
     @property
-    def counters(self) -> dict[str, int]:
-        """Messages and tasks that failed, by the names of `transport.COUNTERS`."""
-        return self.transport.counters
-
-    @property
     def last_rejection(self) -> str:
         """Channel and reason of the last message that was rejected; empty when none was."""
         return self.transport.last_rejection
@@ -94,19 +91,17 @@ class Bus:
         """Binds a REQUEST channel that this role serves."""
         entry = self._entry(channel, Pattern.REQUEST, serving=True)
         socket = self._socket(entry, zmq.ROUTER)
-        return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, entry.down, handler))
+        return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
 
     def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connect to a REQUEST channel, once: a second connection would take the place of the first.
-
-        Requests sent before the server runs wait in a bounded queue."""
+        """Connect to a REQUEST channel, once; requests before the server runs wait in a bounded queue."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")
         server = self._server(entry)
         self._connected.add(channel)
         socket = self._socket(entry, zmq.DEALER)
-        return self._add(Client(channel, socket, self.transport, server, entry.up, entry.down, handler))
+        return self._add(Client(channel, socket, self.transport, (server,), entry.down, handler, entry.up))
 
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
@@ -118,7 +113,7 @@ class Bus:
         entry = self._entry(channel, Pattern.STATUS, serving=False)
         server = self._server(entry)
         socket = self._socket(entry, zmq.SUB)
-        return self._add(Subscriber(channel, socket, self.transport, server, entry.down, handler))
+        return self._add(Subscriber(channel, socket, self.transport, (server,), entry.down, handler))
 
     def dispatch(self, channel: str) -> TaskDispatcher:
         """Binds a WORK channel on which this role dispatches tasks."""

@@ -82,16 +82,23 @@ class Publisher:
 
 
 class _Receiver:
-    """A side of a channel that receives messages from the processes of the slots `senders`, and has no timer."""
+    """A side of a channel that receives messages from the processes of the slots `peers`, and has no timer."""
 
     _split = staticmethod(split_frames)
 
     def __init__(
-        self, name: str, socket: ChannelSocket, transport: Transport, senders: Sequence[int], codec: Codec
+        self,
+        name: str,
+        socket: ChannelSocket,
+        transport: Transport,
+        peers: Sequence[int],
+        received: Any,
+        handler: Callable[..., object],
+        sent: Any = None,
     ) -> None:
         self.sockets = (socket,)
-        self._name, self._socket, self._transport = name, socket, transport
-        self._senders, self._received = senders, codec
+        self._name, self._socket, self._transport, self._peers = name, socket, transport, peers
+        self._received, self._handler, self._sent = Codec(received), handler, Codec(sent)
 
     def receive(self) -> bool:
         """Handle waiting messages; True when there may be more."""
@@ -103,14 +110,14 @@ class _Receiver:
 
     def _on_message(self, frames: list[bytes]) -> None:
         try:
-            received = self._transport.receive(*self._split(frames), self._received, self._senders)
+            received = self._transport.receive(*self._split(frames), self._received, self._peers)
         except UnusableMessage as error:
             self._transport.count_dropped(self._name, error)
             return
         self._accept(received)
 
     def _accept(self, received: ReceivedMessage) -> None:
-        """Take a message that arrived."""
+        self._handler(received.message)
 
 
 class Subscriber(_Receiver):
@@ -118,19 +125,11 @@ class Subscriber(_Receiver):
 
     `last_seen` is the monotonic time of the last message, repeated ones included; None before the first."""
 
-    def __init__(
-        self,
-        name: str,
-        socket: ChannelSocket,
-        transport: Transport,
-        server: int,
-        down: Any,
-        handler: Callable[[Any], object],
-    ) -> None:
-        super().__init__(name, socket, transport, (server,), Codec(down))
-        self._handler = handler
+    last_seen: float | None = None
+
+    def __init__(self, *channel: Any) -> None:
+        super().__init__(*channel)
         self._last: dict[type, tuple[int, int]] = {}
-        self.last_seen: float | None = None
 
     def _accept(self, received: ReceivedMessage) -> None:
         sender, sequence, state = received
@@ -142,28 +141,13 @@ class Subscriber(_Receiver):
 
 
 class Server(_Receiver):
-    """The bound side of a REQUEST channel; `handler` gets each request with its sender.
-
-    Clients repeat requests until they are answered, so neither side keeps any here."""
+    """The bound side of a REQUEST channel, whose clients repeat requests; `handler` gets each with its sender."""
 
     _split = staticmethod(split_routed_frames)
 
-    def __init__(
-        self,
-        name: str,
-        socket: ChannelSocket,
-        transport: Transport,
-        clients: Sequence[int],
-        up: Any,
-        down: Any,
-        handler: Callable[[ProcessId, Any], object],
-    ) -> None:
-        super().__init__(name, socket, transport, clients, Codec(up))
-        self._down, self._handler = Codec(down), handler
-
     def send(self, client: ProcessId, message: Any) -> bool:
         """Responds without waiting; False when it was not sent: the client is dead, or its queue is full."""
-        payload = self._down.encode(message)
+        payload = self._sent.encode(message)
         if self._transport.liveness.incarnation(client.slot) != client.incarnation:
             self._transport.counters["sends_failed"] += 1
             return False
@@ -176,22 +160,6 @@ class Server(_Receiver):
 class Client(_Receiver):
     """The connected side of a REQUEST channel; `handler` gets each response. Requests are not repeated by it."""
 
-    def __init__(
-        self,
-        name: str,
-        socket: ChannelSocket,
-        transport: Transport,
-        server: int,
-        up: Any,
-        down: Any,
-        handler: Callable[[Any], object],
-    ) -> None:
-        super().__init__(name, socket, transport, (server,), Codec(down))
-        self._up, self._server, self._handler = Codec(up), server, handler
-
     def send(self, message: Any) -> bool:
         """Send a request without waiting; False when it was not sent because the queue to the server is full."""
-        return self._transport.send(self._socket, (), self._server, self._up.encode(message))
-
-    def _accept(self, received: ReceivedMessage) -> None:
-        self._handler(received.message)
+        return self._transport.send(self._socket, (), self._peers[0], self._sent.encode(message))

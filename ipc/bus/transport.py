@@ -6,17 +6,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
-from rollup_node.ipc.wire.codec import (
-    Codec,
-    Envelope,
-    MessageHeader,
-    MessageRejected,
-    PayloadLost,
-    StaleMessage,
-    UnusableMessage,
-    decode_header,
-    encode_header,
-)
+from rollup_node.ipc.wire import codec as wire
 from rollup_node.ipc.wire.process_id import ProcessId, process_id_of
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
@@ -45,20 +35,18 @@ class ReceivedMessage(NamedTuple):
     message: Any
 
 
-def split_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
+def split_frames(frames: Sequence[bytes]) -> tuple[wire.MessageHeader, bytes]:
     """Return the header and the payload of a message. Raises MessageRejected when it is malformed."""
     if len(frames) != 2:
-        raise MessageRejected(f"{len(frames)} frames instead of 2")
-    return decode_header(frames[0]), frames[1]
+        raise wire.MessageRejected(f"{len(frames)} frames instead of 2")
+    return wire.decode_header(frames[0]), frames[1]
 
 
-def split_routed_frames(frames: Sequence[bytes]) -> tuple[MessageHeader, bytes]:
-    """Return the same for a message from a ROUTER socket, whose first frame is the sender's routing id.
-
-    Raises MessageRejected when the header names another sender."""
+def split_routed_frames(frames: Sequence[bytes]) -> tuple[wire.MessageHeader, bytes]:
+    """Return the same for a ROUTER socket, whose first frame is the routing id. Raises MessageRejected."""
     header, payload = split_frames(frames[1:])
     if process_id_of(frames[0]) != (header.slot, header.incarnation):
-        raise MessageRejected(f"the header names slot {header.slot}, the routing id is {frames[0].hex()}")
+        raise wire.MessageRejected(f"the header names slot {header.slot}, the routing id is {frames[0].hex()}")
     return header, payload
 
 
@@ -69,8 +57,7 @@ class Transport:
     it takes over the arena of the process's slot."""
 
     def __init__(self, process_id: ProcessId, liveness: LivenessTable, arenas: Mapping[int, Arena]) -> None:
-        self.process_id = process_id
-        self.liveness = liveness
+        self.process_id, self.liveness = process_id, liveness
         self.counters = Counter(dict.fromkeys(COUNTERS, 0))
         self.last_rejection = ""
         self.arenas = arenas
@@ -89,7 +76,7 @@ class Transport:
     ) -> bool:
         """Send `payload` to the process in slot `receiver`, with `route` before the header; False when it failed."""
         descriptor = self._store(payload, receiver)
-        header = encode_header(Envelope(*self.process_id, number, attempt, descriptor))
+        header = wire.encode_header(wire.Envelope(*self.process_id, number, attempt, descriptor))
         if socket.send([*route, header, payload if descriptor is None else b""]):
             return True
         if descriptor is not None:
@@ -117,28 +104,27 @@ class Transport:
             self.arenas[self.process_id.slot].reader_died(reader)
         self._readers[reader] = incarnation
 
-    def check_sender(self, header: MessageHeader, senders: Sequence[int]) -> ProcessId:
-        """Return the sender of a message.
-
-        Raises MessageRejected when its slot is not one of `senders`, StaleMessage when the process has been
-        replaced."""
+    def check_sender(self, header: wire.MessageHeader, senders: Sequence[int]) -> ProcessId:
+        """Return the sender. Raises MessageRejected for a slot not in `senders`, StaleMessage for an old process."""
         if header.slot not in senders:
-            raise MessageRejected(f"slot {header.slot} may not send on this channel")
+            raise wire.MessageRejected(f"slot {header.slot} may not send on this channel")
         incarnation = self.liveness.incarnation(header.slot)
         if header.incarnation > incarnation:
-            raise MessageRejected(f"slot {header.slot} has not reached incarnation {header.incarnation}")
+            raise wire.MessageRejected(f"slot {header.slot} has not reached incarnation {header.incarnation}")
         if header.incarnation < incarnation:
-            raise StaleMessage(f"slot {header.slot} incarnation {header.incarnation}")
+            raise wire.StaleMessage(f"slot {header.slot} incarnation {header.incarnation}")
         return ProcessId(header.slot, header.incarnation)
 
-    def receive(self, header: MessageHeader, payload: bytes, codec: Codec, senders: Sequence[int]) -> ReceivedMessage:
+    def receive(
+        self, header: wire.MessageHeader, payload: bytes, codec: wire.Codec, senders: Sequence[int]
+    ) -> ReceivedMessage:
         """Return the message behind a header. Raises UnusableMessage when it has to be dropped."""
-        if not isinstance(header, Envelope):
-            raise MessageRejected(f"unexpected {type(header).__name__}")
+        if not isinstance(header, wire.Envelope):
+            raise wire.MessageRejected(f"unexpected {type(header).__name__}")
         sender = self.check_sender(header, senders)
         return ReceivedMessage(sender, header.number, codec.decode(self.payload(header, payload)))
 
-    def payload(self, envelope: Envelope, inline: bytes) -> bytes:
+    def payload(self, envelope: wire.Envelope, inline: bytes) -> bytes:
         """Return the payload of an envelope: the second frame `inline`, or a copy from the sender's arena.
 
         Raises PayloadLost when the arena no longer has it, MessageRejected when there is no such arena."""
@@ -146,15 +132,14 @@ class Transport:
             return inline
         arena = self.arenas.get(envelope.slot)
         if arena is None:
-            raise MessageRejected(f"slot {envelope.slot} has no arena")
+            raise wire.MessageRejected(f"slot {envelope.slot} has no arena")
         data = arena.get(envelope.descriptor)
         arena.ack(self.process_id.slot, envelope.descriptor)
         if data is None:
-            raise PayloadLost(f"from slot {envelope.slot}")
+            raise wire.PayloadLost(f"from slot {envelope.slot}")
         return data
 
-    def count_dropped(self, channel: str, error: UnusableMessage) -> None:
-        """Count a message that was dropped."""
+    def count_dropped(self, channel: str, error: wire.UnusableMessage) -> None:
         self.counters[error.counter] += 1
-        if isinstance(error, MessageRejected):
+        if isinstance(error, wire.MessageRejected):
             self.last_rejection = f"{channel}: {error}"

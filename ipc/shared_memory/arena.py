@@ -103,9 +103,7 @@ class Arena:
         return chunk, generation
 
     def reap(self) -> None:
-        """Frees the chunks that all their readers have acknowledged.
-
-        The chunk freed last is written first, so that a producer of little data touches little memory."""
+        """Free the chunks that all readers have acknowledged, so that little data touches little memory."""
         for chunk, (generation, readers) in list(self._busy.items()):
             readers.difference_update(
                 [reader for reader in readers if self._words[self._ack_word(reader, chunk)] >= generation]

@@ -1,6 +1,4 @@
-"""Memory shared with processes that are forked later: sealed memfds.
-
-Nothing has a name in /dev/shm, and no reader faults because a file shrinks."""
+"""Memory shared with processes that are forked later: sealed memfds, without a name, which never shrink."""
 
 import ctypes
 import fcntl

@@ -51,9 +51,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, tag="m", tag_field=
 
 
 class WorkerReport(msgspec.Struct, frozen=True, array_like=True, tag="r", tag_field="kind"):
-    """A worker's state towards one dispatcher: the task it runs and the (task, attempt) pairs it holds.
-
-    The task is None when idle, 0 for another dispatcher's."""
+    """A worker's task (None: idle, 0: another dispatcher's) and the (task, attempt) pairs it holds."""
 
     slot: _Word
     incarnation: _Word
@@ -99,9 +97,7 @@ class Codec:
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(union)
 
     def encode(self, message: Any) -> bytes:
-        """Return the second frame.
-
-        Raises TypeError when the channel does not carry such messages, which is a bug of the caller."""
+        """Return the second frame. Raises TypeError for a message the channel does not carry, a bug of the caller."""
         if type(message) not in self._types:
             names = ", ".join(kind.__name__ for kind in self._types)
             raise TypeError(f"this channel carries {names}, not {type(message).__name__}")

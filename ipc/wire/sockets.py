@@ -91,9 +91,7 @@ class ChannelSocket:
         return True
 
     def receive(self, handle: Callable[[list[bytes]], None]) -> bool:
-        """Handle the waiting messages, at most a batch.
-
-        True when there may be more, so that it must be called again before waiting for `fileno`."""
+        """Handle a batch of the waiting messages; True when it must be called again before waiting for `fileno`."""
         for _ in range(BATCH):
             try:
                 frames = self._socket.recv_multipart(_NOBLOCK)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
-from yarl import URL
 
 from rollup_node.node.checks.causes import http_get
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.io.http.connection import is_success
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import shown_body
@@ -47,15 +47,14 @@ class BeaconReader:
         self._headers = {"Accept": "application/json", "Accept-Encoding": "gzip", **dict([header] if header else [])}
 
     async def get(self, path: str) -> bytes:
-        """Return the body of an answer with status 200."""
-        try:
-            base = URL(self.url)
-            address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
-        except ValueError as failure:
-            raise EndpointError(self.name, f"malformed URL ({failure})") from None
+        """Return the body of a success."""
+        base = parsed_url(self.url)
+        if base is None:
+            raise EndpointError(self.name, "malformed URL")
+        address = base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
         answer = await http_get(self.name, address, self._headers, self.timeout, MAX_BODY)
         status, body = answer.status, answer.body
-        if status != 200:
+        if not is_success(status):
             words = f": {shown_body(body)}" if body else ""
             raise EndpointError(self.name, f"HTTP status {status} for /{path}{words}", status)
         return body
@@ -73,9 +72,7 @@ class BeaconReader:
 
 
 async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:
-    """Whether the endpoint is a beacon node of that L1, by its genesis time and the chain id of its deposit contract.
-
-    Raises EndpointError."""
+    """Whether the endpoint is a beacon node of that L1, by genesis time and deposit chain id. Raises EndpointError."""
     body = await reader.get(GENESIS_PATH)
     try:
         text = msgspec.json.decode(body, type=_GenesisResponse).data.genesis_time

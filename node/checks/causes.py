@@ -10,7 +10,7 @@ from yarl import URL
 from rollup_node.node.checks.finding import Finding, error
 from rollup_node.stages.engine.process.engine_client import TOKEN_CODES, code_of
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, tls_code
+from rollup_node.stages.io.http.endpoint_errors import NoAnswerError, endpoint_name, parsed_url, tls_code
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
@@ -53,16 +53,14 @@ def _tls_code(failure: Failure) -> Code | None:
 
 
 async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
-    """Why an engine refuses us: our host name, our clock or our secret; None if it does not.
-
-    The clock is compared with the Date header of an answer."""
+    """Why an engine refuses us: our host name, our clock (by its Date header) or our secret; None if it does not."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
         text = f"the execution engine does not accept the host name of --l2 ({failure})"
         return error(check, Code.ENGINE_VHOST, text)
     if code not in TOKEN_CODES:
         return None
-    skew = await clock_skew(url, timeout)
+    skew = await clock_skew(url, timeout, direct=True)
     if code is Code.ENGINE_CLOCK or (skew is not None and abs(skew) > TOKEN_SECONDS):
         text = f"the execution engine rejects our JWT for its time ({failure})"
         return error(check, Code.ENGINE_CLOCK, text if skew is None else f"{text}: {skew_text(skew)}")
@@ -77,14 +75,14 @@ def skew_text(skew: float) -> str:
     return f"its clock is {abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} ours"
 
 
-async def clock_skew(url: str, timeout: float) -> float | None:
-    """Return at least how many seconds a server's clock is ahead of ours, by the Date header (RFC 9110).
+async def clock_skew(url: str, timeout: float, direct: bool = False) -> float | None:
+    """Return the least seconds that a server's clock is ahead, by the Date header; None without an answer or date.
 
-    None without an answer or a date."""
+    By no proxy if `direct`."""
     try:
-        address = URL(url)
+        address = parsed_url(url) or URL()
         address = address.with_scheme({"ws": "http", "wss": "https"}.get(address.scheme, address.scheme))
-        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY)
+        _, _, headers, sent, received = await http_get(endpoint_name(url), address, {}, timeout, MAX_BODY, direct)
         date = parsedate_to_datetime(headers["date"]).timestamp() + 0.5
     except (EndpointError, ValueError, KeyError, OverflowError):
         return None
@@ -95,9 +93,7 @@ async def clock_skew(url: str, timeout: float) -> float | None:
 
 
 class Answer(NamedTuple):
-    """The answer of a server; `sent` and `received` are the times of request and answer, seconds since 1970.
-
-    The names of `headers` are in lower case."""
+    """The answer of a server, `sent` and `received` in seconds since 1970, names of `headers` in lower case."""
 
     status: int
     body: bytes
@@ -106,11 +102,11 @@ class Answer(NamedTuple):
     received: float
 
 
-async def http_get(name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int) -> Answer:
-    """Return the answer to a request of at most `timeout` seconds, with a body of at most `limit` bytes.
-
-    Raises EndpointError, in which the endpoint goes by `name`."""
-    client = HttpClient(address, name, lambda: headers)
+async def http_get(
+    name: str, address: URL, headers: Mapping[str, str], timeout: float, limit: int, direct: bool = False
+) -> Answer:
+    """Return the answer within `timeout` seconds, up to `limit` bytes. Raises EndpointError naming `name`."""
+    client = HttpClient(address, name, lambda: headers, direct=direct)
     sent = time.time()
     try:
         status, answered, body = await client.get(address, {}, timeout, limit)

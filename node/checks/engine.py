@@ -17,13 +17,13 @@ CAPABILITIES = "engine_exchangeCapabilities"
 FORKCHOICE = "engine_forkchoiceUpdatedV3"
 
 
-def engine_client(url: str, secret: bytes, timeout: float) -> JsonRpcClient:
-    """Return a client whose every request has a new token, and none without a secret."""
+def engine_client(url: str, secret: bytes, timeout: float, direct: bool = True) -> JsonRpcClient:
+    """Return a client whose every request has a new token, and none without a secret; by no proxy if `direct`."""
 
     def token() -> Mapping[str, str]:
         return {"Authorization": authorization(secret, time.time())}
 
-    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None)
+    return JsonRpcClient(url, timeout=timeout, headers=token if secret else None, direct=direct)
 
 
 async def offered_methods(client: JsonRpcClient, check: str) -> tuple[list[Finding], frozenset[str] | None]:
@@ -53,9 +53,7 @@ async def _lacks(client: JsonRpcClient, method: str) -> bool:
 async def check_identity(
     client: JsonRpcClient, check: str, word: str | None
 ) -> tuple[list[Finding], EngineIdentity | None]:
-    """Who the engine says it is, None if it does not say.
-
-    Whether that contradicts `l2.enginekind`, which is None where it is not given [ENG41]."""
+    """Who the engine says it is, if it does, and whether that contradicts `l2.enginekind`, None if unset [ENG41]."""
     try:
         identity = await engine_identity(client.call_typed)
     except EndpointError as failure:

@@ -15,9 +15,7 @@ BLOCK_NOT_FOUND = ("block not found", "unknown block", "header not found")
 async def check_chain(
     client: JsonRpcClient, check: str, layer: str, chain_id: int, genesis: BlockId | None
 ) -> list[Finding]:
-    """Compare the chain id, and the genesis hash if it is given and the endpoint still has that block.
-
-    Raises EndpointError and RpcFailure."""
+    """Compare chain id and, where given and still there, genesis hash. Raises EndpointError and RpcFailure."""
     code = Code.L1_CHAIN if layer == "L1" else Code.ENGINE_CHAIN
     try:
         result = from_quantity(await client.call("eth_chainId"), bits=256)

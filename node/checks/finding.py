@@ -21,9 +21,7 @@ class FindingLevel(Enum):
 
 
 class Finding(NamedTuple):
-    """One line of a report.
-
-    `check` names what was checked, such as `L1 127.0.0.1:8545`; `advice` takes the place of the remedy of the code."""
+    """A line of a report on `check`, such as `L1 127.0.0.1:8545`; `advice` replaces the remedy of the code."""
 
     level: FindingLevel
     check: str
@@ -83,7 +81,6 @@ class ListenAddress(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its port in words."""
         return f"UDP port {self.port}" if self.is_udp else f"port {self.port}"
 
 

@@ -12,136 +12,128 @@ OLD_OVERRIDES = {"lagoon": (("override.interop", "NODE_OVERRIDE_INTEROP"),)}
 
 NETWORK = Section(
     "Network and rollup",
-    (
-        Option(
-            name="network",
-            value_type=NETWORK_NAME,
-            help="A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
-            used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
-        ),
-        Option(
-            name="rollup.config",
-            value_type=PATH,
-            help="File with the chain's parameters (rollup.json).",
-            used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
-        ),
-        Option(
-            name="rollup.halt",
-            value_type=enum("major", "minor", "patch", "none"),
-            help="Halt when L1 requires a protocol version that is newer than this node's by this level.",
-            field=EngineConfig.halt,
-            used_by=("setup.chain:wants_protocol_versions",),
-        ),
-        Option(
-            name="rollup.load-protocol-versions",
-            value_type=BOOL,
-            help="Read the protocol versions that L1 signals; rollup.halt does this by itself.",
-            hidden=True,
-            used_by=("setup.chain:wants_protocol_versions",),
-        ),
-        Option(
-            name="rollup.l1-chain-config",
-            value_type=PATH,
-            help=(
-                "JSON file with the L1 chain's configuration, at the top level or under `config`; not needed for "
-                "public L1 networks."
-            ),
-            used_by=("setup.chain:_l1_chain",),
-        ),
-        *(
-            Option(
-                name=f"rollup.{fork}-bundle",
-                value_type=PATH,
-                help=(
-                    f"File with the upgrade transactions of {fork} ({fork}_nut_bundle.json of op-node's repository, at"
-                    " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
-                    " choose among the built-in ones what the sequencer's block and L1 confirm."
-                ),
-                used_by=("setup.bundles:option_of",),
-            )
-            for fork in SELECTABLE
-        ),
-        Option(
-            name="rollup.bundle-dir",
-            value_type=PATH,
-            default=".",
-            help="Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
-            field=EngineConfig.bundle_dir,
-            used_by=("setup.bundles:folder_of_choice",),
-            hidden=True,
-        ),
-        Option(
-            name="rollup.span-overlap-check",
-            value_type=BOOL,
-            default="true",
-            help="Compare the part of a span batch that overlaps the safe chain also from Holocene on.",
-            field=DerivationConfig.span_overlap_check,
-            hidden=True,
-        ),
-        Option(
-            name="ignore-missing-pectra-blob-schedule",
-            value_type=BOOL,
-            help="Start even if the chain probably lacks its Pectra blob schedule time.",
-            used_by=("setup.chain:_check_blob_schedule",),
-            hidden=True,
-        ),
-        Option(
-            name="syncmode",
-            value_type=enum("consensus-layer", "execution-layer"),
-            default="consensus-layer",
-            help="Derive every block from L1, or let the execution engine fetch the chain first.",
-            used_by=("options.rules:uses_el_sync",),
-        ),
-        Option(
-            name="syncmode.req-resp",
-            value_type=BOOL,
-            help="Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
-            used_by=("options.rules:_sync", "setup.plan:node_configs"),
-        ),
-        Option(
-            name="syncmode.offset-el-safe",
-            value_type=DURATION,
-            default="12h0m0s",
-            help="How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
-            " to finalize, the finalized head is one that L1 has not finalized.",
-            used_by=("setup.plan:_offset_el_safe",),
-        ),
-        Option(
-            name="finality.lookback",
-            value_type=OPTIONAL_COUNT,
-            help="Number of L1 blocks remembered for finality, instead of the usual number.",
-            field=EngineConfig.finality_lookback,
-        ),
-        Option(
-            name="finality.delay",
-            value_type=OPTIONAL_COUNT,
-            help="Number of L1 blocks between attempts to finalize, instead of the usual number.",
-            field=EngineConfig.finality_delay,
-        ),
-        ignored("beta.extra-networks", BOOL, warning="all networks are always available"),
+    Option(
+        "network",
+        NETWORK_NAME,
+        "A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
+        used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
     ),
+    Option(
+        "rollup.config",
+        PATH,
+        "File with the chain's parameters (rollup.json).",
+        used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
+    ),
+    Option(
+        "rollup.halt",
+        enum("major", "minor", "patch", "none"),
+        "Halt when L1 requires a protocol version that is newer than this node's by this level.",
+        field=EngineConfig.halt,
+        used_by=("setup.chain:wants_protocol_versions",),
+    ),
+    Option(
+        "rollup.load-protocol-versions",
+        BOOL,
+        "Read the protocol versions that L1 signals; rollup.halt does this by itself.",
+        hidden=True,
+        used_by=("setup.chain:wants_protocol_versions",),
+    ),
+    Option(
+        "rollup.l1-chain-config",
+        PATH,
+        "JSON file with the L1 chain's configuration, at the top level or under `config`; not needed for "
+        "public L1 networks.",
+        used_by=("setup.chain:_l1_chain",),
+    ),
+    *(
+        Option(
+            f"rollup.{fork}-bundle",
+            PATH,
+            f"File with the upgrade transactions of {fork} ({fork}_nut_bundle.json of op-node's repository, at"
+            " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
+            " choose among the built-in ones what the sequencer's block and L1 confirm.",
+            used_by=("setup.bundles:option_of",),
+        )
+        for fork in SELECTABLE
+    ),
+    Option(
+        "rollup.bundle-dir",
+        PATH,
+        "Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
+        default=".",
+        field=EngineConfig.bundle_dir,
+        used_by=("setup.bundles:folder_of_choice",),
+        hidden=True,
+    ),
+    Option(
+        "rollup.span-overlap-check",
+        BOOL,
+        "Compare the part of a span batch that overlaps the safe chain also from Holocene on.",
+        default="true",
+        field=DerivationConfig.span_overlap_check,
+        hidden=True,
+    ),
+    Option(
+        "ignore-missing-pectra-blob-schedule",
+        BOOL,
+        "Start even if the chain probably lacks its Pectra blob schedule time.",
+        used_by=("setup.chain:_check_blob_schedule",),
+        hidden=True,
+    ),
+    Option(
+        "syncmode",
+        enum("consensus-layer", "execution-layer"),
+        "Derive every block from L1, or let the execution engine fetch the chain first.",
+        default="consensus-layer",
+        used_by=("options.rules:uses_el_sync",),
+    ),
+    Option(
+        "syncmode.req-resp",
+        BOOL,
+        "Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
+        used_by=("options.rules:_sync", "setup.plan:node_configs"),
+    ),
+    Option(
+        "syncmode.offset-el-safe",
+        DURATION,
+        "How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
+        " to finalize, the finalized head is one that L1 has not finalized.",
+        default="12h0m0s",
+        used_by=("setup.plan:node_configs",),
+    ),
+    Option(
+        "finality.lookback",
+        OPTIONAL_COUNT,
+        "Number of L1 blocks remembered for finality, instead of the usual number.",
+        field=EngineConfig.finality_lookback,
+    ),
+    Option(
+        "finality.delay",
+        OPTIONAL_COUNT,
+        "Number of L1 blocks between attempts to finalize, instead of the usual number.",
+        field=EngineConfig.finality_delay,
+    ),
+    ignored("beta.extra-networks", BOOL, warning="all networks are always available"),
 )
 
 OVERRIDES = Section(
     "Fork overrides",
-    (
-        *(
-            Option(
-                name=f"override.{fork}",
-                value_type=COUNT,
-                default="0",
-                help=f"Activation time of {fork} in Unix seconds, instead of the chain's own; applies only if set "
-                "(0: from genesis).",
-                used_by=("setup.chain:_with_overrides",),
-                old_names=OLD_OVERRIDES.get(fork, ()),
-            )
-            for fork in OVERRIDABLE
-        ),
+    *(
         Option(
-            name="override.keep-karst-upgrade-gas",
-            value_type=BOOL,
-            help="Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
+            f"override.{fork}",
+            COUNT,
+            f"Activation time of {fork} in Unix seconds, instead of the chain's own; applies only if set "
+            "(0: from genesis).",
+            default="0",
             used_by=("setup.chain:_with_overrides",),
-        ),
+            old_names=OLD_OVERRIDES.get(fork, ()),
+        )
+        for fork in OVERRIDABLE
+    ),
+    Option(
+        "override.keep-karst-upgrade-gas",
+        BOOL,
+        "Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
+        used_by=("setup.chain:_with_overrides",),
     ),
 )

@@ -15,9 +15,7 @@ _PIECE = 1 << 16
 
 
 def read_given_file(path: str, longest: int) -> bytes:
-    """Return the first `longest` bytes of a file.
-
-    Raises OSError, also for a pipe whose end does not come, and ValueError for what is no path."""
+    """Return the first `longest` bytes. Raises OSError, also for a pipe without end, and ValueError for no path."""
     # Without O_NONBLOCK opening a named pipe waits for its other end.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
@@ -40,9 +38,7 @@ def _read_pipe(descriptor: int, longest: int) -> bytes:
 
 
 def open_given_file(path: str, longest: int) -> io.TextIOWrapper:
-    """Return the first `longest` bytes of a file as a text in UTF-8 with the name of the file.
-
-    Raises as read_given_file."""
+    """Return the first `longest` bytes of a file as UTF-8 text, and its name. Raises as read_given_file."""
     content = io.BytesIO(read_given_file(path, longest))
     content.name = path
     return io.TextIOWrapper(content, encoding="utf-8")

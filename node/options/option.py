@@ -1,7 +1,7 @@
 """One option of the node: how it is given, and what it sets."""
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ T = TypeVar("T")
 VARIABLE_PREFIX = "NODE_"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AnyOption:
     """One option, of any type. `default` is the text of its default value, None for no value; a boolean is off.
 
@@ -25,6 +25,7 @@ class AnyOption:
     name: str
     value_type: ValueType[Any]
     help: str
+    _: KW_ONLY
     default: str | None = None
     variable: str = ""
     field: Any = None
@@ -56,7 +57,7 @@ class AnyOption:
         return self.field.__objclass__, self.field.__name__
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Option(AnyOption, Generic[T]):
     """A row of the option table.
 
@@ -64,6 +65,7 @@ class Option(AnyOption, Generic[T]):
     of the field, but it is typed as its value."""
 
     value_type: ValueType[T]
+    _: KW_ONLY
     field: T | None = None
 
 
@@ -76,12 +78,11 @@ def ignored(
     **more: Any,
 ) -> AnyOption:
     """Return an option of op-node that is accepted, with a warning, and changes nothing."""
-    return AnyOption(name=name, value_type=value_type, help="No effect.", hidden=hidden, warning=warning, **more)
+    return AnyOption(name, value_type, "No effect.", hidden=hidden, warning=warning, **more)
 
 
-@dataclass(frozen=True)
 class Section:
     """A group of options in help and documentation."""
 
-    title: str
-    options: tuple[AnyOption, ...]
+    def __init__(self, title: str, *options: AnyOption) -> None:
+        self.title, self.options = title, options

@@ -35,7 +35,7 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """The values, warnings to log, and a line for each option that is wrong.
+    """Values, warnings to log, a line for each wrong option.
 
     Without `has_file` the options file cannot be read, and what it sets is missing."""
 
@@ -175,9 +175,7 @@ def _parser() -> configargparse.ArgumentParser:
 
 
 def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
-    """Return the parser of these options; hidden ones are not in its help text.
-
-    `information` adds --help and --version."""
+    """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
     parser = _OptionParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [options]",

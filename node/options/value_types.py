@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,9 +30,7 @@ _MAX_NANOSECONDS = (1 << 63) - 1
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a duration, exact to the nanosecond [OPT2].
-
-    Raises ValueError for any other text, and beyond 292 years."""
+    """Return the seconds of a duration, exact to a nanosecond [OPT2]. Raises ValueError for others, over 292 years."""
     if text in ("0", "+0", "-0"):
         return 0.0
     match = _DURATION.fullmatch(text) if len(text) <= 100 else None
@@ -104,15 +103,20 @@ def integer(low: int, high: int = _MAX_INTEGER) -> ValueType[int]:
     return scalar("int", "a whole number" if low < -(1 << 62) else f"a whole number {limits}", read)
 
 
-def enum(*allowed: str) -> ValueType[str]:
-    """One of the words, exactly."""
+def checked(is_valid: Callable[[str], bool]) -> Callable[[str], str]:
+    """Return a reader that takes the texts of which the check is true as they are."""
 
     def read(text: str) -> str:
-        if text not in allowed:
-            raise ValueError("not an allowed word")
+        if not is_valid(text):
+            raise ValueError("not valid")
         return text
 
-    return scalar("enum", f"one of {', '.join(allowed)}", read, allowed)
+    return read
+
+
+def enum(*allowed: str) -> ValueType[str]:
+    """One of the words, exactly."""
+    return scalar("enum", f"one of {', '.join(allowed)}", checked(allowed.__contains__), allowed)
 
 
 def zero_is_none(value_type: ValueType[int]) -> ValueType[int | None]:
@@ -156,30 +160,8 @@ def _read_url(text: str, schemes: tuple[str, ...]) -> str:
     return text
 
 
-def _read_http_url(text: str) -> str:
-    return _read_url(text, ("http", "https"))
-
-
-def _read_rpc_url(text: str) -> str:
-    return _read_url(text, ("http", "https", "ws", "wss"))
-
-
-def _read_line(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("not printable")
-    return text
-
-
-def _read_item(text: str) -> str:
-    if not text or not text.isprintable():
-        raise ValueError("empty or not printable")
-    return text
-
-
-def _read_path(text: str) -> str:
-    if len(os.fsencode(text)) > MAX_PATH_BYTES or any(ord(char) < 32 or ord(char) == 127 for char in text):
-        raise ValueError("not a path")
-    return text
+def _is_path(text: str) -> bool:
+    return len(os.fsencode(text)) <= MAX_PATH_BYTES and not any(ord(char) < 32 or ord(char) == 127 for char in text)
 
 
 def _read_host(text: str) -> str:
@@ -205,18 +187,11 @@ def _read_pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _read_key(text: str) -> bytes:
-    key = bytes.fromhex(text.removeprefix("0x"))
-    if len(key) != 32:
-        raise ValueError("not 32 bytes")
-    return key
-
-
-def _read_address(text: str) -> bytes:
-    address = bytes.fromhex(text.removeprefix("0x"))
-    if len(address) != 20:
-        raise ValueError("not 20 bytes")
-    return address
+def _read_bytes(text: str, size: int) -> bytes:
+    value = bytes.fromhex(text.removeprefix("0x"))
+    if len(value) != size:
+        raise ValueError(f"not {size} bytes")
+    return value
 
 
 def _read_network(text: str) -> str:
@@ -230,22 +205,25 @@ COUNT = integer(0)
 OPTIONAL_COUNT = zero_is_none(COUNT)
 PORT = integer(0, 65535)
 DURATION: ValueType[float] = scalar("duration", "a duration such as 12s, 6m24s or 500ms", parse_duration)
+_read_http_url = partial(_read_url, schemes=("http", "https"))
+_read_rpc_url = partial(_read_url, schemes=("http", "https", "ws", "wss"))
+
 HTTP_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_http_url)
 RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_rpc_url)
 HTTP_URLS = list_of("list of url", f"{HTTP_URL.expected}, or several with commas between", _read_http_url)
 RPC_URLS = list_of("list of url", f"{RPC_URL.expected}, or several with commas between", _read_rpc_url)
-TEXT = scalar("string", "a text on one line", _read_line)
-NETWORK_NAME = scalar("string", "a name such as op-mainnet (rollup-node networks lists them)", _read_line)
-TEXTS = list_of("list of string", "texts with commas between", _read_item)
-PATH = scalar("path", "a path", _read_path)
+TEXT = scalar("string", "a text on one line", checked(str.isprintable))
+NETWORK_NAME = scalar("string", "a name such as op-mainnet (rollup-node networks lists them)", checked(str.isprintable))
+TEXTS = list_of("list of string", "texts with commas between", checked(lambda text: bool(text) and text.isprintable()))
+PATH = scalar("path", "a path", checked(_is_path))
 OPTIONAL_PATH = empty_is_none(PATH)
 HOST = scalar("string (IP address)", "an IP address or host name", _read_host)
 OPTIONAL_HOST = empty_is_none(HOST)
 HEADER = scalar("string", "a header of the form `X-Key: Value`", _read_header)
 PAIRS = list_of("list of string", "pairs of the form key=value", _read_pair, split_flags=False)
-KEY = empty_is_none(scalar("string", "a private key: 32 bytes in hex", _read_key))
+KEY = empty_is_none(scalar("string", "a private key: 32 bytes in hex", partial(_read_bytes, size=32)))
 OPTIONAL_HTTP_URL = empty_is_none(HTTP_URL)
-OPTIONAL_ADDRESS = empty_is_none(scalar("string", "an address: 20 bytes in hex", _read_address))
+OPTIONAL_ADDRESS = empty_is_none(scalar("string", "an address: 20 bytes in hex", partial(_read_bytes, size=20)))
 NETWORKS = list_of("list of CIDR", "networks such as 10.0.0.0/8, with commas between", _read_network)
 LOG_LEVEL: ValueType[Level] = scalar(
     "enum", "one of silent, error, warn, info, debug, detail, or a number from 0 to 5", parse_level

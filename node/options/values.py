@@ -10,9 +10,7 @@ from rollup_node.node.options.table import OPTIONS
 
 
 class GivenTexts(NamedTuple):
-    """The texts given for an option, and their source for errors: `flag --l1`, `variable NODE_L1_ETH_RPC (--l1)`.
-
-    With `split` commas separate the items of a list."""
+    """The texts given for an option and their `source` for errors; with `split`, items have commas between."""
 
     texts: tuple[str, ...]
     source: str
@@ -20,9 +18,7 @@ class GivenTexts(NamedTuple):
 
 
 class Values:
-    """Values by option name; an option that was not given has its default.
-
-    `errors` are lines for the values that are invalid; reading one of these raises OptionError."""
+    """Values by option name, defaults included; reading one that `errors` names raises OptionError."""
 
     def __init__(self, fields: Mapping[str, GivenTexts]) -> None:
         self._given = fields

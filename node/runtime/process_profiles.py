@@ -16,9 +16,7 @@ log = get_logger("runtime")
 
 
 class ProcessProfiles:
-    """`folder` is that of the profiles in the runtime directory.
-
-    A restarted process begins its profile again, and does not answer a request from before."""
+    """`folder` is that of the profiles; a restarted process begins again, and ignores earlier requests."""
 
     def __init__(self, settings: ProfilingSettings, folder: Path, process: str) -> None:
         self._settings, self._process = settings, process
@@ -32,7 +30,6 @@ class ProcessProfiles:
             self._until_stop.begin()
 
     async def end(self) -> None:
-        """Write it."""
         recording = self._until_stop
         if recording is not None:
             recording.end()

@@ -36,13 +36,7 @@ from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import (
-    CriticalError,
-    ForkMismatchError,
-    HaltError,
-    NetworkLeftError,
-    RestartError,
-)
+from rollup_node.stages.protocol import errors
 
 BEAT_SECONDS = 0.5
 FINISH_SECONDS = 0.5
@@ -111,7 +105,6 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 
 def dropped_lines(process: str, lines: int) -> Record:
-    """Return the record that reports dropped log lines."""
     fields = {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", fields, None)
 
@@ -135,23 +128,23 @@ def _log_failure(error: BaseException, end: Path) -> int:
     logger = get_logger("runtime")
     bugs = []
     for leaf in _leaves(error):
-        if isinstance(leaf, CriticalError):
+        if isinstance(leaf, errors.CriticalError):
             with contextlib.suppress(OSError):
                 replace_private_file(end, str(leaf).encode()[:MAX_END_BYTES])
-        if isinstance(leaf, HaltError):
+        if isinstance(leaf, errors.HaltError):
             logger.error("halted", code=Code.PROTOCOL_VERSION.text, reason=leaf)
             return ExitCode.HALT
-        if isinstance(leaf, NetworkLeftError):
+        if isinstance(leaf, errors.NetworkLeftError):
             logger.error("the network left the OP Stack's rules", code=Code.NETWORK_LEFT.text, reason=leaf)
             return ExitCode.NETWORK_LEFT
-        if isinstance(leaf, RestartError):
+        if isinstance(leaf, errors.RestartError):
             logger.info("the node starts again", reason=leaf)
             return RESTART
-        if isinstance(leaf, ForkMismatchError):
+        if isinstance(leaf, errors.ForkMismatchError):
             text = "the execution engine has other forks than this node"
             logger.error(text, code=Code.FORK_MISMATCH.text, error=leaf, do=Code.FORK_MISMATCH.remedy)
             return ExitCode.FORK_MISMATCH
-        if isinstance(leaf, CriticalError):
+        if isinstance(leaf, errors.CriticalError):
             code = leaf.code if isinstance(leaf.code, Code) else Code.CRITICAL
             logger.error("critical error", code=code.text, error=leaf, do=code.remedy)
             return ExitCode.CRITICAL
@@ -162,7 +155,6 @@ def _log_failure(error: BaseException, end: Path) -> int:
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """Yield the exceptions in nested groups."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from _leaves(inner)

@@ -1,16 +1,13 @@
-"""Runs the periodic tasks of a stage and handles each severity of error.
-
-Severities are caught here and nowhere else; any other exception is a bug and propagates."""
+"""Runs the periodic tasks of a stage; severities of errors are caught here alone, other exceptions are bugs."""
 
 import asyncio
 import random
-from collections.abc import Sequence
 
 from rollup_node.ipc.bus.timers import sleep_aligned, until_aligned
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions, shortened
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, StageError, TemporaryError
@@ -31,16 +28,13 @@ def pause_after(failures: int) -> float:
 
 
 class Problems:
-    """The present problems of a process, at most one for each task.
-
-    Reported to the stage when they change and every second."""
+    """The present problems of a process, one a task, reported to the stage when they change and every second."""
 
     def __init__(self, stage: Stage, meter: Meter) -> None:
         self._stage, self._meter = stage, meter
         self._tasks: dict[str, Problem] = {}
 
     def set(self, task: str, problem: Problem) -> None:
-        """Set the problem of a task."""
         if self._tasks.get(task) != problem:
             self._tasks[task] = problem
             self.report()
@@ -67,13 +61,9 @@ class TaskRunner:
 
     def __init__(self, stage: Stage, meter: Meter, problems: Problems, component: str) -> None:
         self._stage, self._meter, self._problems = stage, meter, problems
+        self.periodic_tasks = stage.periodic_tasks
         self._stopping = asyncio.Event()
         self._conditions = LastingConditions(get_logger(component), lambda: asyncio.get_running_loop().time())
-
-    @property
-    def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """The tasks of the stage."""
-        return self._stage.periodic_tasks
 
     def stop(self) -> None:
         """End every task after its present step, without a pause."""
@@ -89,15 +79,22 @@ class TaskRunner:
         attempt = 0
         while not self._stopping.is_set():
             task.wake.clear()
+            late = None
+            if task.late is not None and not attempt:
+                loop = asyncio.get_running_loop()
+                late = loop.call_later(LATE_SECONDS, self._problems.set, task.name, task.late)
             try:
                 seconds = await task.step()
             except (TemporaryError, ResetError) as error:
                 await self._after_error(task, error, attempt)
                 attempt += 1
                 continue
+            finally:
+                if late is not None:
+                    late.cancel()
+            self._problems.clear(task.name)
             if attempt:
                 self._conditions.end(task.name, "recovered", task=task.name)
-                self._problems.clear(task.name)
                 attempt = 0
             if task.is_aligned and seconds > 0:
                 seconds = until_aligned(asyncio.get_running_loop().time(), seconds)

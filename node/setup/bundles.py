@@ -18,7 +18,6 @@ BY_OPERATOR, BY_CHAIN = "the operator", "the chain"
 
 
 def option_of(fork: str) -> str:
-    """Return the option that names the bundle of a fork."""
     return f"rollup.{fork}-bundle"
 
 
@@ -71,9 +70,7 @@ def _chosen_before(fork: str, values: Values) -> UpgradeBundle | None:
 
 
 def read_bundle(fork: str, path: str, prefix: str = "") -> BundleFile:
-    """Return the checked bundle of a fork in a file.
-
-    Raises OptionError for any other file, also for another fork's bundle."""
+    """Return the checked bundle of a fork in a file. Raises OptionError for other files and other forks' bundles."""
     error_prefix = f"{prefix}failed to read upgrade bundle"
     remedy = f"take op-core/nuts/bundles/{fork}_nut_bundle.json as it is in op-node's repository"
     return _checked(fork, read_chain_file(path, error_prefix), f"{error_prefix}: {path}", remedy)
@@ -99,10 +96,7 @@ def folder_of_choice(values: Values) -> str | None:
 
 
 def check_folder_of_choice(values: Values) -> None:
-    """Make the folder.
-
-    Raises SetupError where the node could not write its choice: it would have to wait before the activation block
-    for ever."""
+    """Make the folder. Raises SetupError if the choice cannot be written, as it would wait for ever at the fork."""
     folder = folder_of_choice(values)
     if folder is None:
         return

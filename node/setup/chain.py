@@ -11,28 +11,14 @@ import msgspec
 from rollup_node.node.options.errors import MissingOption, OptionError, shown
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values
+from rollup_node.node.setup import networks
 from rollup_node.node.setup.bundles import chosen_bundles
-from rollup_node.node.setup.networks import (
-    BuiltInNetwork,
-    find_network,
-    network_of_chain,
-    new_name,
-    registry_version,
-    with_departure,
-)
+from rollup_node.stages.protocol import l1_chains
 from rollup_node.stages.protocol.config import ConfigError, RollupConfig, check_config, utc_time
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
-from rollup_node.stages.protocol.l1_chains import (
-    L1_CHAINS,
-    L1Chain,
-    L1ChainError,
-    old_members,
-    parse_l1_chain,
-    pectra_schedule_probably_missing,
-)
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import DependencySet
 
@@ -45,13 +31,11 @@ _CHAIN_ID = re.compile("[0-9]{1,78}")
 
 
 class ChosenChain(NamedTuple):
-    """The chain and its L1; `name` is that of the network, or of the file.
-
-    `dependencies` is None where neither option nor registry has a dependency set."""
+    """The chain named by network or file, and its L1; `dependencies` is None without a dependency set."""
 
     name: str
     config: RollupConfig
-    l1_chain: L1Chain
+    l1_chain: l1_chains.L1Chain
     dependencies: DependencySet | None = None
 
 
@@ -95,7 +79,7 @@ def wants_protocol_versions(values: Values) -> bool:
 def _named_chain(values: Values, warn: LogLine) -> tuple[str, RollupConfig, bool]:
     path = values["rollup.config"]
     if values["network"]:
-        network = find_network(values["network"])
+        network = networks.find_network(values["network"])
         if path:
             warn(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
         _warn_of_name(values, network, warn)
@@ -106,16 +90,16 @@ def _named_chain(values: Values, warn: LogLine) -> tuple[str, RollupConfig, bool
         raise OptionError(f"rollup config error: {error} (file {path})") from None
     for key in file.unknown_keys:
         warn(f"file {path} has an unknown key, which is ignored: {shown(key)}")
-    return f"file {path}", with_departure(file.config), False
+    return f"file {path}", networks.with_departure(file.config), False
 
 
-def _warn_of_name(values: Values, network: BuiltInNetwork, warn: LogLine) -> None:
+def _warn_of_name(values: Values, network: networks.BuiltInNetwork, warn: LogLine) -> None:
     """Warns of a name that the network no longer has, and of a network that is no longer kept up [OPT22]."""
     source = values.source("network")
-    if new_name(values["network"]) is not None:
+    if networks.new_name(values["network"]) is not None:
         warn(f"{source}: {shown(values['network'])} is an old name of {network.name}")
     if network.removed is not None and network.config.foreign_fork is None:
-        day = registry_version().date
+        day = networks.registry_version().date
         text = f"{network.removed} no longer has {network.name}: its fork times are those of {day} and are not kept up"
         warn(f"{source}: {text}; if the chain goes on, give its rollup.json with --rollup.config")
 
@@ -137,7 +121,7 @@ def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
     """Fill in the EIP-1559 constants from the registry when the file has none [OPT32]."""
     if config.chain_op_config is not None:
         return config
-    known = network_of_chain(config.l2_chain_id)
+    known = networks.network_of_chain(config.l2_chain_id)
     if known is None:
         raise OptionError(
             f"cfg.Rollup.ChainOpConfig is nil: {name} has no chain_op_config, and chain {config.l2_chain_id} is not"
@@ -148,7 +132,7 @@ def _with_constants(config: RollupConfig, name: str) -> RollupConfig:
 
 def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | None:
     path = values["interop.dependency-set"]
-    known = network_of_chain(config.l2_chain_id)
+    known = networks.network_of_chain(config.l2_chain_id)
     if path:
         return _dependencies_of_file(path, config.l2_chain_id)
     if known is not None:
@@ -164,9 +148,7 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
 
 
 def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
-    """Return the set of a file [IOP25].
-
-    Raises OptionError for a file that cannot be read, and a set that does not fit the chain."""
+    """Return the set of a file [IOP25]. Raises OptionError if it is unreadable or the set does not fit the chain."""
     error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
     try:
         result = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)
@@ -191,8 +173,8 @@ def _listed(chains: tuple[int, ...]) -> str:
     return shown(", ".join(map(str, chains)))
 
 
-def _l1_chain(config: RollupConfig, values: Values, warn: LogLine) -> L1Chain:
-    known = L1_CHAINS.get(config.l1_chain_id)
+def _l1_chain(config: RollupConfig, values: Values, warn: LogLine) -> l1_chains.L1Chain:
+    known = l1_chains.L1_CHAINS.get(config.l1_chain_id)
     if known is not None:
         return known
     path = values["rollup.l1-chain-config"]
@@ -203,10 +185,10 @@ def _l1_chain(config: RollupConfig, values: Values, warn: LogLine) -> L1Chain:
         )
     content = read_chain_file(path, "failed to read chain spec")
     try:
-        chain = parse_l1_chain(content, config.l1_chain_id)
-    except L1ChainError as error:
+        chain = l1_chains.parse_l1_chain(content, config.l1_chain_id)
+    except l1_chains.L1ChainError as error:
         raise OptionError(f"{error} (file {path})") from None
-    if old := old_members(content):
+    if old := l1_chains.old_members(content):
         source, names = values.source("rollup.l1-chain-config"), ", ".join(old)
         text = f"{path} has {names}: no longer used (Osaka has the entry of prague), and refused by op-node 1.21.0"
         warn(f"{source}: {text}; delete them")
@@ -215,7 +197,7 @@ def _l1_chain(config: RollupConfig, values: Values, warn: LogLine) -> L1Chain:
 
 def _check_blob_schedule(chain: ChosenChain, values: Values) -> None:
     config = chain.config
-    probably_missing = pectra_schedule_probably_missing(
+    probably_missing = l1_chains.pectra_schedule_probably_missing(
         chain.l1_chain, config.genesis.l2_time, config.pectra_blob_schedule_time
     )
     if probably_missing and not values["ignore-missing-pectra-blob-schedule"]:

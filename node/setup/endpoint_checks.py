@@ -67,10 +67,8 @@ RETRY_POLICY = RetryPolicy()
 
 
 async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Check L1, the execution engine, the beacon node and the remote signer concurrently.
-
-    Raises SetupError for the first that fails."""
-    checks = [check_l1(endpoints, policy), check_engine(endpoints, policy)]
+    """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
+    checks = [check_l1(endpoints, policy), check_engine(EngineCheck(endpoints, policy.timeout), policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
     if endpoints.follow is not None:
@@ -86,13 +84,8 @@ async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# --- one attempt of each check, whose findings `rollup-node check` reports -------------------------------------------
-
-
 class L1Check:
-    """The check of one L1 endpoint.
-
-    `find` is one attempt; it raises EndpointError or RpcFailure while the endpoint does not respond."""
+    """The check of one L1 endpoint. `find`, one attempt, raises EndpointError or RpcFailure without a response."""
 
     def __init__(self, endpoints: NodeEndpoints, url: str, timeout: float) -> None:
         self._endpoints, self._url, self._timeout = endpoints, url, timeout
@@ -100,20 +93,18 @@ class L1Check:
         self.name = f"L1 {self.client.name}"
 
     async def find(self) -> list[Finding]:
-        """Whether the endpoint is the L1 of the chain."""
         rollup = self._endpoints.rollup
         genesis = rollup.genesis.l1 if self._endpoints.l1_genesis else None
         return await check_chain(self.client, self.name, "L1", rollup.l1_chain_id, genesis)
 
     async def unusable(self, failure: Failure) -> Finding:
         """Return the finding for an endpoint that does not respond."""
-        if _has_answered(failure) and await is_beacon_node(self._url, self._timeout):
+        if has_answered(failure) and await is_beacon_node(self._url, self._timeout):
             text = f"L1 cannot be used, {self.client.name} of --l1 is a beacon node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, "L1", "l1", Code.L1_UNREACHABLE, failure)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.client.close()
 
 
@@ -124,15 +115,14 @@ class EngineCheck:
 
     def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
-        self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout)
+        direct = self.kind == "engine" or bool(endpoints.jwt_secret)
+        self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout, direct)
         self.name = f"{self.kind} {self.client.name}"
         self.offered: frozenset[str] | None = None
 
     async def find(self) -> list[Finding]:
-        """Whether the engine accepts our JWT, has the L2 chain, and has the Engine API on this port.
-
-        Who it is, and the forks to come that it does not know."""
-        chain = await self._find_chain()
+        """Whether the engine accepts our JWT, has the chain and the Engine API; who it is, forks it may not know."""
+        chain = await self.find_chain()
         if any(item.is_error for item in chain):
             return chain
         more, self.offered = await offered_methods(self.client, self.name)
@@ -146,7 +136,7 @@ class EngineCheck:
         )
         return [*chain, *more, *coming]
 
-    async def _find_chain(self) -> list[Finding]:
+    async def find_chain(self) -> list[Finding]:
         """Whether the engine accepts our JWT and has the L2 chain."""
         rollup = self._endpoints.rollup
         try:
@@ -158,32 +148,11 @@ class EngineCheck:
                 raise
             return [rejected]
 
-    async def find_without_secret(self) -> list[Finding]:
-        """Whether the engine responds at all, which needs no JWT."""
-        try:
-            await self.client.call("eth_chainId")
-        except (EndpointError, RpcFailure) as failure:
-            if not _has_answered(failure):
-                return [await self.unusable(failure)]
-        return []
-
     async def unusable(self, failure: Failure) -> Finding:
-        """Return the finding for an engine that does not respond."""
         return unusable(self.name, self.what, "l2", engine_code(failure), failure)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self.client.close()
-
-
-class L2SourceCheck(EngineCheck):
-    """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
-
-    what, kind = "the L2 source", "L2 source"
-
-    async def find(self) -> list[Finding]:
-        """Whether the source has the L2 chain."""
-        return await self._find_chain()
 
 
 class BeaconCheck:
@@ -201,21 +170,19 @@ class BeaconCheck:
     async def unusable(self, failure: Failure) -> Finding:
         """Return the finding for a beacon node that does not respond."""
         what = "the L1 beacon node"
-        if _has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
+        if has_answered(failure) and await is_execution_node(self.reader.url, self._timeout):
             text = f"{what} cannot be used, {self.reader.name} of --l1.beacon is an execution node"
             return error(self.name, Code.ENDPOINTS_SWAPPED, text)
         return unusable(self.name, what, "l1.beacon", Code.BEACON_UNREACHABLE, failure)
 
 
-def _has_answered(failure: Failure) -> bool:
+def has_answered(failure: Failure) -> bool:
     """Whether the endpoint answers HTTP, if not what was asked for."""
     return isinstance(failure, RpcFailure) or failure.status is not None or "JSON" in str(failure)
 
 
 async def find_follow_source(endpoints: NodeEndpoints, timeout: float) -> list[Finding]:
-    """Whether the node whose heads are followed is one of the chain.
-
-    Without it the node follows gossip [FSR8, FSR10]."""
+    """Whether the followed node is one of the chain; without it the node follows gossip [FSR8, FSR10]."""
     client = FollowClient(endpoints.follow or "", timeout, endpoints.rollup)
     check = f"follow source {client.name}"
     try:
@@ -246,9 +213,6 @@ async def find_signer(config: SignerConfig) -> list[Finding]:
         await signer.close()
 
 
-# --- the start -------------------------------------------------------------------------------------------------------
-
-
 async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     """Every L1 endpoint that responds must be the L1 of the chain, and at least one must respond. Raises SetupError."""
     checks = [L1Check(endpoints, url, policy.timeout) for url in endpoints.l1]
@@ -272,17 +236,8 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
             await check.close()
 
 
-async def check_engine(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+async def check_engine(check: EngineCheck, policy: RetryPolicy) -> None:
     """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
-    await _require_engine(EngineCheck(endpoints, policy.timeout), policy)
-
-
-async def check_l2_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    """Check that the L2 source of a command has the L2 chain. Raises SetupError."""
-    await _require_engine(L2SourceCheck(endpoints, policy.timeout), policy)
-
-
-async def _require_engine(check: EngineCheck, policy: RetryPolicy) -> None:
     try:
         require(await _retry(check.find, check.unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:
@@ -295,9 +250,7 @@ async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> 
 
 
 async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
-    """Check that the beacon node is one of the chain's L1. Raises SetupError.
-
-    One whose check may fail is asked once: the start does not wait for it."""
+    """Check that the beacon node is one of L1, only once if the check may fail. Raises SetupError."""
     check = BeaconCheck(endpoints, policy.timeout)
     total = 0.0 if endpoints.beacon_may_fail else policy.total
     code, policy = Code.BEACON_UNREACHABLE, policy._replace(total=total)
@@ -324,9 +277,7 @@ async def _retry(
     code: Code,
     policy: RetryPolicy,
 ) -> list[Finding]:
-    """Repeats a check while its endpoint does not respond.
-
-    After the total time, or a final failure, the finding for that."""
+    """Repeat a check while its endpoint does not respond; in the end the finding for that."""
     deadline = time.monotonic() + policy.total
     for failures in count(1):
         try:

@@ -96,9 +96,7 @@ class NetworkEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RegistryVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The commit of the registry that networks.json was made from, and its date as YYYY-MM-DD.
-
-    `checked` is the date at which the releases since were last read."""
+    """The commit and date (YYYY-MM-DD) of the registry; `checked` is when releases since were last read."""
 
     commit: str
     date: str
@@ -147,9 +145,7 @@ def network_names() -> tuple[str, ...]:
 
 
 def new_name(name: str) -> str | None:
-    """Return the present name of a network, for one that it no longer has, in any case [OPT22].
-
-    None for every other."""
+    """Return the present name of a network that was renamed, in any case; None for every other [OPT22]."""
     return _file().renamed.get(name.strip().lower())
 
 
@@ -172,7 +168,6 @@ def find_network(name: str) -> BuiltInNetwork:
 
 
 def network_of_chain(l2_chain_id: int) -> BuiltInNetwork | None:
-    """Return the built-in network with that L2 chain id, or None."""
     return next((find_network(name) for name, entry in _entries().items() if entry.chain_ids[1] == l2_chain_id), None)
 
 
@@ -189,9 +184,7 @@ def built_in_name(config: RollupConfig) -> str:
 
 
 def with_departure(config: RollupConfig) -> RollupConfig:
-    """Return the config with the forks by which its chain left the OP Stack.
-
-    The same unless the config is that of a network that left [LFT6]."""
+    """Return the config with the forks by which its chain left the OP Stack, if it is of such a network [LFT6]."""
     known = network_of_config(config)
     left = None if known is None else LEFT.get(known.name)
     return config if left is None else _departed(config, left)

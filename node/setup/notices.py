@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
+from yarl import URL
+
 from rollup_node.node.options.rules import worker_count
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
@@ -14,7 +16,8 @@ from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
-from rollup_node.stages.io.http.endpoint_errors import endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import endpoint_name, parsed_url
+from rollup_node.stages.io.http.proxies import proxy_name, proxy_of
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
@@ -37,9 +40,7 @@ class Notice(NamedTuple):
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
-    """Log the notices to the output of the node, in its format.
-
-    A warning or an error without a code is one of the options."""
+    """Log the notices to the output of the node, in its format; those without a code are about options."""
     to_line = formatter(settings.log)
     output = Output(settings.log_output, lambda lines: b"")
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
@@ -54,6 +55,15 @@ MAX_VALUE = 100
 """Characters of an option's value that are shown."""
 
 HIDDEN = "(set)"
+_MAY_HAVE_PROXY = (
+    "l1",
+    "l1.beacon",
+    "l1.beacon-fallbacks",
+    "l2.follow.source",
+    "altda.da-server",
+    "signer.endpoint",
+    "conductor.rpc",
+)
 DAY = 86_400
 MAX_SCHEDULE_DAYS = 180
 """Days after which fork times are called old: forks are announced months ahead."""
@@ -64,6 +74,7 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
     return [
         Notice(Level.INFO, "chain", _chain(chain, now)),
         Notice(Level.INFO, "endpoints", dict(_endpoints(values))),
+        *_proxies(values),
         Notice(Level.INFO, "options that are set", {name: _shown(values, name) for name in values.names_given()}),
         *_end(chain),
         *_schedule_age(values, now),
@@ -96,9 +107,7 @@ def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
 
 
 def bundles_in_doubt(values: Values, chain: ChosenChain) -> tuple[ForkBundle, ...]:
-    """Return the unconfirmed bundles of a node that makes blocks [UPG22].
-
-    One that follows another node and does not sequence takes the blocks as they are."""
+    """Return the unconfirmed bundles of a node that makes blocks, not of one that takes them as they are [UPG22]."""
     if values["l2.follow.source"] and not values["sequencer.enabled"]:
         return ()
     return unconfirmed_bundles(chain.config)
@@ -156,6 +165,18 @@ def _endpoints(values: Values) -> Iterator[tuple[str, object]]:
         if urls:
             yield label, ", ".join(map(endpoint_name, urls))
     yield "workers", worker_count(values)
+
+
+def _proxies(values: Values) -> Iterator[Notice]:
+    """Yield which endpoints are asked through the proxies of the environment [LHD31]."""
+    fields = {}
+    for name in _MAY_HAVE_PROXY:
+        proxies = [(url, proxy_of(parsed_url(url) or URL())) for url in _list(values[name])]
+        texts = [f"{endpoint_name(url)} through {proxy_name(proxy)}" for url, proxy in proxies if proxy is not None]
+        if texts:
+            fields[name] = ", ".join(texts)
+    if fields:
+        yield Notice(Level.INFO, "endpoints that are asked through a proxy of the environment", fields)
 
 
 def _shown(values: Values, name: str) -> str:

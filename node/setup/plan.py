@@ -107,7 +107,6 @@ def _unused_private_path() -> Path:
 
 
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
-    """Return the configurations of all processes."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
@@ -129,7 +128,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             gaps_from_engine=not values["syncmode.req-resp"],
             el_sync=uses_el_sync(values),
             interop=is_managed(values),
-            offset_el_safe=_offset_el_safe(values),
+            offset_el_safe=float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0,  # [ELS5]
             engine_kind_given=values.given("l2.enginekind"),
             network=built_in_name(rollup),
         ),
@@ -161,11 +160,6 @@ def is_managed(values: Values) -> bool:
     return bool(values["interop.rpc.addr"])
 
 
-def _offset_el_safe(values: Values) -> float:
-    """How far behind the tip the safe head is set after EL sync, in seconds; ignored without it [ELS5]."""
-    return float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0
-
-
 class ArchiveFolder(NamedTuple):
     """A folder of L1 data that is read before an endpoint is asked; L1 blocks up to number `last` are kept there."""
 
@@ -181,9 +175,7 @@ def l1_config(
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
 ) -> L1Config:
-    """Return the configuration of the l1 process.
-
-    It reads the runtime config from L1 with `runtime_config`, and for the protocol versions."""
+    """Return the configuration of the l1 process, which reads the runtime config for `runtime_config` and versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
         L1Config,
@@ -198,7 +190,6 @@ def l1_config(
 
 
 def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
-    """Return the configuration of the blobs process."""
     da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
     folder = None if archive is None else archive.path
     return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
@@ -207,7 +198,6 @@ def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | No
 def derivation_config(
     values: Values, chain: ChosenChain, *, drops_are_read: bool = False, ahead: int = MAX_AHEAD
 ) -> DerivationConfig:
-    """Return the configuration of the derivation process."""
     return build_config(
         DerivationConfig,
         values,
@@ -234,7 +224,6 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
-    """Return the processes to start."""
     by_role = {role: config for role, config in vars(configs).items() if config is not None}
     return node_processes(by_role, worker_count(plan.values))
 
@@ -292,7 +281,6 @@ def _connections(configs: NodeConfigs) -> int:
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:
-    """Return the sockets on which the node listens."""
     rpc, p2p = configs.rpc, configs.p2p
     result = [ListenAddress("rpc.addr", "rpc.port", rpc.addr, rpc.port)]
     if rpc.metrics_enabled:

@@ -19,9 +19,7 @@ from rollup_node.stages.io.log.logger import Level, get_logger
 
 
 def start_node(values: Values, warnings: Sequence[str]) -> int:
-    """Run a node with those options, again when it asks for a new start; its exit code.
-
-    `warnings` are logged. Raises SetupError when it cannot start."""
+    """Run a node, again when it asks for a new start, and log `warnings`; its exit code. Raises SetupError."""
     while (code := _run(values, warnings)) == RESTART:
         continue
     return code

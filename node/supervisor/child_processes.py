@@ -143,7 +143,6 @@ class ChildProcesses:
             child.send_signal(signal.SIGKILL)
 
     def _run(self, body: Callable[[], int], keep_fds: Collection[int], log: int | None, dies_with_parent: bool) -> None:
-        """Run in the child."""
         code: int = ExitCode.SETUP
         try:
             self._selector.close()

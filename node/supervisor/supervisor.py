@@ -30,17 +30,12 @@ from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
+from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
 from rollup_node.node.system.limits import check_task_limit, free_tasks
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
-from rollup_node.node.system.process_control import (
-    STOP_SIGNALS,
-    check_descriptor_limit,
-    raise_descriptor_limit,
-    shared_memory_refusal,
-)
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_proportional_memory, read_stat, read_waiting
 from rollup_node.node.system.profiling import write_profile
@@ -89,11 +84,11 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 
     A node that cannot start, or that fails, reports why in one line on standard error [LIF9]. The caller must have a
     single thread."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, process_control.STOP_SIGNALS)
     longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
     try:
         count = sum(spec.copies for spec in specs)
-        check_descriptor_limit(raise_descriptor_limit(), count, settings.connections)
+        process_control.check_descriptor_limit(process_control.raise_descriptor_limit(), count, settings.connections)
         check_task_limit(count, free_tasks())
         directory = open_runtime_directory(settings.runtime_dir, longest)
     except SetupError as error:
@@ -102,7 +97,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
         supervisor = Supervisor(specs, settings, directory)
     except OSError as error:
         directory.remove()
-        return _refused(shared_memory_refusal(error))
+        return _refused(process_control.shared_memory_refusal(error))
     except BaseException:
         directory.remove()
         raise
@@ -111,7 +106,7 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
 
 def _refused(text: str) -> int:
     """Report why the node cannot start."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
     print(f"rollup-node: {escaped_line(text)}", file=sys.stderr)
     return ExitCode.SETUP
 
@@ -155,8 +150,7 @@ class Supervisor:
         self._pending = deque(self._groups)
         self._preloaded: set[str] = set()
         self._starting: list[SupervisedProcess] = []
-        self._up = False
-        self._slow_start_logged = False
+        self._up = self._slow_start_logged = False
         self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
         self._stop_signals: dict[int, float] = {}
@@ -189,10 +183,10 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # A SIGHUP that is ignored from the start is that of nohup.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        for number in STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
+        for number in process_control.STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
         self._children.watch(read, lambda: self._signals.extend(os.read(read, 64)))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
 
     def _poll_seconds(self) -> float:
         starting = self._starting or len(self._preloaded) < len(self._groups)
@@ -260,7 +254,6 @@ class Supervisor:
             self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
 
     def _preload_next(self) -> None:
-        """Use the time of the precheck."""
         spec = next((group[0].spec for group in self._pending if group[0].spec.role not in self._preloaded), None)
         if spec is not None:
             self._preload(spec)
@@ -379,7 +372,8 @@ class Supervisor:
     def _handle_signals(self, now: float) -> None:
         while self._signals:
             number = self._signals.popleft()
-            if number not in STOP_SIGNALS or now - self._stop_signals.get(number, -REPEAT_SECONDS) < REPEAT_SECONDS:
+            repeated = now - self._stop_signals.get(number, -REPEAT_SECONDS) < REPEAT_SECONDS
+            if number not in process_control.STOP_SIGNALS or repeated:
                 continue
             name, is_command = signal.Signals(number).name, any(process.spec.one_shot for process in self._processes)
             if number == signal.SIGHUP and not is_command:
@@ -434,7 +428,7 @@ class Supervisor:
     def _finish(self) -> None:
         if self._code == RESTART:
             # A signal from here on is for the next start, which unblocks it; one before it is for this node.
-            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+            signal.pthread_sigmask(signal.SIG_BLOCK, process_control.STOP_SIGNALS)
             self._children.wait(0.0)
             self._handle_signals(time.monotonic())
             if self._stop_signals:

@@ -1,6 +1,4 @@
-"""The sweeper: a small process that cleans up after a killed supervisor.
-
-A supervisor that ends in order cleans up itself and dismisses it."""
+"""The sweeper: a small process that cleans up after a supervisor that was killed and could not dismiss it."""
 
 import contextlib
 import os
@@ -33,9 +31,7 @@ LOCK_TIMEOUT = 2.0
 
 
 class Sweeper:
-    """The supervisor's side: keeps a sweeper running.
-
-    Calls `changed` when it starts or dies, `fail` with exit code and error when it dies too often."""
+    """Keep a sweeper running; `changed` is told of starts and deaths, `fail` of code and error if it dies too often."""
 
     def __init__(
         self,

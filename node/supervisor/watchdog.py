@@ -38,8 +38,7 @@ class Watchdog:
         self._beats = -1
         self._beat_cpu = 0.0
         self._last_check: float | None = None
-        self._silent = 0.0
-        self._stopped = 0.0
+        self._silent = self._stopped = 0.0
         self._asleep: _SleepClock | None = None
 
     def check(self, now: float, stat: ProcessStat, beats: int, waiting: Callable[[], Waiting]) -> str | None:
@@ -84,10 +83,7 @@ class _SleepClock:
         self._observed = self._runnable = 0.0
 
     def advance(self, interval: float, stat: ProcessStat, waiting: Waiting) -> float:
-        """Add an interval.
-
-        The seconds asleep, 0 while the process is runnable: the kernel adds the time that it has waited for a CPU
-        when it gets one."""
+        """Add an interval; return the seconds asleep, 0 while the process is runnable and only waits for a CPU."""
         paging, self._major_faults = stat.major_faults > self._major_faults, stat.major_faults
         if not paging:
             self._observed += interval

@@ -29,8 +29,7 @@ class LineWriter:
         os.set_blocking(fd, False)
         self.fd, self.note = fd, note
         self.unwritten = b""
-        self.dropped_total = 0
-        self._dropped = 0
+        self.dropped_total = self._dropped = 0
 
     def write(self, record: bytes) -> None:
         """Write a record that ends in a newline, or drop it."""
@@ -122,7 +121,6 @@ class LineReader:
         return (lines + newline).replace(NEWLINE_MARK, b"\n"), ended
 
     def close(self) -> None:
-        """Close the pipe."""
         os.close(self.fd)
         self.closed = True
 
@@ -142,13 +140,11 @@ class Output:
 
     def __init__(self, fd: int, note: Callable[[int], bytes], limit: int = MAX_BUFFERED_BYTES) -> None:
         self.note, self.limit = note, limit
-        self.dropped_total = 0
-        self._dropped = 0
+        self.dropped_total = self._dropped = 0
         self._unwritten = memoryview(b"")
         self._buffered: list[bytes] = []
         self._size = 0
-        self._gone = False
-        self._polled = False
+        self._gone = self._polled = False
         self.fd = self._reopened(fd)
 
     def _reopened(self, fd: int) -> int:

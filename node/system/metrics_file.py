@@ -1,6 +1,4 @@
-"""The metrics of a process as a text file in the runtime directory, replaced by rename.
-
-Rpc merges the files at a scrape."""
+"""The metrics of a process as a text file in the runtime directory, replaced by rename; rpc merges the files."""
 
 import contextlib
 import time
@@ -18,7 +16,6 @@ SUFFIX = ".prom"
 
 
 def metrics_path(folder: Path, process: str) -> Path:
-    """Return the path of a process's file."""
     return folder / f"{process}{SUFFIX}"
 
 
@@ -30,9 +27,7 @@ class MetricsFile:
         self._written, self._written_at = b"", -REWRITE_SECONDS
 
     def write(self) -> None:
-        """Replace the file if anything has changed.
-
-        A folder that no longer exists is ignored, for the node may be stopping."""
+        """Replace the file if anything has changed; a folder that is gone is ignored, as the node may be stopping."""
         self._collect()
         text, now = self._meter.text(), time.monotonic()
         if text == self._written and now - self._written_at < REWRITE_SECONDS:

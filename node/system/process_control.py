@@ -15,9 +15,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def signal_when_parent_ends(number: signal.Signals) -> None:
-    """Has the kernel send this process a signal when its parent ends.
-
-    The parent may have ended before the call: then no signal comes, and os.getppid() is another process."""
+    """Have the kernel signal the end of the parent; if it has ended before, os.getppid() is another process."""
     _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

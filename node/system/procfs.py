@@ -51,9 +51,7 @@ def read_stat(pid: int) -> ProcessStat | None:
 
 
 def read_proportional_memory(pid: int) -> int | None:
-    """Return the memory of a process in bytes, with its share of what it shares with others (PSS).
-
-    None when there is no such process, or it may not be read."""
+    """Return the memory of a process in bytes, with its share of shared pages (PSS); None if that cannot be read."""
     result = _PSS.search(_read(f"/proc/{pid}/smaps_rollup"))
     return int(result[1]) * 1024 if result else None
 

@@ -23,9 +23,7 @@ class ProfilingSettings:
 
 
 def profile_path(text: str | None, kind: str) -> Path:
-    """Return the file of `pprof.path`: `<kind>.prof` in an existing folder, or else the file itself [LIF19].
-
-    The folder is the working directory when it is not set."""
+    """Return the file of `pprof.path`: `<kind>.prof` in an existing or the working folder, or the file [LIF19]."""
     path = Path(text or ".").absolute()
     return path / f"{kind}.prof" if path.is_dir() else path
 

@@ -84,12 +84,10 @@ class RuntimeDirectory:
 
     @property
     def metrics(self) -> Path:
-        """The folder of the metrics files."""
         return self.path / METRICS
 
     @property
     def profiles(self) -> Path:
-        """The folder of the profiles."""
         return self.path / PROFILES
 
     @property
@@ -227,9 +225,7 @@ def _is_same_file(path: Path, fd: int) -> bool:
 
 
 def remove(path: Path, directory_too: bool) -> None:
-    """Sweeps a directory and removes its lock, then the directory itself if wanted and empty.
-
-    The lock must be held. Raises OSError as `sweep` does."""
+    """Sweep a directory and remove its lock, which must be held, and the directory if wanted. Raises as `sweep`."""
     sweep(path)
     (path / LOCK).unlink(missing_ok=True)
     if directory_too:
@@ -265,9 +261,7 @@ def _sweep_folder(directory: int, name: str, pattern: str) -> None:
 
 
 def read_processes(path: Path) -> list[ProcessEntry]:
-    """Return the entries of processes.json.
-
-    None when it is absent, damaged, or not a file that only this user may write."""
+    """Return the entries of processes.json; None if it is absent, damaged, or writable by others."""
     try:
         with _opened(path) as directory:
             data = read_private_file(PROCESSES, MAX_PROCESSES_BYTES, directory)

@@ -86,9 +86,7 @@ def parse_genesis_time(body: bytes) -> int:
 
 
 def parse_slot_milliseconds(body: bytes) -> int:
-    """Return the slot duration, from SLOT_DURATION_MS or else SECONDS_PER_SLOT in eth/v1/config/spec.
-
-    Null is absent [BCN3]."""
+    """Return the slot duration in eth/v1/config/spec: SLOT_DURATION_MS or SECONDS_PER_SLOT; null is absent [BCN3]."""
     spec = _data(body, _Spec)
     if spec.SLOT_DURATION_MS is not None:
         value = _decimal(spec.SLOT_DURATION_MS, "SLOT_DURATION_MS")
@@ -100,9 +98,7 @@ def parse_slot_milliseconds(body: bytes) -> int:
 
 
 def parse_block_commitments(body: bytes) -> tuple[bytes, ...]:
-    """Return the blob commitments of a beacon block, blinded or not, in the order of its blobs.
-
-    From Gloas on they are those of its bid [BCN19]."""
+    """Return a beacon block's blob commitments in order, blinded or not, from Gloas on those of its bid [BCN19]."""
     result = _data(body, _Block).message.body
     bid = result.signed_execution_payload_bid
     commitments = result.blob_kzg_commitments if bid is None else bid.message.blob_kzg_commitments
@@ -117,9 +113,7 @@ def parse_blobs(body: bytes) -> tuple[bytes, ...]:
 
 
 def parse_sidecars(body: bytes, wanted: Collection[Hash]) -> tuple[OfferedBlob, ...]:
-    """Return the sidecars in a response of eth/v1/beacon/blob_sidecars/{slot} whose commitments have a wanted hash.
-
-    Without a proof where that is null or absent [BCN11]."""
+    """Return the sidecars with a wanted hash in a blob_sidecars response, a null proof as none [BCN11]."""
     result = []
     for sidecar in _bounded(_data(body, list[_Sidecar]), "blob sidecars"):
         commitment = _hex(sidecar.kzg_commitment, POINT_SIZE, "commitment")
@@ -242,9 +236,7 @@ class SlotClock(msgspec.Struct, frozen=True):
 
 
 def choose_clock(genesis_times: Sequence[int], slots_ms: Sequence[int], timestamp: int) -> SlotClock:
-    """Return the clock that fits an L1 block's time; of several, the one that most sources state [BCN16].
-
-    Of equals the first. Neither list of statements may be empty."""
+    """Return the clock that fits an L1 block's time, of several the most stated, then the first [BCN16]."""
     votes, durations = Counter(genesis_times), Counter(slots_ms)
     clocks = [SlotClock(genesis, slot_ms) for genesis in votes for slot_ms in durations]
     return max(
@@ -284,9 +276,7 @@ class SourceFailure(NamedTuple):
 
 
 def classify(failures: Sequence[SourceFailure], age: float) -> Code:
-    """Return the code for the failures of all sources, of which the most telling one decides.
-
-    `age` is that of the L1 block in seconds."""
+    """Return the code for the failures of all sources, by the most telling one; `age` is that of the L1 block in s."""
     codes = [_code(failure, age) for failure in failures]
     return min(codes, key=_PRIORITY.index)
 

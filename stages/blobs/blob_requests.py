@@ -56,7 +56,6 @@ class PendingRequest:
         return tuple(unique.values())
 
     def add(self, contents: Iterable[BlobContent]) -> None:
-        """Add the requested ones of these blobs."""
         wanted = {ref.hash for ref in self.blobs}
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
@@ -68,9 +67,7 @@ class PendingRequest:
         self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
-        """Return the blobs in the order requested, or the error of the last fetch.
-
-        None before the first fetch has ended."""
+        """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends."""
         if not self.missing:
             return BlobsResponse(self.block.hash, tuple(self.contents[ref.hash] for ref in self.blobs))
         if self.error is None:
@@ -116,13 +113,10 @@ class PendingRequests:
         return min((wait for wait in waits if wait > 0), default=None)
 
     def remove(self, pending: PendingRequest) -> None:
-        """Remove a request that is answered or expired."""
         self._pending.pop((pending.block.hash, pending.blobs), None)
 
     def expire(self, now: float) -> None:
-        """Remove requests not repeated for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
-
-        Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS and beyond MAX_PENDING; urgency ends after URGENT_SECONDS."""
         for item in self:
             item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
         stale = [item for item in self if not item.is_fetching and now - item.requested_at > EXPIRY_SECONDS]

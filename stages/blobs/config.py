@@ -6,9 +6,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class DaServerConfig(msgspec.Struct, frozen=True):
-    """The options of `altda.*` that concern reading [ADA2].
-
-    `get_timeout` is in seconds, 0 for none of its own; `max_requests` run at the same time."""
+    """The `altda.*` options about reading [ADA2]: `get_timeout` in s, 0 for none, `max_requests` at the same time."""
 
     url: str
     get_timeout: float = 0.0

@@ -21,15 +21,12 @@ Found = InputResponse | InputTooLarge
 
 
 class InputCache:
-    """Inputs by commitment.
-
-    One that was not verified is valid for one start of derivation: a wrong one must not survive a reset [ADA16]."""
+    """Inputs by commitment; an unverified one is valid for one start, so wrong ones do not survive a reset [ADA16]."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
 
     def get(self, commitment: Commitment, start: int = 0) -> Found | None:
-        """Return a cached input that is valid for this start."""
         answer, valid_for = self._inputs.get(commitment) or (None, None)
         return answer if valid_for in (None, start) else None
 
@@ -80,7 +77,6 @@ class PendingInputs:
         return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: InputRequest, now: float) -> PendingInput:
-        """Take a request or its repetition."""
         pending = self._pending.get(request.commitment)
         if pending is None:
             pending = self._pending[request.commitment] = PendingInput(request.commitment, request.urgent, now)
@@ -102,13 +98,10 @@ class PendingInputs:
         return min(waits, default=None)
 
     def remove(self, pending: PendingInput) -> None:
-        """Remove one that is there."""
         self._pending.pop(pending.commitment, None)
 
     def expire(self, now: float) -> None:
-        """Remove those that were not requested for EXPIRY_SECONDS, and the oldest beyond MAX_PENDING, urgent ones last.
-
-        Urgency ends after URGENT_SECONDS."""
+        """Remove requests not repeated for EXPIRY_SECONDS and beyond MAX_PENDING; urgency ends after URGENT_SECONDS."""
         for item in self:
             item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
         idle = sorted((e for e in self if not e.is_fetching), key=lambda item: (item.urgent, item.requested_at))

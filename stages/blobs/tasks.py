@@ -19,9 +19,7 @@ class VerifyBlobs(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlobs
 
 
 class BlobsVerified(msgspec.Struct, frozen=True, array_like=True, tag="BlobsVerified"):
-    """The wanted blobs that are authentic, decoded, with the SHA-256 of each blob.
-
-    `problems` describes the other offered ones."""
+    """The wanted authentic blobs, decoded, each with its SHA-256; `problems` describes the other offered ones."""
 
     contents: tuple[BlobContent, ...]
     problems: tuple[str, ...]
@@ -33,10 +31,7 @@ Result = BlobsVerified
 
 
 def run(task: Task) -> Result:
-    """Verify and decodes; never raises for bad data.
-
-    Every wanted blob that is among the offered ones is found, whatever commitments and proofs came with it [BCN13,
-    O5]."""
+    """Verify and decode; bad data never raises, and no commitment or proof hides a wanted blob [BCN13, O5]."""
     authentic: dict[Hash, bytes] = {}
     problems: list[str] = []
     wanted = set(task.wanted)
@@ -63,9 +58,7 @@ Verification = tuple[dict[Hash, bytes], list[bytes]]
 
 
 def _verifications(offered: Sequence[OfferedBlob], wanted: set[Hash]) -> Iterator[Verification]:
-    """Yield the results of each way to verify, the cheapest first.
-
-    Proofs count as absent while ckzg's setup is too dear."""
+    """Yield the results of each way to verify, the cheapest first; proofs are absent while ckzg's setup is too dear."""
     with_proof, with_commitment, bare = _by_evidence(offered, wanted)
     if not kzg.setup_pays():
         with_proof, with_commitment = [], [*with_proof, *with_commitment]
@@ -166,9 +159,7 @@ def _check_top_bits(used: bytes) -> None:
 
 
 def _unpacked(used: bytes) -> bytes:
-    """Return the output of whole rounds [BL5].
-
-    The first bytes of four elements hold six bits each, which form three bytes."""
+    """Return the output of whole rounds: the first bytes of four elements hold six bits each, so three bytes [BL5]."""
     # The first bytes of all rounds at once, as four large numbers: 1,024 rounds cost six operations.
     a, b, c, d = (int.from_bytes(used[start::_ROUND], "big") for start in range(0, _ROUND, _ELEMENT))
     rounds = len(used) // _ROUND

@@ -14,9 +14,7 @@ MAX_RESULT_BYTES = 16_000_000
 
 
 class DecodeChannel(msgspec.Struct, frozen=True, array_like=True, tag="DecodeChannel"):
-    """Decode `body`, of which at most `max_bytes` decompressed bytes count, from batch number `first` on.
-
-    `brotli`: it is allowed."""
+    """Decode `body` up to `max_bytes` decompressed bytes, from batch number `first` on; `brotli`: it is allowed."""
 
     body: bytes
     max_bytes: int
@@ -40,9 +38,7 @@ Result = DecodedChannel
 
 
 def run(task: Task) -> Result:
-    """Decode at most MAX_BATCHES batches or about MAX_RESULT_BYTES of them.
-
-    Never raises for bad data: damage is the `end` of the channel or a rejected batch."""
+    """Decode MAX_BATCHES batches or about MAX_RESULT_BYTES; damage is the channel's `end` or a rejected batch."""
     batches: list[DecodedBatch] = []
     size = 0
     for batch in read_batches(task.body, task.max_bytes, task.brotli, task.span, task.first):

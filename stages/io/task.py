@@ -10,6 +10,7 @@ import msgspec
 from rollup_node.stages.messages.base import Message, Problem
 
 PUBLISH_SECONDS = 1.0
+LATE_SECONDS = 2.0
 EXIT_REPORTED = 2
 """Exit code of a one-shot stage that failed and printed the reason."""
 
@@ -19,11 +20,13 @@ class PeriodicTask:
     """Work that is repeated; the runtime backs off after a TemporaryError.
 
     `step` does one bounded piece and returns the seconds until the next; setting `wake` ends that pause early. With
-    `is_aligned` a pause ends at a multiple of its length, so that the process wakes up once for all."""
+    `is_aligned` a pause ends at a multiple of its length, so that the process wakes up once for all. `late` is the
+    problem while a step takes longer than LATE_SECONDS."""
 
     name: str
     step: Callable[[], Awaitable[float]]
     is_aligned: bool = field(default=False, kw_only=True)
+    late: Problem | None = field(default=None, kw_only=True)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
 
 

@@ -1,6 +1,4 @@
-"""The L1 blocks that one client has requested, and those it was sent.
-
-Requests are repeated until they are answered, and responses may get lost."""
+"""The L1 blocks that a client has requested and was sent; requests repeat, as responses may get lost."""
 
 from collections.abc import Callable, Iterator
 
@@ -20,11 +18,8 @@ class BlockSubscription:
     lost. Times are seconds of any monotonic clock."""
 
     def __init__(self, confirmations: int, prefetch: int, resend_after: float) -> None:
-        self._confirmations = confirmations
-        self._prefetch = prefetch
-        self._resend_after = resend_after
-        self._first = 0
-        self._count = 0
+        self._confirmations, self._prefetch, self._resend_after = confirmations, prefetch, resend_after
+        self._first = self._count = 0
         self._sent: dict[int, tuple[Hash, float]] = {}
 
     def request(self, first: int, count: int, now: float) -> None:
@@ -72,7 +67,6 @@ class BlockSubscription:
                 yield block
 
     def sent(self, block: L1Block, now: float) -> None:
-        """Record that a block was sent."""
         self._sent[block.header.number] = (block.header.hash, now)
 
     def unavailable(

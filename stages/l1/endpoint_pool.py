@@ -1,7 +1,7 @@
 """Which L1 endpoint is in use: one that throttles, fails, lags or contradicts is set aside; and the quorum [LHD26]."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -44,21 +44,16 @@ class EndpointPool:
 
     `now` is seconds of any monotonic clock. The end of its pause does not put an endpoint back into use: it is probed
     then, so that no request waits for one that is still down. Only where all are set aside one of them is used, that
-    whose pause ends first; and none while all throttle."""
+    whose pause ends first; and none while all throttle. `verdicts` say why each is set aside, None if it is not."""
 
     def __init__(self, count: int) -> None:
-        self._verdicts: list[Verdict | None] = [None] * count
+        self.verdicts: list[Verdict | None] = [None] * count
         self._last: list[Verdict | None] = [None] * count
-
-    @property
-    def verdicts(self) -> Sequence[Verdict | None]:
-        """Why each endpoint is set aside; None for one that is not."""
-        return self._verdicts
 
     def pick(self, now: float) -> int | None:
         """Return the endpoint in use; None while all throttle and ask for patience."""
         set_aside: list[tuple[float, int]] = []
-        for index, verdict in enumerate(self._verdicts):
+        for index, verdict in enumerate(self.verdicts):
             if verdict is None:
                 return index
             if verdict.fault is not EndpointFault.THROTTLED or verdict.until <= now:
@@ -71,7 +66,7 @@ class EndpointPool:
         """Set an endpoint aside; `retry_after` are the seconds that it asks for.
 
         False if it is set aside already for something no better: what failed with it adds nothing."""
-        present = self._verdicts[index]
+        present = self.verdicts[index]
         until = now + min(retry_after or 0.0, MAX_RETRY_AFTER)
         if present is not None and max(now, until) < present.until and fault.longest <= present.fault.longest:
             return False
@@ -83,20 +78,20 @@ class EndpointPool:
         pause = backoff(times, fault.first, fault.longest)
         if retry_after is not None:
             pause = min(max(retry_after, fault.first), MAX_RETRY_AFTER)
-        self._verdicts[index] = self._last[index] = Verdict(fault, reason, now, now + pause, times)
+        self.verdicts[index] = self._last[index] = Verdict(fault, reason, now, now + pause, times)
         return True
 
     def restore(self, index: int) -> None:
         """Put an endpoint back into use: it did well in a probe."""
-        self._verdicts[index] = None
+        self.verdicts[index] = None
 
     def to_probe(self, now: float) -> list[int]:
         """Return the endpoints whose pause is over."""
-        return [index for index, verdict in enumerate(self._verdicts) if verdict is not None and verdict.until <= now]
+        return [index for index, verdict in enumerate(self.verdicts) if verdict is not None and verdict.until <= now]
 
     def next_probe(self, now: float) -> float | None:
         """Seconds until the pause of an endpoint is over; None if none is set aside."""
-        waits = [verdict.until - now for verdict in self._verdicts if verdict is not None]
+        waits = [verdict.until - now for verdict in self.verdicts if verdict is not None]
         return max(0.0, min(waits)) if waits else None
 
 
@@ -112,8 +107,6 @@ class View(NamedTuple):
 
 
 class EndpointFinding(NamedTuple):
-    """What is wrong with an endpoint."""
-
     fault: EndpointFault
     reason: str
 

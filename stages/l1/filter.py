@@ -27,7 +27,6 @@ class L1Filter(msgspec.Struct, frozen=True, array_like=True):
 
 
 def filter_of_rollup(rollup: RollupConfig, inbox_hashes: bool = False) -> L1Filter:
-    """Return the filter of a rollup's addresses."""
     alt_da = rollup.alt_da
     contract = alt_da.challenge_contract if alt_da and alt_da.commitment_type == KECCAK_COMMITMENT else None
     return L1Filter(

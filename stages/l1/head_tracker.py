@@ -1,6 +1,4 @@
-"""The L1 chain's head, safe and finalized block as polled.
-
-Distinguishes reorgs from lagging endpoints [LHD3, LHD6, LHD8]."""
+"""The L1 head, safe and finalized block as polled; tells reorgs from lagging endpoints [LHD3, LHD6, LHD8]."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -165,9 +163,7 @@ class NewestBlock(Generic[E]):
         self._body = body
 
     def take(self, number: int) -> NewestBody[E] | None:
-        """Return the answer that is kept if it has that block.
-
-        It is returned once: after an error the block is fetched."""
+        """Return the kept answer if it has that block, once: after an error the block is fetched."""
         if self._body is None or self._body.number != number:
             return None
         result, self._body = self._body, None

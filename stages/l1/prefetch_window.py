@@ -66,12 +66,10 @@ class PrefetchWindow:
         self._failures: dict[int, FetchFailure] = {}
         self._postponed: set[int] = set()
         self._fetching: set[int] = set()
-        self._generation = 0
-        self._conflicts = 0
+        self._generation = self._conflicts = 0
         self._last_conflict = float("-inf")
         self._cool_down_until = float("-inf")
-        self.bytes = 0
-        self.reorgs = 0
+        self.bytes = self.reorgs = 0
 
     def __len__(self) -> int:
         return len(self._verified) + len(self._unverified)
@@ -84,8 +82,6 @@ class PrefetchWindow:
     def failure(self, number: int) -> FetchFailure | None:
         """Return the failure of the last fetch of a block that is not cached; None if none has failed."""
         return self._failures.get(number)
-
-    # --- planning --------------------------------------------------------------------------------------------------
 
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
         """Start at most `room` fetches, the most urgent first.
@@ -148,8 +144,6 @@ class PrefetchWindow:
         for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
             del self._failures[number]
 
-    # --- results -------------------------------------------------------------------------------------------------
-
     def fetched(self, fetch: Fetch, block: L1Block, size: int, now: float) -> bool:
         """Take the block of a fetch; True if it contradicts cached blocks.
 
@@ -177,9 +171,7 @@ class PrefetchWindow:
         return conflict
 
     def failed(self, fetch: Fetch, error: Problem | None, now: float) -> None:
-        """Record a failed fetch, with no `error` if L1 has no such block.
-
-        It is due again after a pause, which doubles with each failure."""
+        """Record a failed fetch, with no `error` if L1 lacks the block; its pause doubles with each failure."""
         if fetch.number not in self._fetching:
             return
         self._fetching.remove(fetch.number)
@@ -235,8 +227,6 @@ class PrefetchWindow:
         ahead = [(offset, number) for number, offset in offsets.items() if offset is not None]
         yield from (number for _, number in sorted(ahead, reverse=True))
 
-    # --- links -----------------------------------------------------------------------------------------------------
-
     def _add_verified(self, number: int, cached: _CachedBlock) -> bool:
         """Add a block as verified and drop what contradicts it; whether there was a contradiction."""
         above = self._verified.get(number + 1)
@@ -248,9 +238,7 @@ class PrefetchWindow:
         return self._verify_below(number) or conflict
 
     def _verify_below(self, number: int) -> bool:
-        """Verify the unverified blocks that the verified block of that number builds on.
-
-        Whether verified blocks contradict it."""
+        """Verify the unverified blocks below the verified one of that number; whether verified blocks contradict."""
         parent = self._verified[number].parent
         while (below := self._unverified.pop(number - 1, None)) is not None:
             if below.hash != parent:
@@ -314,18 +302,14 @@ SLOW_SECONDS = 1.0
 
 
 def blocks_per_request(latency: float | None, concurrency: int, max_batch: int) -> int:
-    """Return how many blocks each of `concurrency` requests at once has to bring for WANTED_RATE.
-
-    `latency` is the seconds that one takes, None if unknown."""
+    """Return the blocks for each of `concurrency` requests to reach WANTED_RATE; `latency` in s if known."""
     if latency is None or latency > SLOW_SECONDS:
         return 1
     return max(1, min(round(WANTED_RATE * latency / concurrency), MAX_BLOCKS, max_batch))
 
 
 def grouped(fetches: Sequence[Fetch], requests: int) -> list[Sequence[Fetch]]:
-    """Return the fetches, the most urgent first, as so many requests at most.
-
-    The first one alone if there are two or more."""
+    """Return the fetches, most urgent first, as at most so many requests; the first alone if there are two or more."""
     if len(fetches) <= requests:
         return [(fetch,) for fetch in fetches]
     groups = [fetches[:1]] if requests > 1 else []

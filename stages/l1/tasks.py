@@ -10,9 +10,7 @@ from rollup_node.stages.protocol.types import L1Block
 
 
 class VerifyBlock(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlock"):
-    """`body` is the response to eth_getBlockByNumber of `number` with full transactions.
-
-    With `trust` hashes and roots are not checked."""
+    """The eth_getBlockByNumber response of `number` with full transactions; `trust` skips hashes and roots."""
 
     number: int
     body: bytes

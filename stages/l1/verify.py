@@ -58,9 +58,7 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 def parse_result(body: bytes, limit: AnswerLimit) -> Any:
-    """Return the result in a JSON-RPC response.
-
-    Raises InvalidDataError if it holds an error, is not JSON-RPC, or has more values than the limit."""
+    """Return the result in a response. Raises InvalidDataError for an error, other JSON, or too many values."""
     try:
         answer = decode_json(body, Any, limit.values)
     except MalformedJsonError as error:
@@ -123,9 +121,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
 
 
 def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filter: L1Filter) -> bool:
-    """Whether the receipts may hold deposits or config updates.
-
-    Raises InvalidDataError if an empty block claims receipts."""
+    """Whether receipts may hold deposits or updates. Raises InvalidDataError if an empty block claims receipts."""
     if not any_transactions:
         if not trust and header.receipts_root != EMPTY_ROOT:
             raise InvalidDataError(f"block {header.number} has no transactions but a receipts root that is not empty")

@@ -64,8 +64,6 @@ class AttributesReceiver:
         self.ahead.clear()
         return None
 
-    # --- results ---------------------------------------------------------------------------------------------------
-
     def accept(self, sequence: int, block: Hash) -> None:
         """Note that the block of these attributes is in the chain."""
         self._accepted.append((sequence, block))
@@ -114,12 +112,8 @@ class AttributesSender:
         self._unsent.clear()
         self._bytes = 0
 
-    # --- what is derived -------------------------------------------------------------------------------------------
-
     def derived(self, output: AttributesReady, now: float) -> None:
-        """Take the attributes that the deriver waits for.
-
-        If they are those that were derived ahead, the engine process has them."""
+        """Take the attributes that the deriver waits for; the engine process has those derived ahead already."""
         if self._ahead:
             ahead = self._ahead.popleft()
             self._bytes -= _bytes(ahead)
@@ -151,11 +145,9 @@ class AttributesSender:
 
     @property
     def has_room(self) -> bool:
-        """Whether attributes can be added."""
         return len(self._ahead) < self._most and self._bytes < MAX_BYTES
 
     def due(self, now: float) -> list[Message]:
-        """Return the messages to send now."""
         messages: list[Message] = []
         if self.current is not None and now - self._sent_at >= REPEAT_SECONDS:
             self._sent_at = now
@@ -165,8 +157,6 @@ class AttributesSender:
             self._unsent.clear()
             self._ahead_at = now
         return messages
-
-    # --- what becomes of it ----------------------------------------------------------------------------------------
 
     def take(self, result: AttributesResult, now: float) -> bool:
         """Take the outcome of attributes and of the accepted ones right before.
@@ -205,7 +195,6 @@ class AttributesSender:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer to the current attributes is there."""
         return self.current is not None and bool(self._answers) and self._answers[0].sequence == self.current.sequence
 
     def take_answer(self) -> AttributesResult | None:

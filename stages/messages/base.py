@@ -31,7 +31,6 @@ class Problem(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, error: StageError, subject: str = "") -> "Problem":
-        """Return the problem that an error tells of."""
         return cls(error.code if isinstance(error.code, Code) else None, subject, str(error))
 
     def __str__(self) -> str:

@@ -12,7 +12,6 @@ class CodeEntry(Enum):
     conditions that last. Messages carry members."""
 
     def __new__(cls, meaning: str, remedy: str, kind: str = "") -> "CodeEntry":
-        """Make the next member."""
         entry = object.__new__(cls)
         entry._value_ = len(cls.__members__)
         entry.meaning, entry.remedy, entry.kind = meaning, remedy, kind

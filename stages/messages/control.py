@@ -46,9 +46,7 @@ class SetSdmOptInRequest(Message, frozen=True, tag="SetSdmOptInRequest"):
 
 
 class OutputRequest(Message, frozen=True, tag="OutputRequest"):
-    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp [RPC43].
-
-    That has no output of a block above the local safe head."""
+    """optimism_outputAtBlock; with `only_safe` superroot_atTimestamp, up to the local safe head [RPC43]."""
 
     id: int
     number: int
@@ -85,9 +83,7 @@ class ControlResponse(Message, frozen=True, tag="ControlResponse"):
 
 
 class OutputResponse(Message, frozen=True, tag="OutputResponse"):
-    """The parts of an output root with the heads at that moment, or an `error`.
-
-    With a `status` and no `block` there is no such block, or none that is safe."""
+    """An output root's parts with the heads then, or an `error`; `status` without `block`: none that is safe."""
 
     id: int
     error: str | None
@@ -116,9 +112,7 @@ class OpenBlockRequest(Message, frozen=True, tag="OpenBlockRequest"):
 
 
 class SealBlockRequest(Message, frozen=True, tag="SealBlockRequest"):
-    """opstack_sealBlockV1, or opstack_cancelBlockV1 with `cancel`: fetch the block that was started with `payload_id`.
-
-    `timestamp` is the block's."""
+    """opstack_sealBlockV1, or with `cancel` opstack_cancelBlockV1, for the block of `payload_id` at `timestamp`."""
 
     id: int
     payload_id: bytes

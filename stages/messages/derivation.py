@@ -10,9 +10,7 @@ from rollup_node.stages.protocol.types import L1BlockRef
 
 
 class DerivationWaits(msgspec.Struct, frozen=True, array_like=True):
-    """Whole seconds that derivation waited for each neighbour, and that it worked, since its process began [LOG17].
-
-    Without those in which it had read all of L1."""
+    """Whole seconds that derivation waited for each neighbour and worked, not having read all of L1 [LOG17]."""
 
     l1: int = 0
     blobs: int = 0
@@ -87,9 +85,7 @@ class Drops(Message, frozen=True, tag="Drops"):
 
 
 class DropCount(msgspec.Struct, frozen=True, array_like=True):
-    """The drops of one reason with one effect since the process began.
-
-    `text` is that of the last one, and `l1_block` the number of the L1 block that was being read."""
+    """Drops of a reason and effect since the process began, with text and L1 block number of the last."""
 
     rule: str
     reason: str
@@ -106,9 +102,7 @@ class DropCounts(Message, frozen=True, tag="DropCounts"):
 
 
 class DropsRequest(Message, frozen=True, tag="DropsRequest"):
-    """Asks for the drops from number `first` on; those before it have arrived.
-
-    `id` is unique within the requesting incarnation."""
+    """Asks for drops from number `first` on, acknowledging those before; `id` is unique within the incarnation."""
 
     id: int
     first: int

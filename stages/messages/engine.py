@@ -27,9 +27,7 @@ STARTS_A_LIFE = 1 << 32
 
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
-    """The start of derivation: base L1 block and safe head, each with its system config [RS1, SYS27].
-
-    `reset` numbers the starts and rises with each."""
+    """The start of derivation: base and safe head with their configs [RS1, SYS27]; `reset` rises with each."""
 
     reset: int
     safe_head: L2BlockRef

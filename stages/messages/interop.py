@@ -49,9 +49,7 @@ class InteropEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InteropEventsRequest(Message, frozen=True, tag="InteropEventsRequest"):
-    """Asks for the events after number `after`, now and as they come.
-
-    Numbers rise over the lives of the engine process; the next request recovers what was lost."""
+    """Asks for events after number `after`; numbers rise over lives, so that lost ones are recovered."""
 
     after: int
 

@@ -46,9 +46,7 @@ class L1BlockUnavailable(Message, frozen=True, tag="L1BlockUnavailable"):
 
 
 class L1RefsRequest(Message, frozen=True, tag="L1RefsRequest"):
-    """Asks for the canonical L1 block `last` and up to `count` - 1 blocks below it, as references only.
-
-    References are cheap for an endpoint and never cached."""
+    """Asks for L1 block `last` and `count` - 1 below it as references: cheap ones, which are never cached."""
 
     last: int
     count: int

@@ -95,9 +95,7 @@ class PeerRequest(Message, frozen=True, tag="PeerRequest"):
 
 
 class PublishSignedRequest(Message, frozen=True, tag="PublishSignedRequest"):
-    """opstack_publishBlockV1: gossip a block with a signature of 65 bytes that somebody else made.
-
-    Answered by a PeerResponse."""
+    """opstack_publishBlockV1: gossip a block with another signer's signature of 65 bytes; a PeerResponse answers."""
 
     id: int
     payload: ExecutionPayload

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.protocol import system_config
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DepositFailure, is_deposit, user_deposits
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
@@ -13,13 +14,6 @@ from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.l1_chains import L1Chain, l1_blob_base_fee
 from rollup_node.stages.protocol.l1_info import DEFAULT_DA_FOOTPRINT_GAS_SCALAR, L1Info, l1_info_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from rollup_node.stages.protocol.system_config import (
-    ScalarError,
-    apply_updates,
-    encode_extra_data,
-    fee_scalars,
-    system_config_of_block,
-)
 from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, U64_MASK, ZERO_HASH, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import upgrade_gas, upgrade_transactions
 
@@ -75,7 +69,7 @@ def prepare_attributes(
         users, failures = user_deposits(deposits, epoch.hash)
         if failures:
             raise UndecodableDepositsError(failures)
-        in_force, _ = apply_updates(parent_config, config_updates, schedule.l1(epoch.timestamp))
+        in_force, _ = system_config.apply_updates(parent_config, config_updates, schedule.l1(epoch.timestamp))
         sequence_number = 0
     elif parent.l1_origin.hash != epoch.hash:
         raise OriginMismatchError(
@@ -102,8 +96,8 @@ def _l1_info(
 ) -> L1Info:
     """Return the values of all layouts [LIN17 to LIN22]; the separate fee scalars only for a packed layout."""
     try:
-        scalars = fee_scalars(in_force.scalar) if layout.packed else (0, 0)
-    except ScalarError as error:
+        scalars = system_config.fee_scalars(in_force.scalar) if layout.packed else (0, 0)
+    except system_config.ScalarError as error:
         raise L1InfoCreationError(f"failed to create l1InfoTx: {error}") from None
     return L1Info(
         number=epoch.number,
@@ -164,8 +158,10 @@ def system_config_after(config: RollupConfig, attributes: PayloadAttributes, num
     if attributes.eip1559_params is not None:
         if config.chain_op_config is None:
             raise CriticalError("the rollup config has no chain_op_config, which Holocene blocks need")
-        extra_data = encode_extra_data(attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config)
-    return system_config_of_block(
+        extra_data = system_config.encode_extra_data(
+            attributes.eip1559_params, attributes.min_base_fee, config.chain_op_config
+        )
+    return system_config.system_config_of_block(
         config,
         number=number,
         block_hash=ZERO_HASH,
@@ -174,9 +170,6 @@ def system_config_after(config: RollupConfig, attributes: PayloadAttributes, num
         extra_data=extra_data,
         transactions=attributes.transactions,
     )
-
-
-# --- deposits-only replacement -------------------------------------------------------------------------------------
 
 
 def deposits_only(attributes: PayloadAttributes) -> PayloadAttributes:

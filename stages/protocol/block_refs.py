@@ -20,9 +20,7 @@ class BlockError(ValueError):
 
 
 def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2BlockRef:
-    """Return the reference of a sealed block.
-
-    Raises BlockError if its L1 attributes are unreadable, or if it is another genesis block [ATT44, ATT45]."""
+    """Return a sealed block's reference [ATT44, ATT45]. Raises BlockError: unreadable L1 attributes, other genesis."""
     genesis = config.genesis
     if payload.block_number == genesis.l2.number:
         return _genesis_ref(config, payload.block_hash, payload.parent_hash, payload.timestamp)
@@ -41,9 +39,7 @@ def l2_ref_of_payload(config: RollupConfig, payload: ExecutionPayload) -> L2Bloc
 
 
 def system_config_of_payload(config: RollupConfig, payload: ExecutionPayload) -> SystemConfig:
-    """Return the system config that a sealed block carries.
-
-    Raises system_config.BlockConfigError if it carries none."""
+    """Return the system config of a sealed block. Raises system_config.BlockConfigError if it carries none."""
     return system_config_of_block(
         config,
         number=payload.block_number,
@@ -65,13 +61,8 @@ def _genesis_ref(config: RollupConfig, block_hash: Hash, parent_hash: Hash, time
     return L2BlockRef(block_hash, genesis.l2.number, parent_hash, timestamp, genesis.l1, 0)
 
 
-# --- JSON-RPC ------------------------------------------------------------------------------------------------------
-
-
 def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
-    """Return the reference of a JSON-RPC block with full transactions, whose hash is not verified.
-
-    Raises BlockError."""
+    """Return the reference of a JSON-RPC block with full transactions, its hash unverified. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if header.number == config.genesis.l2.number:
         return _genesis_ref(config, block_hash, header.parent_hash, header.timestamp)
@@ -85,9 +76,7 @@ def l2_ref_from_json(config: RollupConfig, block: Any) -> L2BlockRef:
 
 
 def payload_from_block_json(block: Any, *, verify: bool = True) -> ExecutionPayload:
-    """Return the payload of a JSON-RPC block with full transactions; with `verify` its hash is checked.
-
-    Raises BlockError."""
+    """Return the payload of a JSON-RPC block with full transactions, hashed with `verify`. Raises BlockError."""
     header, block_hash = _header_and_hash(block)
     if block.get("withdrawals"):
         raise BlockError(f"block {header.number}: an L2 block has no withdrawals")

@@ -46,7 +46,6 @@ class Commitment(msgspec.Struct, frozen=True, array_like=True):
 
 
 def keccak_commitment(data: bytes) -> Commitment:
-    """Return the keccak commitment to the data."""
     return Commitment(KECCAK, keccak256(data))
 
 
@@ -107,9 +106,7 @@ def decode_event(log: Log) -> ChallengeEvent:
 
 
 def resolve_data(calldata: bytes) -> bytes:
-    """Return the third argument of `resolve(uint256,bytes,bytes)` in calldata with any selector [ADA7].
-
-    Raises ChallengeError where it does not decode or is empty."""
+    """Return `resolve`'s third argument in calldata with any selector [ADA7]. Raises ChallengeError."""
     arguments = calldata[_SELECTOR:]
     _word(arguments, 0)
     _dynamic(arguments, 1)
@@ -120,7 +117,6 @@ def resolve_data(calldata: bytes) -> bytes:
 
 
 def resolves(log: Log) -> bool:
-    """Whether the log says that a challenge is resolved."""
     try:
         return decode_event(log).status == ChallengeStatus.RESOLVED
     except ChallengeError:

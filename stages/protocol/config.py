@@ -56,9 +56,7 @@ class AltDaConfig(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ForeignFork(msgspec.Struct, frozen=True, array_like=True):
-    """A fork that is not of the OP Stack [LFT1].
-
-    L2 blocks from `time` on, in seconds, follow rules that are not known here."""
+    """A fork that is not of the OP Stack: L2 blocks from `time` (s) on follow rules not known here [LFT1]."""
 
     name: str
     time: int
@@ -176,11 +174,27 @@ class ConfigError(ValueError):
 
 def check_config(config: RollupConfig) -> None:
     """Raise ConfigError for the first violated check."""
+    genesis, system = config.genesis, config.genesis.system_config
+    same = "achievement get! rollup inception: L1 and L2 genesis cannot be the same"
     error = (
-        _parameters_error(config)
-        or _genesis_error(config)
-        or _addresses_error(config)
-        or _chain_ids_error(config)
+        _first(
+            (config.block_time == 0, "block time cannot be 0"),
+            (config.channel_timeout == 0, "channel timeout must be set, this should cover at least a L1 block time"),
+            (config.seq_window_size < 2, "sequencing window size must at least be 2"),
+            (config.max_sequencer_drift == 0, "maximum sequencer drift must be greater than 0"),
+            (genesis.l1.hash == ZERO_HASH, "genesis L1 hash cannot be empty"),
+            (genesis.l2.hash == ZERO_HASH, "genesis L2 hash cannot be empty"),
+            (genesis.l1.hash == genesis.l2.hash, same),
+            (genesis.l2_time == 0, "missing L2 genesis time"),
+            (system.batcher == ZERO_ADDRESS, "missing genesis system config batcher address"),
+            (system.scalar == ZERO_HASH, "missing genesis system config scalar"),
+            (system.gas_limit == 0, "missing genesis system config gas limit"),
+            (config.batch_inbox == ZERO_ADDRESS, "missing batch inbox address"),
+            (config.deposit_contract == ZERO_ADDRESS, "missing deposit contract address"),
+            (config.l1_chain_id == config.l2_chain_id, "L1 and L2 chain IDs must be different"),
+            (config.l1_chain_id < 1, "L1 chain ID must be non-zero and positive"),
+            (config.l2_chain_id < 1, "L2 chain ID must be non-zero and positive"),
+        )
         or (_alt_da_error(config.alt_da) if config.alt_da is not None else None)
         or fork_order_error(config.fork_times, config.genesis.l2_time)
     )
@@ -189,46 +203,7 @@ def check_config(config: RollupConfig) -> None:
 
 
 def _first(*checks: tuple[bool, str]) -> str | None:
-    """Return the text of the first violated check."""
     return next((text for violated, text in checks if violated), None)
-
-
-def _parameters_error(config: RollupConfig) -> str | None:
-    return _first(
-        (config.block_time == 0, "block time cannot be 0"),
-        (config.channel_timeout == 0, "channel timeout must be set, this should cover at least a L1 block time"),
-        (config.seq_window_size < 2, "sequencing window size must at least be 2"),
-        (config.max_sequencer_drift == 0, "maximum sequencer drift must be greater than 0"),
-    )
-
-
-def _genesis_error(config: RollupConfig) -> str | None:
-    genesis, system = config.genesis, config.genesis.system_config
-    same = "achievement get! rollup inception: L1 and L2 genesis cannot be the same"
-    return _first(
-        (genesis.l1.hash == ZERO_HASH, "genesis L1 hash cannot be empty"),
-        (genesis.l2.hash == ZERO_HASH, "genesis L2 hash cannot be empty"),
-        (genesis.l1.hash == genesis.l2.hash, same),
-        (genesis.l2_time == 0, "missing L2 genesis time"),
-        (system.batcher == ZERO_ADDRESS, "missing genesis system config batcher address"),
-        (system.scalar == ZERO_HASH, "missing genesis system config scalar"),
-        (system.gas_limit == 0, "missing genesis system config gas limit"),
-    )
-
-
-def _addresses_error(config: RollupConfig) -> str | None:
-    return _first(
-        (config.batch_inbox == ZERO_ADDRESS, "missing batch inbox address"),
-        (config.deposit_contract == ZERO_ADDRESS, "missing deposit contract address"),
-    )
-
-
-def _chain_ids_error(config: RollupConfig) -> str | None:
-    return _first(
-        (config.l1_chain_id == config.l2_chain_id, "L1 and L2 chain IDs must be different"),
-        (config.l1_chain_id < 1, "L1 chain ID must be non-zero and positive"),
-        (config.l2_chain_id < 1, "L2 chain ID must be non-zero and positive"),
-    )
 
 
 def _alt_da_error(alt_da: AltDaConfig) -> str | None:

@@ -38,9 +38,6 @@ class DepositTransaction(msgspec.Struct, frozen=True):
     data: bytes
 
 
-# --- source hashes -------------------------------------------------------------------------------------------------
-
-
 def user_source_hash(l1_block_hash: Hash, log_index: int) -> Hash:
     """Return the source hash of a user deposit; `log_index` counts over the whole L1 block [DEP6, DEP11]."""
     return keccak256(ZERO_HASH + keccak256(l1_block_hash + log_index.to_bytes(32, "big")))
@@ -59,9 +56,6 @@ def upgrade_source_hash(intent: str) -> Hash:
 def invalidated_source_hash(output_root: Hash) -> Hash:
     """Return the source hash of the deposit that replaces an invalidated block, which has no inner hash [DEP10]."""
     return keccak256(_WORD_4 + output_root)
-
-
-# --- encoding ------------------------------------------------------------------------------------------------------
 
 
 def encode_deposit(deposit: DepositTransaction) -> bytes:
@@ -110,9 +104,6 @@ def decode_deposit(raw: bytes) -> DepositTransaction:
 def is_deposit(raw: bytes) -> bool:
     """Whether an encoded transaction has the deposit type; an empty one has not."""
     return raw[:1] == DEPOSIT_PREFIX
-
-
-# --- logs of the portal --------------------------------------------------------------------------------------------
 
 
 class DepositCheck(StrEnum):
@@ -197,13 +188,8 @@ def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck
     return None
 
 
-# --- interop -------------------------------------------------------------------------------------------------------
-
-
 def invalidated_block_deposit(output_preimage: bytes) -> bytes:
-    """Return the deposit in the replacement of a block that interop invalidates [DEP33, IOP24].
-
-    It is made from the 128-byte preimage of the block's output root."""
+    """Return the deposit that replaces a block interop invalidates, of its output preimage [DEP33, IOP24]."""
     return encode_deposit(
         DepositTransaction(
             source_hash=invalidated_source_hash(keccak256(output_preimage)),

@@ -2,6 +2,7 @@
 
 from binascii import hexlify
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -27,9 +28,7 @@ class PayloadError(ValueError):
 
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
-    """Return the PayloadAttributes object.
-
-    `noTxPool` is left out if false [ATT17], `minBaseFee` is a plain number [ATT20]."""
+    """Return the PayloadAttributes object, without a false `noTxPool` [ATT17], `minBaseFee` a plain number [ATT20]."""
     return _attributes_object(attributes, _hex_list(attributes.transactions))
 
 
@@ -128,9 +127,7 @@ def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, A
 
 
 def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
-    """Return the payload in an ExecutionPayload object.
-
-    Raises PayloadError, also for withdrawals: an L2 block has none."""
+    """Return the payload of an ExecutionPayload object. Raises PayloadError, also for withdrawals."""
     source = _object(value, "execution payload")
     values: list[Any] = [
         _optional(source, field.json_name, field.read)
@@ -143,9 +140,7 @@ def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> Exe
 
 
 def envelope_from_json(value: Any) -> ExecutionPayload:
-    """Return the payload in a response to engine_getPayload of any version, or in an envelope [RPC23].
-
-    Raises PayloadError."""
+    """Return the payload in any version's engine_getPayload response, or an envelope [RPC23]. Raises PayloadError."""
     envelope = _object(value, "payload envelope")
     root = _optional(envelope, "parentBeaconBlockRoot", hash_from_hex)
     return payload_from_json(envelope.get("executionPayload"), root)
@@ -182,16 +177,7 @@ def _transactions(value: Any) -> tuple[bytes, ...]:
     return tuple([from_hex(transaction) for transaction in value])
 
 
-def _bytes_8(text: Any) -> bytes:
-    return from_hex_sized(text, 8)
-
-
-def _bloom(text: Any) -> bytes:
-    return from_hex_sized(text, 256)
-
-
-def _quantity_256(text: Any) -> int:
-    return from_quantity(text, 256)
+_bytes_8, _bloom = partial(from_hex_sized, size=8), partial(from_hex_sized, size=256)
 
 
 def _withdrawals(value: Any) -> bool:
@@ -221,7 +207,7 @@ PAYLOAD_FIELDS: tuple[PayloadField, ...] = (
     PayloadField("gasUsed", from_quantity),
     PayloadField("timestamp", from_quantity),
     PayloadField("extraData", from_hex),
-    PayloadField("baseFeePerGas", _quantity_256),
+    PayloadField("baseFeePerGas", partial(from_quantity, bits=256)),
     PayloadField("blockHash", hash_from_hex),
     PayloadField("transactions", _transactions),
     PayloadField("withdrawals", _withdrawals),

@@ -7,9 +7,7 @@ import msgspec
 
 
 class StageError(Exception):
-    """Common base, for the runtime to catch; raise one of the three below.
-
-    `code` is the one of `messages/codes.py` that names the condition, if there is one."""
+    """Base of the three below, for the runtime to catch; `code` is the code of the condition, if there is one."""
 
     def __init__(self, text: object = "", code: Enum | None = None) -> None:
         super().__init__(*(() if text == "" else (text,)))

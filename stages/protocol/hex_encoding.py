@@ -45,14 +45,11 @@ def address_from_hex(text: Any) -> bytes:
 
 
 def to_quantity(number: int) -> str:
-    """Return a number as a quantity."""
     return hex(number)
 
 
 def from_quantity(text: Any, bits: int = 64) -> int:
-    """Return the number of a quantity of at most `bits` bits; leading zeros are accepted, as many servers send them.
-
-    Raises HexError for any other value."""
+    """Return a quantity of at most `bits` bits; leading zeros are common, and accepted. Raises HexError."""
     if not isinstance(text, str) or text[:2] != "0x" or not 3 <= len(text) <= 66:
         raise HexError(f"expected a hex quantity, got {short_repr(text)}")
     digits = text[2:]

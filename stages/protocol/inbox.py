@@ -56,9 +56,7 @@ def inbox_transaction(
 
 
 def calldata(raw: bytes) -> bytes:
-    """Return the calldata of an encoded transaction.
-
-    Raises TransactionError or DepositError for one that does not decode."""
+    """Return the calldata of an encoded transaction. Raises TransactionError or DepositError."""
     return decode_deposit(raw).data if raw[:1] == bytes((DEPOSIT_TYPE,)) else decode_transaction(raw).data
 
 

@@ -42,7 +42,6 @@ class Keccak256:
             self._hasher = _fast()
 
     def update(self, part: bytes) -> None:
-        """Add the next part."""
         self._hasher.update(part)
 
     def digest(self) -> bytes:

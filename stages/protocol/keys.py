@@ -15,10 +15,7 @@ _UNCOMPRESSED = b"\x04"
 
 
 class Libsecp256k1Backend(BaseECCBackend):
-    """The curve by libsecp256k1.
-
-    Raises ValidationError for keys outside of the group and points off the curve, BadSignature where no key can be
-    recovered."""
+    """The curve by libsecp256k1. Raises ValidationError for bad keys or points, BadSignature for no recoverable key."""
 
     def ecdsa_sign(self, msg_hash: bytes, private_key: PrivateKey) -> Signature:
         return Signature(secp256k1.sign_recoverable(msg_hash, private_key.to_bytes()), backend=self)

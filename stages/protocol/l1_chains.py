@@ -113,9 +113,6 @@ def pectra_schedule_probably_missing(chain: L1Chain, l2_genesis_time: int, corre
     return late and correction_time is None
 
 
-# --- known chains --------------------------------------------------------------------------------------------------
-
-
 def _chain(chain_id: int, name: str, *times: int) -> L1Chain:
     forks = zip(UPDATE_FRACTIONS.items(), times, strict=True)
     return L1Chain(chain_id, name, tuple(BlobFork(fork, time, fraction) for (fork, fraction), time in forks))
@@ -129,9 +126,6 @@ L1_CHAINS: Mapping[int, L1Chain] = {
         _chain(560_048, "hoodi", 0, 1742999832, 1761677592, 1762365720, 1762955544),
     )
 }
-
-
-# --- rollup.l1-chain-config ----------------------------------------------------------------------------------------
 
 
 def parse_l1_chain(content: bytes, chain_id: int) -> L1Chain:

@@ -2,13 +2,7 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.deposits import (
-    DepositError,
-    DepositTransaction,
-    decode_deposit,
-    encode_deposit,
-    l1_info_source_hash,
-)
+from rollup_node.stages.protocol import deposits
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.types import L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK, ZERO_HASH, Address, BlockId, Hash
 
@@ -96,9 +90,9 @@ def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
 
 def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> bytes:
     """Return the first transaction of an L2 block; `is_system` before Regolith [LIN1, LIN2]."""
-    return encode_deposit(
-        DepositTransaction(
-            source_hash=l1_info_source_hash(info.block_hash, info.sequence_number),
+    return deposits.encode_deposit(
+        deposits.DepositTransaction(
+            source_hash=deposits.l1_info_source_hash(info.block_hash, info.sequence_number),
             sender=L1_ATTRIBUTES_DEPOSITOR,
             to=L1_BLOCK,
             mint=0,
@@ -111,14 +105,12 @@ def l1_info_deposit(info: L1Info, layout: L1InfoFormat, is_system: bool) -> byte
 
 
 def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L1Info:
-    """Return the L1 attributes that a block begins with.
-
-    `layout` is the one that the block's time asks for, whatever the data say [LIN15]. Raises L1InfoError."""
+    """Return the L1 attributes that begin a block, in the layout of its time [LIN15]. Raises L1InfoError."""
     if not transactions:
         raise L1InfoError("the block has no transactions, so no L1 info")
     try:
-        deposit = decode_deposit(transactions[0])
-    except DepositError as error:
+        deposit = deposits.decode_deposit(transactions[0])
+    except deposits.DepositError as error:
         raise L1InfoError(f"the block's first transaction is no L1 info: {error}") from None
     return parse_l1_info(deposit.data, layout)
 

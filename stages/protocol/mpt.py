@@ -41,7 +41,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
     """Return the encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
-        return _leaf(first[depth:], pairs[low][1])
+        return wrap_list(_path(first[depth:], True) + encode_bytes(pairs[low][1]))
     last = pairs[high - 1][0]
     fork = depth
     while first[fork] == last[fork]:
@@ -64,10 +64,6 @@ def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
     return wrap_list(b"".join(children))
 
 
-def _leaf(nibbles: str, value: bytes) -> bytes:
-    return wrap_list(_path(nibbles, True) + encode_bytes(value))
-
-
 @lru_cache(1024)
 def _path(nibbles: str, is_leaf: bool) -> bytes:
     """Return the hex-prefix encoding of a path, cached because an index trie has few different ones."""
@@ -80,13 +76,8 @@ def _reference(node: bytes) -> bytes:
     return node if len(node) < 32 else b"\xa0" + keccak256(node)
 
 
-# --- proofs --------------------------------------------------------------------------------------------------------
-
-
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
-    """Return the value of `key`, or None if the proof shows that the trie has none.
-
-    `proof` holds the nodes on the path in any order. Raises ProofError."""
+    """Return the value of `key`, or None if proven absent; `proof` holds its path in any order. Raises ProofError."""
     if root == EMPTY_ROOT:
         return None
     nodes = {keccak256(node): node for node in proof}
@@ -111,9 +102,7 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
 
 
 def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
-    """Return the account that an `accountProof` of eth_getProof proves; None if it proves that there is none.
-
-    Raises ProofError."""
+    """Return the account an `accountProof` of eth_getProof proves, or None if proven absent. Raises ProofError."""
     leaf = verify_proof(state_root, keccak256(address), proof)
     if leaf is None:
         return None
@@ -130,9 +119,7 @@ def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -
 
 
 def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> int:
-    """Return the value of a storage slot that a `storageProof` entry of eth_getProof proves; 0 for an empty slot.
-
-    Raises ProofError."""
+    """Return the slot's value that a `storageProof` entry of eth_getProof proves, 0 if empty. Raises ProofError."""
     leaf = verify_proof(storage_root, keccak256(slot), proof)
     if leaf is None:
         return 0

@@ -17,9 +17,7 @@ def output_root(state_root: Hash, storage_root: Hash, block_hash: Hash) -> Hash:
 
 
 def super_preimage(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> bytes:
-    """Return the preimage of a version 1 super root.
-
-    `timestamp` is in seconds; the (chain id, output root) pairs may have any order."""
+    """Return a version 1 super root's preimage; `timestamp` in seconds, (chain id, output root) pairs in any order."""
     chains = b"".join(chain_id.to_bytes(32, "big") + output for chain_id, output in sorted(outputs))
     return b"\x01" + timestamp.to_bytes(8, "big") + chains
 

@@ -1,6 +1,4 @@
-"""How often something is done: token buckets, one or one per key, and exponential backoff.
-
-Buckets limit requests, packets and work. Times are monotonic seconds."""
+"""How often something is done: token buckets and exponential backoff; times are monotonic seconds."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -15,9 +13,7 @@ class TokenBucket:
     __slots__ = ("_burst", "_tokens", "_updated_at", "rate")
 
     def __init__(self, rate: float, burst: float) -> None:
-        self.rate = rate
-        self._burst = burst
-        self._tokens = burst
+        self.rate, self._burst, self._tokens = rate, burst, burst
         self._updated_at = float("-inf")
 
     def allow(self, now: float) -> bool:

@@ -50,9 +50,7 @@ class ExecutionPayload(msgspec.Struct, frozen=True, array_like=True):
 
 
 def payload_header(payload: ExecutionPayload) -> Header:
-    """Return the header of a payload's block.
-
-    Its roots go by the fields that are present, not by fork times [HSH14]."""
+    """Return the header of a payload's block, its roots by the fields present, not by fork times [HSH14]."""
     # From Isthmus on the field holds a storage root, which the list of withdrawals does not show [HSH11].
     if payload.withdrawals_root is not None:
         withdrawals_root: Hash | None = payload.withdrawals_root

@@ -159,9 +159,7 @@ def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
 
 
 def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
-    """Return the wanted logs of a block's successful receipts, by address and first topic.
-
-    They are numbered over the whole block."""
+    """Return the wanted logs of successful receipts, by address and first topic, numbered over the whole block."""
     addresses = {address for address, _ in wanted}
     # Most blocks have none, and a search is much cheaper than decoding.
     if not any(address in raw for raw in receipts for address in addresses):

@@ -1,6 +1,4 @@
-"""RLP: encoding, and decoding that accepts canonical encodings alone.
-
-`decode` returns byte strings and nested lists, `split` the raw encodings of a list's items."""
+"""RLP, canonical encodings alone: `decode` returns byte strings and nested lists, `split` raw items of a list."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
@@ -20,11 +18,7 @@ class RlpError(ValueError):
     """The bytes are not canonical RLP, or not of the expected form."""
 
 
-# --- encoding ------------------------------------------------------------------------------------------------------
-
-
 def encode_bytes(data: bytes) -> bytes:
-    """Return the encoding of a byte string."""
     size = len(data)
     if size < 56:
         return data if size == 1 and data[0] < 0x80 else _STRING_PREFIX[size] + data
@@ -66,7 +60,6 @@ def wrap_list(body: bytes) -> bytes:
 
 
 def encode_list(encoded: Iterable[bytes]) -> bytes:
-    """Return the encoding of a list from the encodings of its items."""
     return wrap_list(b"".join(encoded))
 
 
@@ -75,9 +68,6 @@ def encode(item: Item) -> bytes:
     if isinstance(item, bytes):
         return encode_bytes(item)
     return wrap_list(b"".join([encode_bytes(part) if type(part) is bytes else encode(part) for part in item]))
-
-
-# --- decoding ------------------------------------------------------------------------------------------------------
 
 
 def decode(data: bytes) -> Any:
@@ -117,9 +107,7 @@ def decode_sized(data: Any, size: int) -> bytes:
 
 
 def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
-    """Return (is it a list, start of the content, end of the content) of the item at `at`, which must end by `end`.
-
-    Raises RlpError."""
+    """Return (is list, content start, content end) of the item at `at`, which must end by `end`. Raises RlpError."""
     if at >= end:
         raise RlpError("no bytes where an item must be")
     first = data[at]
@@ -145,9 +133,7 @@ def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
 
 
 def split(data: bytes, at: int = 0) -> list[bytes]:
-    """Return the raw encodings of the items of the list that fills `data` from `at` on.
-
-    The header of each item is checked, its content is not. Raises RlpError."""
+    """Return the raw items of the list that fills `data` from `at` on, with checked headers. Raises RlpError."""
     is_list, start, stop = header(data, at, len(data))
     if not is_list:
         raise RlpError("expected a list, got a string")
@@ -171,9 +157,7 @@ def split(data: bytes, at: int = 0) -> list[bytes]:
 
 
 def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:
-    """Return the items between two offsets, in which lists may nest `depth - 1` more times.
-
-    Short items are decoded inline, for speed, the others by `header`."""
+    """Return the items between two offsets, nesting `depth - 1` deep; short ones are decoded inline for speed."""
     items: list[Any] = []
     append = items.append
     while at < end:

@@ -36,9 +36,7 @@ def sign_recoverable(digest: bytes, secret: bytes) -> bytes:
 
 
 def recover_point(digest: bytes, signature: bytes) -> bytes:
-    """Return the uncompressed point of the key that made the signature of 65 bytes, of which a high s is valid.
-
-    Raises ValueError for an invalid one."""
+    """Return the uncompressed point that made a 65-byte signature, a high s included. Raises ValueError if invalid."""
     return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
 
 

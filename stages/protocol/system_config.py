@@ -1,7 +1,6 @@
 """The system config: how L1 events change it, and how it is read back from L2 blocks [SYS1 to SYS46]."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 import msgspec
 
@@ -78,43 +77,19 @@ class BlockConfigError(ValueError):
     """A block from which no system config can be read [SYS28, SYS29, SYS32, SYS33]."""
 
 
-class UpdateCheck(StrEnum):
-    """The checks of a config update."""
-
-    TOPICS = "topics"
-    EVENT = "event"
-    VERSION = "version"
-    TYPE = "type"
-    SHORT = "short"
-    POINTER = "pointer"
-    LENGTH = "length"
-    LONG = "long"
-    PADDING = "padding"
-    EIP1559 = "eip1559"
-
-
 class SkippedUpdate(msgspec.Struct, frozen=True):
-    """A malformed config update, which was not applied: the check that it fails, with a text [SYS9]."""
+    """A malformed config update, which was not applied, and why [SYS9]."""
 
     log_index: int
-    check: UpdateCheck
     text: str
 
 
-class _SkipUpdate(Exception):
-    def __init__(self, check: UpdateCheck, text: str) -> None:
-        super().__init__(text)
-        self.check = check
-        self.text = text
-
-
-# --- fee scalars ---------------------------------------------------------------------------------------------------
+class _SkipUpdateError(ValueError):
+    """The update is malformed."""
 
 
 def fee_scalars(scalar: Hash) -> tuple[int, int]:
-    """Return (base fee scalar, blob base fee scalar) of a scalar word from Ecotone on [SYS2 to SYS6].
-
-    Raises ScalarError."""
+    """Return (base fee scalar, blob base fee scalar) of a word from Ecotone on [SYS2 to SYS6]. Raises ScalarError."""
     version = scalar[0]
     if version == 0:
         return (MAX_U32 if any(scalar[1:28]) else int.from_bytes(scalar[28:], "big")), 0
@@ -134,33 +109,28 @@ def _is_strict_scalar(scalar: Hash) -> bool:
     return not any(scalar[1:28]) if scalar[0] == 0 else scalar[0] == 1 and not any(scalar[1:24])
 
 
-# --- updates from L1 -----------------------------------------------------------------------------------------------
-
-
 def apply_updates(
     config: SystemConfig, logs: Iterable[Log], rules: L1Rules
 ) -> tuple[SystemConfig, tuple[SkippedUpdate, ...]]:
-    """Return the config after an L1 block's updates in the order of its logs, and the malformed updates.
-
-    These are skipped [SYS9]. `rules` are those of the L1 block's time."""
+    """Return the config after an L1 block's updates, by the `rules` of its time, and those malformed [SYS9]."""
     skipped: list[SkippedUpdate] = []
     for log in logs:
         try:
             config = _apply_update(config, log, rules)
-        except _SkipUpdate as skip:
-            skipped.append(SkippedUpdate(log.index, skip.check, skip.text))
+        except _SkipUpdateError as error:
+            skipped.append(SkippedUpdate(log.index, str(error)))
     return config, tuple(skipped)
 
 
 def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfig:
     if len(log.topics) != 3:
-        raise _SkipUpdate(UpdateCheck.TOPICS, f"expected 3 event topics, got {len(log.topics)}")
+        raise _SkipUpdateError(f"expected 3 event topics, got {len(log.topics)}")
     # Version and type are compared as whole words, not by their low bytes [SYS10].
     event, version, kind = log.topics
     if event != CONFIG_UPDATE_TOPIC:
-        raise _SkipUpdate(UpdateCheck.EVENT, f"invalid SystemConfig update event: 0x{event.hex()}")
+        raise _SkipUpdateError(f"invalid SystemConfig update event: 0x{event.hex()}")
     if version != ZERO_HASH:
-        raise _SkipUpdate(UpdateCheck.VERSION, f"unrecognized SystemConfig update event version: 0x{version.hex()}")
+        raise _SkipUpdateError(f"unrecognized SystemConfig update event version: 0x{version.hex()}")
     match int.from_bytes(kind, "big"):
         case 0:
             return msgspec.structs.replace(config, batcher=_padded(_words(log.data, 1), 20))
@@ -178,30 +148,30 @@ def _apply_update(config: SystemConfig, log: Log, rules: L1Rules) -> SystemConfi
             return msgspec.structs.replace(config, min_base_fee=_number(_words(log.data, 1), 8))
         case 7:
             return msgspec.structs.replace(config, da_footprint_gas_scalar=_number(_words(log.data, 1), 2))
-    raise _SkipUpdate(UpdateCheck.TYPE, f"unknown SystemConfig event type 0x{kind.hex()}")
+    raise _SkipUpdateError(f"unknown SystemConfig event type 0x{kind.hex()}")
 
 
 def _words(data: bytes, count: int) -> bytes:
     """Return the `count` words in an ABI-encoded `bytes` value, which must be all of the data [SYS11]."""
     size = 32 * count
     if len(data) < 32:
-        raise _SkipUpdate(UpdateCheck.SHORT, f"update data ends in its pointer: {len(data)} bytes")
+        raise _SkipUpdateError(f"update data ends in its pointer: {len(data)} bytes")
     if data[:32] != _WORD_32:
-        raise _SkipUpdate(UpdateCheck.POINTER, f"invalid pointer in update data: 0x{data[:32].hex()}")
+        raise _SkipUpdateError(f"invalid pointer in update data: 0x{data[:32].hex()}")
     if len(data) < 64:
-        raise _SkipUpdate(UpdateCheck.SHORT, f"update data ends in its length: {len(data)} bytes")
+        raise _SkipUpdateError(f"update data ends in its length: {len(data)} bytes")
     if data[32:64] != size.to_bytes(32, "big"):
-        raise _SkipUpdate(UpdateCheck.LENGTH, f"invalid length in update data: 0x{data[32:64].hex()}, expected {size}")
+        raise _SkipUpdateError(f"invalid length in update data: 0x{data[32:64].hex()}, expected {size}")
     if len(data) < 64 + size:
-        raise _SkipUpdate(UpdateCheck.SHORT, f"update data cut off: {len(data)} bytes")
+        raise _SkipUpdateError(f"update data cut off: {len(data)} bytes")
     if len(data) > 64 + size:
-        raise _SkipUpdate(UpdateCheck.LONG, f"{len(data) - 64 - size} bytes after the update data")
+        raise _SkipUpdateError(f"{len(data) - 64 - size} bytes after the update data")
     return data[64:]
 
 
 def _padded(word: Hash, size: int) -> bytes:
     if any(word[:-size]):
-        raise _SkipUpdate(UpdateCheck.PADDING, f"value has more than {size} bytes: 0x{word.hex()}")
+        raise _SkipUpdateError(f"value has more than {size} bytes: 0x{word.hex()}")
     return word[-size:]
 
 
@@ -213,7 +183,7 @@ def _eip1559_params(word: Hash) -> bytes:
     # The upper 24 bytes may hold anything [SYS23].
     params = word[24:]
     if any(params[:4]) != any(params[4:]):
-        raise _SkipUpdate(UpdateCheck.EIP1559, f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
+        raise _SkipUpdateError(f"denominator and elasticity must both be zero or not: 0x{params.hex()}")
     return params
 
 
@@ -227,9 +197,6 @@ def _with_fee_scalars(config: SystemConfig, words: bytes, rules: L1Rules) -> Sys
     return msgspec.structs.replace(config, overhead=ZERO_HASH, scalar=scalar)
 
 
-# --- reading it back from a block ----------------------------------------------------------------------------------
-
-
 def system_config_of_block(
     config: RollupConfig,
     *,
@@ -240,9 +207,7 @@ def system_config_of_block(
     extra_data: bytes,
     transactions: tuple[bytes, ...],
 ) -> SystemConfig:
-    """Return the system config that an L2 block carries [SYS27 to SYS39].
-
-    Raises BlockConfigError if it carries none."""
+    """Return the system config that an L2 block carries [SYS27 to SYS39]. Raises BlockConfigError."""
     genesis = config.genesis
     if number == genesis.l2.number:
         if block_hash != genesis.l2.hash:

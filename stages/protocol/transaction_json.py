@@ -1,6 +1,4 @@
-"""The encoding of JSON-RPC transactions.
-
-Values are converted without checks: a wrong one shows in the transactions root."""
+"""The encoding of JSON-RPC transactions, without checks: wrong values show in the transactions root."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,15 +15,11 @@ Text = str | msgspec.UnsetType | None
 
 
 class AccessJson(msgspec.Struct, rename="camel", gc=False):
-    """An entry of an access list."""
-
     address: str
     storage_keys: list[str]
 
 
 class AuthorizationJson(msgspec.Struct, rename="camel", gc=False):
-    """An entry of an authorization list."""
-
     chain_id: str
     address: str
     nonce: str
@@ -64,9 +58,7 @@ class TransactionJson(msgspec.Struct, rename="camel", gc=False):
 
 
 def transaction_from_json(value: Any) -> bytes:
-    """Return the encoded transaction of a JSON object or a TransactionJson, of types 0 to 4 or 0x7e.
-
-    Raises TransactionError for any other value."""
+    """Return the encoding of a JSON object or TransactionJson of types 0 to 4 or 0x7e. Raises TransactionError."""
     if isinstance(value, TransactionJson):
         value = msgspec.to_builtins(value)
     try:

@@ -61,9 +61,6 @@ class Transaction(msgspec.Struct, frozen=True):
     authorizations: tuple[Authorization, ...] = ()
 
 
-# --- encoding ------------------------------------------------------------------------------------------------------
-
-
 def encode_transaction(transaction: Transaction) -> bytes:
     """Return the transaction's bytes; their keccak is its hash."""
     body = _unsigned_body(transaction)
@@ -118,22 +115,15 @@ def _encoded_authorization(authorization: Authorization) -> bytes:
     )
 
 
-# --- decoding ------------------------------------------------------------------------------------------------------
-
-
 def transaction_kind(raw: bytes) -> int:
-    """Return the type of an encoded transaction: its first byte, or 0 for a legacy list.
-
-    Raises TransactionError if empty."""
+    """Return the type of an encoded transaction, 0 for a legacy list. Raises TransactionError if it is empty."""
     if not raw:
         raise TransactionError("empty transaction")
     return LEGACY if raw[0] >= 0xC0 else raw[0]
 
 
 def decode_transaction(raw: bytes) -> Transaction:
-    """Return a transaction of types 0 to 4; for deposits there is `deposits.decode_deposit`.
-
-    Raises TransactionError for anything that is not a canonical encoding."""
+    """Return a transaction of types 0 to 4, if its encoding is canonical. Raises TransactionError."""
     kind = transaction_kind(raw)
     try:
         if kind == LEGACY and raw[0] >= 0xC0:
@@ -232,13 +222,8 @@ def _authorization(item: Any) -> Authorization:
     )
 
 
-# --- senders -------------------------------------------------------------------------------------------------------
-
-
 def has_valid_range(transaction: Transaction) -> bool:
-    """Whether r and s of the signature can be those of a key.
-
-    Of the two signatures (r, s) and (r, n - s) only the one with the low s is valid (EIP-2)."""
+    """Whether r and s can be those of a key: of (r, s) and (r, n - s) only that with the low s is valid (EIP-2)."""
     return 0 < transaction.r < secp256k1.ORDER and 0 < transaction.s <= secp256k1.ORDER // 2
 
 

@@ -1,6 +1,4 @@
-"""Types that every stage uses: block references, headers, logs, L1 blocks; and the fixed accounts [CST10 to CST19].
-
-Hashes are 32 raw bytes, addresses 20."""
+"""Types that every stage uses, and the fixed accounts [CST10 to CST19]; hashes are 32 raw bytes, addresses 20."""
 
 from functools import cached_property
 
@@ -81,7 +79,6 @@ class L1Header(msgspec.Struct, frozen=True, array_like=True, dict=True):
     # The instance dict (dict=True) is there for this property alone.
     @cached_property
     def ref(self) -> L1BlockRef:
-        """The block's reference."""
         return L1BlockRef(self.hash, self.number, self.parent_hash, self.timestamp)
 
 
@@ -135,7 +132,6 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def ref(self) -> L1BlockRef:
-        """The block's reference."""
         return self.header.ref
 
     @property

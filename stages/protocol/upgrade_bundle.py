@@ -1,6 +1,4 @@
-"""Upgrade bundles: the files of op-node's repository that list a fork's upgrade transactions [UPG10 to UPG12].
-
-The checks find a wrong one without its sources [UPG21]."""
+"""Upgrade bundles: op-node's files of a fork's upgrade transactions [UPG10 to UPG12], checked by themselves [UPG21]."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -174,13 +172,8 @@ def checksum_address(address: Address) -> str:
     return "0x" + "".join(c.upper() if int(d, 16) > 7 else c for c, d in zip(digits, digest, strict=False))
 
 
-# --- checks without the sources of the contracts -------------------------------------------------------------------
-
-
 def deployments(file: BundleFile) -> Iterator[tuple[int, Deployment]]:
-    """Return the contracts that the bundle deploys, with the index of the entry.
-
-    Raises BundleError for a malformed call."""
+    """Return the contracts that the bundle deploys, each with its entry's index. Raises BundleError."""
     for index, entry in enumerate(file.entries):
         if entry.data.startswith(DEPLOY_SELECTOR):
             yield index, _deployment(index, entry)
@@ -266,9 +259,6 @@ def manager_names(manager: Deployment) -> dict[Address, tuple[str, ...]]:
     return result
 
 
-# --- a bundle as a block has it ------------------------------------------------------------------------------------
-
-
 def entries_of_deposits(deposits: Iterable[bytes], label: str, intents: Iterable[str]) -> tuple[BundleEntry, ...]:
     """Return the entries of a bundle whose deposits a block has.
 
@@ -294,9 +284,7 @@ def _with_intent(entry: BundleEntry, label: str, index: int, known: Iterable[str
 
 
 def first_difference(ours: tuple[bytes, ...], theirs: tuple[bytes, ...]) -> str:
-    """Return the first transaction in which two bundles differ, in words for an operator.
-
-    Empty where they are equal."""
+    """Return the first transaction in which two bundles differ, in an operator's words; empty if equal."""
     for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
         if our != their:
             return f"transaction {index}: {_difference(decode_deposit(our), decode_deposit(their))}"

@@ -51,9 +51,7 @@ class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]) -> tuple[bytes, ...]:
-    """Return the upgrade transactions of an activation block, in fork order.
-
-    If the chain's dependency set has other chains, a bundle's wrappers are around it [UPG18]."""
+    """Return an activation block's upgrade transactions in fork order, wrapped if chains are linked [UPG18]."""
     result: list[bytes] = []
     for activation in activations:
         if activation.bundle is None:
@@ -125,9 +123,7 @@ def unconfirmed_bundles(config: RollupConfig) -> tuple[ForkBundle, ...]:
 
 @cache
 def load_bundle(fork: str) -> UpgradeBundle:
-    """Return the package's upgrade transactions of a fork, read once.
-
-    Raises CriticalError if their file is unreadable or does not match its lock."""
+    """Return the package's upgrade transactions of a fork, read once. Raises CriticalError if they fail their lock."""
     if fork in BUNDLE_FORKS:
         return carried_bundle(fork, BUNDLE_FORKS[fork].carried[0])
     try:

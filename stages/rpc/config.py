@@ -6,9 +6,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 
 
 class DependencySet(msgspec.Struct, frozen=True):
-    """The L2 chain ids whose messages the chain may execute [IOP25].
-
-    `message_expiry_window` in seconds, 0 for the default."""
+    """The L2 chain ids whose messages the chain may execute; `message_expiry_window` in s, 0: default [IOP25]."""
 
     chains: tuple[int, ...]
     message_expiry_window: int = 0

@@ -20,7 +20,6 @@ class Phase(Enum):
 
     @property
     def seconds(self) -> float:
-        """The longest time in this phase."""
         return self.value[0]
 
 
@@ -131,7 +130,6 @@ class ConnectionTable:
             del self._groups[connection.address]
 
     def enter(self, connection: ClientConnection, phase: Phase, now: float) -> None:
-        """Begin a phase of a connection."""
         if connection in self._open:
             group = self._groups[connection.address]
             group.remove(connection)

@@ -16,9 +16,7 @@ Notify = Callable[[dict[str, Any]], None]
 
 
 class EventStream:
-    """One subscriber at a time; without one, events wait to be pulled, and the oldest are dropped.
-
-    `last` is the number of the last event taken."""
+    """One subscriber at a time, else events wait, the oldest dropped; `last` is the number of the last event."""
 
     def __init__(self) -> None:
         self.last = 0
@@ -36,9 +34,7 @@ class EventStream:
             self._queue.append(event)
 
     def subscribe(self, notify: Notify) -> None:
-        """Send all further events to a new subscriber.
-
-        Those that wait are dropped, and the earlier subscriber gets none any more."""
+        """Send all further events to a new subscriber; waiting ones are dropped, and the earlier subscriber's end."""
         self._notify = notify
         self._queue.clear()
 

@@ -27,9 +27,7 @@ class JsonRpcError(Exception):
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.code, self.message, self.data = code, message, data
 
 
 class JsonRpcRequest(msgspec.Struct, frozen=True):
@@ -93,7 +91,6 @@ def _parse_request(value: Any) -> JsonRpcRequest | Response:
 
 
 def success_response(request_id: Any, result: Any) -> Response:
-    """Return the response object with a result."""
     return {"jsonrpc": "2.0", "id": request_id, "result": result}
 
 

@@ -41,9 +41,7 @@ def parse_params(params: Any, parsers: Sequence[Parser]) -> list[Any]:
 
 
 def quantity(value: Any) -> int:
-    """Return a hex quantity of at most 64 bits without leading zeros.
-
-    Block tags are refused; the empty string is 0, as in go-ethereum."""
+    """Return a hex quantity of up to 64 bits; no block tags, and an empty string is 0, as in go-ethereum."""
     digits = _hex_digits(value, _UINT64)
     if value == "":
         return 0
@@ -202,9 +200,7 @@ def _unmarshal_error(what: str, go_type: str) -> str:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of a method table: `run` takes the view and the parsed parameters and returns a JSON value.
-
-    It raises JsonRpcError to answer with an error."""
+    """A row of a method table: `run` makes a JSON value of view and parameters, or raises JsonRpcError."""
 
     name: str
     run: Callable[..., Awaitable[Any]]

@@ -69,9 +69,7 @@ def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
 
 
 def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
-    """Return the result of optimism_syncStatus [RPC36 to RPC40].
-
-    `current_l1` is zero unless derivation runs on the engine's last reset, or that of a follow source."""
+    """Return optimism_syncStatus; `current_l1` is zero unless derivation is on the last reset [RPC36 to RPC40]."""
     l1 = l1 or L1Heads(None, None, None)
     engine = engine or EngineStatus(0, None, None, None, None, None, False, False)
     deriving = derivation is not None and engine.unsafe is not None and derivation.reset == engine.reset
@@ -103,10 +101,7 @@ def output(output_response: OutputResponse, status: dict[str, Any]) -> dict[str,
 
 
 def superroot(
-    timestamp: int,
-    status: dict[str, Any],
-    chains: Sequence[int],
-    fields: Mapping[int, tuple[OutputResponse, BlockId]],
+    timestamp: int, status: dict[str, Any], chains: Sequence[int], fields: Mapping[int, tuple[OutputResponse, BlockId]]
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 

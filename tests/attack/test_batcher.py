@@ -41,19 +41,8 @@ Attack = Callable[[int], Posted]
 """What is posted when the next L2 block has this number."""
 
 
-def _long_spans(number: int) -> Posted:
-    """Four channels of eight spans of ten million empty blocks, 17 kB each; no two are the same.
-
-    Without the block before genesis they are undecided."""
-    return _channels_of_long_spans(0)
-
-
-def _long_spans_ahead(number: int) -> Posted:
-    """Return the same, of blocks far ahead: before Holocene they are queued until their time comes."""
-    return _channels_of_long_spans(100_000)
-
-
-def _channels_of_long_spans(relative_time: int) -> Posted:
+def _long_spans(relative_time: int) -> Posted:
+    """Four channels of eight spans of ten million empty blocks, 17 kB each; no two are the same."""
     spans = [piece for _ in range(8) for piece in bombs.long_span(LARGEST, relative_time)]
     return _in_channels([bombs.brotli([*spans, b"\x80" * number]) for number in range(4)])
 
@@ -63,28 +52,6 @@ def _wide_counts(number: int) -> Posted:
     count = LARGEST // 33
     head = b"\x01" + bombs.uvarint(100_000) + b"\x05" + b"p" * 20 + b"o" * 20 + bombs.uvarint(count)
     return _in_channels([bombs.brotli(bombs.string([head, bytes((count + 7) // 8)], b"\x80" * 9 + b"\0", count))])
-
-
-def _full_span(number: int) -> Posted:
-    """Return a span of as many transactions as fit."""
-    return _in_channels([bombs.brotli(bombs.full_span(LARGEST))])
-
-
-def _small_batches(number: int) -> Posted:
-    """Very many singular batches without transactions."""
-    return _in_channels([bombs.brotli(bombs.small_batches(4_000_000))])
-
-
-def _one_byte_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x01", LARGEST)
-
-
-def _two_byte_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x82ab", LARGEST // 18)
-
-
-def _empty_transactions(number: int) -> Posted:
-    return _next_block(number, b"\x80", LARGEST)
 
 
 def _next_block(number: int, transaction: bytes, count: int) -> Posted:
@@ -126,35 +93,29 @@ def _frames_without_data(number: int) -> Posted:
     return [one + other for one, other in zip(channels[::2], channels[1::2], strict=True)]
 
 
-def _unknown_channel(number: int) -> Posted:
-    """In each of two L1 blocks 60,000 frames of a channel that has not started."""
-    return [drops.unknown_channel(60_000)] * 2
-
-
-def _abandoned_channels(number: int) -> Posted:
-    """60,000 channels, none of which is closed. Before Holocene all of them stay open."""
-    return [drops.abandoned_channels(60_000)]
-
-
-def _repeated_frames(number: int) -> Posted:
-    """60,000 times the same frame."""
-    return [drops.repeated_frames(60_000)]
-
-
-def _refused_batches(number: int) -> Posted:
-    """30,000 span batches, each of which is dropped alone."""
-    return [drops.refused_batches(30_000)]
-
-
-ATTACKS = (
-    *(_long_spans, _wide_counts, _full_span, _small_batches, _refused_batches),
-    *(_one_byte_transactions, _two_byte_transactions, _empty_transactions, _huge_transaction),
-    *(_unknown_channel, _abandoned_channels, _repeated_frames, _frames_without_data),
-)
-BEFORE_HOLOCENE = (
-    *(_repeated_frames, _abandoned_channels, _one_byte_transactions, _huge_transaction),
-    _long_spans_ahead,
-)
+ATTACKS: dict[str, Attack] = {
+    "long_spans": lambda number: _long_spans(0),  # without the block before genesis they are undecided
+    "wide_counts": _wide_counts,
+    "full_span": lambda number: _in_channels([bombs.brotli(bombs.full_span(LARGEST))]),
+    "small_batches": lambda number: _in_channels([bombs.brotli(bombs.small_batches(4_000_000))]),
+    "refused_batches": lambda number: [drops.refused_batches(30_000)],
+    "one_byte_transactions": lambda number: _next_block(number, b"\x01", LARGEST),
+    "two_byte_transactions": lambda number: _next_block(number, b"\x82ab", LARGEST // 18),
+    "empty_transactions": lambda number: _next_block(number, b"\x80", LARGEST),
+    "huge_transaction": _huge_transaction,
+    "unknown_channel": lambda number: [drops.unknown_channel(60_000)] * 2,
+    "abandoned_channels": lambda number: [drops.abandoned_channels(60_000)],  # before Holocene all stay open
+    "repeated_frames": lambda number: [drops.repeated_frames(60_000)],
+    "frames_without_data": _frames_without_data,
+    "long_spans_ahead": lambda number: _long_spans(100_000),  # before Holocene they are queued until their time comes
+}
+BEFORE_HOLOCENE = [
+    "repeated_frames",
+    "abandoned_channels",
+    "one_byte_transactions",
+    "huge_transaction",
+    "long_spans_ahead",
+]
 """Before Holocene the bombs go through the batch queue, in which spans far ahead stay."""
 
 LONGEST = 60
@@ -216,13 +177,13 @@ class _Node(Program):
             entry["role"]: _Process(entry["pid"], entry["incarnation"]) for entry in entries if entry["role"] in MAX_RSS
         }
 
-    def check_bounds(self, attack: Attack) -> None:
+    def check_bounds(self, name: str) -> None:
         """Show the node the L1 blocks of an attack, and has honest clients ask until all is derived from them."""
-        name, before, logged = attack.__name__[1:], self.processes(), len(self.out)
+        before, logged = self.processes(), len(self.out)
         for process in before.values():
             reset_peak_memory(process.pid)
         honest = HonestClient(self.port, before["rpc"].pid)
-        write_l1_blocks(self._folder, self._chain.extend(attack(self._chain.safe + 1)))
+        write_l1_blocks(self._folder, self._chain.extend(ATTACKS[name](self._chain.safe + 1)))
         deadline = time.monotonic() + SECONDS
         while (safe := honest.ask()["safe_l2"]["number"]) < self._chain.safe:
             assert self.running, f"{name}: the node ended\n{self.out[-3000:]}"
@@ -253,17 +214,13 @@ def node(request: pytest.FixtureRequest, module_leftovers: Leftovers) -> Iterato
         running.stop()
 
 
-def _named(attack: Attack) -> str:
-    return attack.__name__[1:]
-
-
 @pytest.mark.parametrize("node", [None], indirect=True, ids=["all_forks"])
-@pytest.mark.parametrize("attack", ATTACKS, ids=_named)
-def test_an_attack_by_the_batcher(node: _Node, attack: Attack) -> None:
+@pytest.mark.parametrize("attack", [name for name in ATTACKS if name != "long_spans_ahead"])
+def test_an_attack_by_the_batcher(node: _Node, attack: str) -> None:
     node.check_bounds(attack)
 
 
 @pytest.mark.parametrize("node", ["holocene"], indirect=True, ids=["before_holocene"])
-@pytest.mark.parametrize("attack", BEFORE_HOLOCENE, ids=_named)
-def test_an_attack_by_the_batcher_before_holocene(node: _Node, attack: Attack) -> None:
+@pytest.mark.parametrize("attack", BEFORE_HOLOCENE)
+def test_an_attack_by_the_batcher_before_holocene(node: _Node, attack: str) -> None:
     node.check_bounds(attack)

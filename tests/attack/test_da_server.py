@@ -2,7 +2,6 @@
 
 The process under attack is a real one; docs/security.md has the bounds."""
 
-import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -14,7 +13,7 @@ from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import MAX_MEGABYTES, AttackedStage, SharedStage
-from tests.support.servers.hostile_bodies import gzip_bomb
+from tests.support.servers.hostile_bodies import endless, gzip_bomb
 from tests.support.servers.http_listener import Handler
 
 NUMBERS = itertools.count()
@@ -83,21 +82,6 @@ def play(
     shared.attack(server.handle, lambda stage: script(stage, server))
 
 
-async def endless(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(bytes(1 << 20))
-
-
-async def dripping(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b".")
-        await asyncio.sleep(0.05)
-
-
 async def failing(request: web.Request) -> web.StreamResponse:
     return web.Response(status=500, body=bytes(1 << 20))
 
@@ -111,9 +95,9 @@ async def wrong(request: web.Request) -> web.StreamResponse:
 
 
 ATTACKS: dict[str, tuple[Handler, int, str]] = {
-    "endless keccak": (endless, 0, f"longer than {HASHED} bytes"),
-    "endless generic": (endless, 1, f"longer than {LIMIT} bytes"),
-    "dripping": (dripping, 1, f"no answer within {TIMEOUT:g} s"),
+    "endless keccak": (endless(bytes(1 << 20)), 0, f"longer than {HASHED} bytes"),
+    "endless generic": (endless(bytes(1 << 20)), 1, f"longer than {LIMIT} bytes"),
+    "dripping": (endless(b".", 0.05), 1, f"no answer within {TIMEOUT:g} s"),
     "failing": (failing, 1, "HTTP status 500"),
     "compressed": (compressed, 1, "compressed"),
     "wrong bytes": (wrong, 0, "do not match commitment"),

@@ -1,7 +1,6 @@
 """What an execution engine can do to the engine process: answers that are far too large, never end, drip, or are
 misshapen. The process under attack is a real one; docs/security.md has the bounds."""
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage
-from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
+from tests.support.servers.hostile_bodies import endless, gzip_bomb, lists, send_body
 from tests.support.servers.http_listener import Handler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,29 +56,13 @@ class HostileEngine:
         return await self.attack(request)
 
 
-async def endless(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b'{"a":' * 100_000)
-
-
-async def dripping(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    await response.prepare(request)
-    while True:
-        await response.write(b" ")
-        await asyncio.sleep(0.05)
-
-
 def answering(result: Any) -> Handler:
     """Answers every call with this result, or with these bytes around its id."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         calls = orjson.loads(await request.read())
-        value = [
-            {"jsonrpc": "2.0", "id": item["id"], **result} for item in (calls if isinstance(calls, list) else [calls])
-        ]
+        listed = calls if isinstance(calls, list) else [calls]
+        value = [{"jsonrpc": "2.0", "id": item["id"], **result} for item in listed]
         return await send_body(request, orjson.dumps(value if isinstance(calls, list) else value[0]))
 
     return answer
@@ -97,8 +80,8 @@ def body(data: Callable[[], bytes]) -> Handler:
 ATTACKS: dict[str, Handler] = {
     "huge list": body(lambda: lists(32 << 20)),
     "bomb": body(lambda: gzip_bomb(b'{"jsonrpc":"2.0","id":1,"result":', 1 << 29, b"}")),
-    "endless": endless,
-    "dripping": dripping,
+    "endless": endless(b'{"a":' * 100_000),
+    "dripping": endless(b" ", 0.05),
     "other types": answering({"result": {"hash": 5, "number": [], "parentHash": {}, "transactions": "0x"}}),
     "a long error": answering({"error": {"code": -32000, "message": "x" * (1 << 20), "data": "y" * (1 << 20)}}),
     "no JSON": body(lambda: b"<html>" + b"\xff\x00" * (1 << 19)),
@@ -131,22 +114,21 @@ from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from tests.support.processes.process_memory import peak_memory, reset_peak_memory
 
-size, each = map(int, sys.argv[1:])
-text, before = b'"0x' + b"11" * each + b'",', b'"transactions":['
+size, transaction = map(int, sys.argv[1:])
+text, before = b'"0x' + b"11" * transaction + b'",', b'"transactions":['
 raw = answer(envelope_to_json(payload(4))).replace(before, before + text * (size // len(text)))
 reset_peak_memory(os.getpid())
 used = peak_memory(os.getpid())
-found = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
-assert len(found.transactions) > size // len(text)
+read = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
+assert len(read.transactions) > size // len(text)
 print((peak_memory(os.getpid()) - used) / len(raw))
 """
 
 
-@pytest.mark.parametrize(("each", "most"), [(110, 3.0), (1, 18.0)])
-def test_what_a_large_block_of_the_engine_takes(each: int, most: float) -> None:
+@pytest.mark.parametrize(("transaction", "most"), [(110, 3.0), (1, 18.0)])
+def test_what_a_large_block_of_the_engine_takes(transaction: int, most: float) -> None:
     """Bytes of memory for each byte of the answer, with transactions of so many bytes."""
-    ran = subprocess.run(
-        [sys.executable, "-c", DECODED, str(8 << 20), str(each)], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    words = [sys.executable, "-c", DECODED, str(8 << 20), str(transaction)]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT)
     print(ran.stdout)
     assert 0 < float(ran.stdout) < most

@@ -97,20 +97,15 @@ def test_a_folder_of_another_user_is_refused(
 
 
 @needs_root
-def test_a_process_list_of_another_user_is_ignored(
-    start: StartNode, runtime_dir: Path, victim: subprocess.Popen[bytes]
+@pytest.mark.parametrize("is_list_foreign", [True, False])
+def test_foreign_process_lists_and_processes_are_ignored(
+    start: StartNode, runtime_dir: Path, is_list_foreign: bool
 ) -> None:
-    plant_process_list(runtime_dir, victim.pid)
-    os.chown(runtime_dir / "processes.json", FOREIGN_USER, FOREIGN_USER)
-    start({"runtime_dir": str(runtime_dir)}).wait_until_ready().stop()
-    assert victim.poll() is None, "the node killed a foreign process"
-
-
-@needs_root
-def test_processes_of_other_users_are_not_killed(start: StartNode, runtime_dir: Path) -> None:
-    """A list from before a change of the node's user, or from before a reboot."""
-    with running(["sleep", "600"], cwd="/", user=FOREIGN_USER) as foreign:
+    """A list of another user; or one from before a change of the node's user, or from before a reboot."""
+    with running(["sleep", "600"], cwd="/", user=None if is_list_foreign else FOREIGN_USER) as foreign:
         plant_process_list(runtime_dir, foreign.pid)
+        if is_list_foreign:
+            os.chown(runtime_dir / "processes.json", FOREIGN_USER, FOREIGN_USER)
         start({"runtime_dir": str(runtime_dir)}).wait_until_ready().stop()
         assert foreign.poll() is None, "the node killed a foreign process"
 
@@ -130,11 +125,17 @@ def test_a_linked_folder_is_refused_and_its_target_unchanged(
     assert "is a symbolic link" in text and f"{runtime_dir}/{name}" in text
 
 
-def test_a_linked_runtime_directory_is_refused(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
-    link = leftovers.folder / "link"
+def test_a_linked_runtime_directory_or_lock_is_refused(
+    start: StartNode, leftovers: Leftovers, runtime_dir: Path
+) -> None:
+    link, precious = leftovers.folder / "link", leftovers.folder / "precious"
     link.symlink_to(runtime_dir)
     assert "is a symbolic link" in refusal(start, link)
     assert list(runtime_dir.iterdir()) == []
+    precious.write_text("precious")
+    (runtime_dir / "lock").hardlink_to(precious)
+    assert "other names" in refusal(start, runtime_dir)
+    assert precious.read_text() == "precious"
 
 
 def test_planted_links_are_not_written_through(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
@@ -150,14 +151,6 @@ def test_planted_links_are_not_written_through(start: StartNode, leftovers: Left
     node.wait(lambda: (runtime_dir / "metrics" / "left.prom").is_file(), "the metrics of a process")
     assert not any(path.is_symlink() for path in runtime_dir.rglob("*"))
     node.stop()
-    assert precious.read_text() == "precious"
-
-
-def test_a_linked_lock_is_not_written_to(start: StartNode, leftovers: Leftovers, runtime_dir: Path) -> None:
-    precious = leftovers.folder / "precious"
-    precious.write_text("precious")
-    (runtime_dir / "lock").hardlink_to(precious)
-    assert "other names" in refusal(start, runtime_dir)
     assert precious.read_text() == "precious"
 
 

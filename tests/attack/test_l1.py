@@ -145,31 +145,20 @@ async def attacked(stage: AttackedStage, l1: HostileL1, answers: int) -> None:
     await stage.until(lambda: l1.attacks >= goal, f"{answers} answers of the attack")
 
 
-def test_another_chain_behind_the_url_for_a_while(shared: SharedL1) -> None:
+@pytest.mark.parametrize("forged", ["all", "a finalized block above the head", "a finalized block of another chain"])
+def test_another_chain_behind_the_url_for_a_while(shared: SharedL1, forged: str) -> None:
     async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        l1.attack = lambda request: l1.answer_from(l1.foreign, FOREIGN_ID, request)
-        await attacked(stage, l1, 4)
-        await stage.until(lambda: stage.last("problems"), "the problem is published")
-        assert heads(stage) == (l1.chain.head, l1.chain.head - 6)
-        l1.attack = None
-        l1.chain.extend(5)
-        await follows(stage, l1)
+        number = l1.chain.head + (10 if "above" in forged else -2)
 
-    shared.attack(scenario)
-
-
-@pytest.mark.parametrize("forged", ["above the head", "unknown chain"])
-def test_one_foreign_finalized_block(shared: SharedL1, forged: str) -> None:
-    async def scenario(stage: AttackedStage, l1: HostileL1) -> None:
-        number = l1.chain.head + 10 if forged == "above the head" else l1.chain.head - 2
-
-        def with_foreign_label(request: Any) -> Any:
-            answer = l1.answer(request)
+        def answer(request: Any) -> Any:
+            if forged == "all":
+                return l1.answer_from(l1.foreign, FOREIGN_ID, request)
+            result = l1.answer(request)
             if isinstance(request, dict) and request["params"][:1] == ["finalized"]:
-                answer["result"] = l1.foreign.block_json(number)
-            return answer
+                result["result"] = l1.foreign.block_json(number)
+            return result
 
-        l1.attack = with_foreign_label
+        l1.attack = answer
         await attacked(stage, l1, 6)
         await stage.until(lambda: stage.last("problems"), "the problem is published")
         assert heads(stage) == (l1.chain.head, l1.chain.head - 6)

@@ -80,9 +80,8 @@ def check_bounds(node: RpcNode, attackers: Attackers, attack: str, source: str, 
     """Attacks a server until the honest client has its answers while the attack is under way.
 
     Everything stays within its bounds meanwhile, and all connections are closed afterwards."""
-    wait_for(
-        lambda: call(f"http://127.0.0.1:{node.port('rpc')}", "optimism_syncStatus")["unsafe_l2"]["number"], "heads"
-    )
+    url = f"http://127.0.0.1:{node.port('rpc')}"
+    wait_for(lambda: call(url, "optimism_syncStatus")["unsafe_l2"]["number"], "heads")
     before, log = node.rpc(), len(node.out)
     honest = HonestClient(node.port("rpc"), before.pid)
     descriptors = idle = open_descriptors(before.pid)
@@ -116,19 +115,17 @@ def check_bounds(node: RpcNode, attackers: Attackers, attack: str, source: str, 
     assert honest.status < STATUS_SECONDS, figures
 
 
-@pytest.mark.parametrize("attack", REQUESTS + CONNECTIONS)
-def test_an_attack_from_another_address(node: RpcNode, attackers: Attackers, attack: str) -> None:
-    check_bounds(node, attackers, attack, STRANGER)
-
-
-@pytest.mark.parametrize("attack", ("full_batches", "flood_of_calls", *CONNECTIONS))
-def test_an_attack_from_the_address_of_the_honest_client(node: RpcNode, attackers: Attackers, attack: str) -> None:
-    check_bounds(node, attackers, attack, HONEST)
-
-
-@pytest.mark.parametrize("attack", ("flood_of_calls", "idle_connections", "pipelined_requests"))
-def test_an_attack_on_the_metrics_server(node: RpcNode, attackers: Attackers, attack: str) -> None:
-    check_bounds(node, attackers, attack, STRANGER, server="metrics")
+@pytest.mark.parametrize(
+    ("server", "source", "attack"),
+    [
+        *(("rpc", STRANGER, attack) for attack in REQUESTS + CONNECTIONS),
+        *(("rpc", HONEST, attack) for attack in ("full_batches", "flood_of_calls", *CONNECTIONS)),
+        *(("metrics", STRANGER, attack) for attack in ("flood_of_calls", "idle_connections", "pipelined_requests")),
+    ],
+)
+def test_an_attack(node: RpcNode, attackers: Attackers, server: str, source: str, attack: str) -> None:
+    """From another address, or from that of the honest client."""
+    check_bounds(node, attackers, attack, source, server)
 
 
 def test_few_descriptors_are_enough(leftovers: Leftovers, attackers: Attackers) -> None:

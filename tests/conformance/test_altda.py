@@ -6,15 +6,7 @@ import pytest
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
-from rollup_node.stages.derivation.reasons.l1 import (
-    ChallengeExpired,
-    CommitmentEmpty,
-    CommitmentExpired,
-    CommitmentInputTooLarge,
-    CommitmentMalformed,
-    CommitmentTypeMismatch,
-    FramesVersionUnknown,
-)
+from rollup_node.stages.derivation.reasons import l1 as l1_reasons
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, Commitment
@@ -65,10 +57,10 @@ class Resolution:
 def without_alt_da() -> None:
     harness = IngestionHarness(forks_until("ecotone"))
     assert harness.read(KECCAK_ITEM) == []
-    assert [entry.reason for entry in harness.dropped] == [FramesVersionUnknown(version=1)]
+    assert [entry.reason for entry in harness.dropped] == [l1_reasons.FramesVersionUnknown(version=1)]
 
 
-@table(altda_v0_pass=(GOOD, ["A0"], []), altda_v7_pass=(b"\7" + GOOD[1:], [], [FramesVersionUnknown]))
+@table(altda_v0_pass=(GOOD, ["A0"], []), altda_v7_pass=(b"\7" + GOOD[1:], [], [l1_reasons.FramesVersionUnknown]))
 def passed_on(data: bytes, channels: list[str], reasons: list[type[Reason]]) -> None:
     resolver = Resolution().resolver
     harness = IngestionHarness(forks_until("ecotone"), resolver)
@@ -77,12 +69,12 @@ def passed_on(data: bytes, channels: list[str], reasons: list[type[Reason]]) -> 
 
 
 @table(
-    altda_empty=(b"", CommitmentEmpty()),
-    altda_keccak_31=(b"\1\0" + DIGEST[:31], CommitmentMalformed(error="keccak of 31 bytes")),
-    altda_keccak_33=(b"\1\0" + DIGEST + b"\0", CommitmentMalformed(error="keccak of 33 bytes")),
-    altda_generic_empty=(b"\1\1", CommitmentMalformed(error="no bytes after its type")),
-    altda_type_2=(b"\1\2" + DIGEST, CommitmentMalformed(error="unknown type 2")),
-    altda_type_mismatch=(GENERIC_ITEM, CommitmentTypeMismatch(kind=GENERIC, expected=KECCAK)),
+    altda_empty=(b"", l1_reasons.CommitmentEmpty()),
+    altda_keccak_31=(b"\1\0" + DIGEST[:31], l1_reasons.CommitmentMalformed(error="keccak of 31 bytes")),
+    altda_keccak_33=(b"\1\0" + DIGEST + b"\0", l1_reasons.CommitmentMalformed(error="keccak of 33 bytes")),
+    altda_generic_empty=(b"\1\1", l1_reasons.CommitmentMalformed(error="no bytes after its type")),
+    altda_type_2=(b"\1\2" + DIGEST, l1_reasons.CommitmentMalformed(error="unknown type 2")),
+    altda_type_mismatch=(GENERIC_ITEM, l1_reasons.CommitmentTypeMismatch(kind=GENERIC, expected=KECCAK)),
 )
 def skipped(data: bytes, reason: Reason) -> None:
     resolution = Resolution()
@@ -104,7 +96,7 @@ def challenge_expired() -> None:
         resolution.add_challenges()
     assert resolution.resolver.next() is None
     assert resolution.resolver.needed is None
-    assert resolution.take_reasons(DropEffect.DROPPED) == [CommitmentExpired(commitment=DIGEST)]
+    assert resolution.take_reasons(DropEffect.DROPPED) == [l1_reasons.CommitmentExpired(commitment=DIGEST)]
 
 
 @case("altda_pending")
@@ -147,12 +139,12 @@ def an_earlier_one_expires() -> None:
     for _ in range(RESOLVE):
         assert resolution.resolver.reset is None
         resolution.resolver.open(resolution.l1.add())
-    assert resolution.resolver.reset == ChallengeExpired(commitment=DIGEST)
+    assert resolution.resolver.reset == l1_reasons.ChallengeExpired(commitment=DIGEST)
 
 
 @case("altda_keccak_130673")
 def keccak_input_too_large() -> None:
-    for size, reasons in ((130_672, []), (130_673, [CommitmentInputTooLarge(size=130_673, limit=130_672)])):
+    for size, reasons in ((130_672, []), (130_673, [l1_reasons.CommitmentInputTooLarge(size=130_673, limit=130_672)])):
         resolution = Resolution()
         resolution.resolve(KECCAK_ITEM)
         resolution.resolver.add_input(COMMITMENT, bytes(size))

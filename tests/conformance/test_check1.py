@@ -3,26 +3,7 @@
 import msgspec
 
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
-from rollup_node.stages.derivation.reasons.batches import (
-    ActivationBlockNotEmpty,
-    DriftEpochNotAdvanced,
-    DriftExceeded,
-    DriftUndecidable,
-    EpochHashMismatch,
-    EpochTooNew,
-    EpochTooOld,
-    EpochUnknown,
-    L1WindowEmpty,
-    ParentHashMismatch,
-    PostExecNotAllowed,
-    SequencingWindowExpired,
-    SetCodeNotAllowed,
-    TimestampAhead,
-    TimestampBeforeOrigin,
-    TimestampPast,
-    TransactionEmpty,
-    TransactionIsDeposit,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
@@ -39,15 +20,15 @@ ONE = (USER,)
 def no_window() -> None:
     checks = BatchCheckHarness(NEW)
     checks.l1_window.blocks = []
-    assert checks.singular(checks.next(ONE)) == undecided(L1WindowEmpty)
+    assert checks.singular(checks.next(ONE)) == undecided(reasons.L1WindowEmpty)
 
 
 @table(
-    check1_future_pre=(4, 1, (BatchValidity.FUTURE, TimestampAhead)),
-    check1_future_holocene=(4, 2, dropped(TimestampAhead)),
-    check1_past_pre=(0, 1, dropped(TimestampPast)),
-    check1_past_holocene=(0, 2, (BatchValidity.PAST, TimestampPast)),
-    check1_misaligned=(3, 1, (BatchValidity.FUTURE, TimestampAhead)),
+    check1_future_pre=(4, 1, (BatchValidity.FUTURE, reasons.TimestampAhead)),
+    check1_future_holocene=(4, 2, dropped(reasons.TimestampAhead)),
+    check1_past_pre=(0, 1, dropped(reasons.TimestampPast)),
+    check1_past_holocene=(0, 2, (BatchValidity.PAST, reasons.TimestampPast)),
+    check1_misaligned=(3, 1, (BatchValidity.FUTURE, reasons.TimestampAhead)),
 )
 def another_time(seconds: int, included: int, expected: CheckResult) -> None:
     """The next block's time is 2 seconds after genesis; which rule holds depends on the inclusion block alone."""
@@ -60,14 +41,16 @@ def another_time(seconds: int, included: int, expected: CheckResult) -> None:
 def another_parent() -> None:
     for forks in (OLD, NEW):
         checks = BatchCheckHarness(forks, safe=1)
-        assert checks.singular(child(GENESIS, ONE, time=checks.safe.timestamp + 2)) == dropped(ParentHashMismatch)
+        assert checks.singular(child(GENESIS, ONE, time=checks.safe.timestamp + 2)) == dropped(
+            reasons.ParentHashMismatch
+        )
         following = checks.next(ONE)
         assert checks.singular(following) == ACCEPTED
         checks.safe = msgspec.structs.replace(checks.safe, hash=checks.safe.hash[:31] + b"\x99")
-        assert checks.singular(following) == dropped(ParentHashMismatch), "the last byte counts as well"
+        assert checks.singular(following) == dropped(reasons.ParentHashMismatch), "the last byte counts as well"
 
 
-@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, dropped(SequencingWindowExpired)))
+@table(check1_window_edge=(5, ACCEPTED), check1_window_over=(6, dropped(reasons.SequencingWindowExpired)))
 def the_sequencing_window(included: int, expected: CheckResult) -> None:
     for forks in (OLD, NEW):
         checks = BatchCheckHarness(forks, last=included, seq_window_size=5)
@@ -75,9 +58,9 @@ def the_sequencing_window(included: int, expected: CheckResult) -> None:
 
 
 @table(
-    check1_epoch_old=(1, 0, 2, dropped(EpochTooOld)),
-    check1_epoch_next_unknown=(0, 1, 0, undecided(EpochUnknown)),
-    check1_epoch_plus2=(0, 2, 2, dropped(EpochTooNew)),
+    check1_epoch_old=(1, 0, 2, dropped(reasons.EpochTooOld)),
+    check1_epoch_next_unknown=(0, 1, 0, undecided(reasons.EpochUnknown)),
+    check1_epoch_plus2=(0, 2, 2, dropped(reasons.EpochTooNew)),
 )
 def another_epoch(first: int, epoch: int, last: int, expected: CheckResult) -> None:
     for forks in (OLD, NEW):
@@ -88,12 +71,12 @@ def another_epoch(first: int, epoch: int, last: int, expected: CheckResult) -> N
 @case("check1_epoch_hash")
 def another_epoch_hash() -> None:
     checks = BatchCheckHarness(NEW)
-    assert checks.singular(checks.next(ONE, 0, epoch_hash=b"\x99" * 32)) == dropped(EpochHashMismatch)
+    assert checks.singular(checks.next(ONE, 0, epoch_hash=b"\x99" * 32)) == dropped(reasons.EpochHashMismatch)
     assert checks.singular(checks.next(ONE, 0)) == ACCEPTED
 
 
 @table(
-    check1_time_before_origin=(3, dropped(TimestampBeforeOrigin)),
+    check1_time_before_origin=(3, dropped(reasons.TimestampBeforeOrigin)),
     check1_time_equal_origin=(2, ACCEPTED),
 )
 def time_of_the_origin(origin_time: int, expected: CheckResult) -> None:
@@ -104,10 +87,10 @@ def time_of_the_origin(origin_time: int, expected: CheckResult) -> None:
 
 
 @table(
-    check1_jovian_txs=("isthmus", "jovian", ONE, dropped(ActivationBlockNotEmpty)),
+    check1_jovian_txs=("isthmus", "jovian", ONE, dropped(reasons.ActivationBlockNotEmpty)),
     check1_jovian_empty=("isthmus", "jovian", NONE, ACCEPTED),
-    check1_karst_txs=("jovian", "karst", ONE, dropped(ActivationBlockNotEmpty)),
-    check1_lagoon_txs=("karst", "lagoon", ONE, dropped(ActivationBlockNotEmpty)),
+    check1_karst_txs=("jovian", "karst", ONE, dropped(reasons.ActivationBlockNotEmpty)),
+    check1_lagoon_txs=("karst", "lagoon", ONE, dropped(reasons.ActivationBlockNotEmpty)),
     check1_isthmus_activation_txs=("holocene", "isthmus", ONE, ACCEPTED),
 )
 def activation_block(before: str, fork: str, transactions: tuple[bytes, ...], expected: CheckResult) -> None:
@@ -130,10 +113,10 @@ def fork_from_genesis_on() -> None:
 
 @table(
     check1_drift_equal_txs=(4, 0, ONE, {}, ACCEPTED),
-    check1_drift_over_txs=(5, 0, ONE, {}, dropped(DriftExceeded)),
-    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, dropped(DriftExceeded)),
+    check1_drift_over_txs=(5, 0, ONE, {}, dropped(reasons.DriftExceeded)),
+    check1_drift_over_txs_advance=(5, 1, ONE, {1: 1}, dropped(reasons.DriftExceeded)),
     check1_drift_over_empty_late=(5, 0, NONE, {1: 13}, ACCEPTED),
-    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, dropped(DriftEpochNotAdvanced)),
+    check1_drift_over_empty_could=(5, 0, NONE, {1: 12}, dropped(reasons.DriftEpochNotAdvanced)),
     check1_drift_over_empty_advance=(5, 1, NONE, {1: 1}, ACCEPTED),
 )
 def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[int, int], expected: CheckResult) -> None:
@@ -147,21 +130,21 @@ def drift(safe: int, epoch: int, transactions: tuple[bytes, ...], times: dict[in
 @case("check1_drift_over_empty_unknown")
 def drift_before_an_unknown_block() -> None:
     checks = BatchCheckHarness(forks_until("ecotone"), safe=5, last=0, included=2, max_sequencer_drift=10)
-    assert checks.singular(checks.next(NONE, 0)) == undecided(DriftUndecidable)
+    assert checks.singular(checks.next(NONE, 0)) == undecided(reasons.DriftUndecidable)
 
 
 @case("check1_drift_fjord_origin")
 def drift_of_an_origin_before_fjord() -> None:
     """The origin's time counts, not the block's, which is 12 seconds after genesis."""
     checks = BatchCheckHarness(forks_until("ecotone", fjord=1), safe=5, max_sequencer_drift=10)
-    assert checks.singular(checks.next(ONE, 0)) == dropped(DriftExceeded)
+    assert checks.singular(checks.next(ONE, 0)) == dropped(reasons.DriftExceeded)
     assert checks.singular(checks.next(ONE, 1)) == ACCEPTED
 
 
 @case("check1_drift_fjord_1800")
 def drift_from_fjord_on() -> None:
     """Fjord is at the origin's time; block 900 is 1800 seconds after it."""
-    for safe, expected in ((899, ACCEPTED), (900, dropped(DriftExceeded))):
+    for safe, expected in ((899, ACCEPTED), (900, dropped(reasons.DriftExceeded))):
         chain = one_epoch(safe)
         checks = BatchCheckHarness(
             forks_until("ecotone", fjord=0), safe=chain, times={1: 5000, 2: 5012}, max_sequencer_drift=10
@@ -178,11 +161,11 @@ def one_epoch(count: int) -> list[Planned]:
 
 
 @table(
-    check1_tx_empty=("isthmus", b"", dropped(TransactionEmpty)),
-    check1_tx_deposit=("isthmus", b"\x7e\xc0", dropped(TransactionIsDeposit)),
-    check1_tx_setcode_pre=("holocene", b"\x04\xc0", dropped(SetCodeNotAllowed)),
+    check1_tx_empty=("isthmus", b"", dropped(reasons.TransactionEmpty)),
+    check1_tx_deposit=("isthmus", b"\x7e\xc0", dropped(reasons.TransactionIsDeposit)),
+    check1_tx_setcode_pre=("holocene", b"\x04\xc0", dropped(reasons.SetCodeNotAllowed)),
     check1_tx_setcode_post=("isthmus", b"\x04\xc0", ACCEPTED),
-    check1_tx_postexec_pre=("karst", POST_EXEC, dropped(PostExecNotAllowed)),
+    check1_tx_postexec_pre=("karst", POST_EXEC, dropped(reasons.PostExecNotAllowed)),
     check1_tx_postexec_post=("lagoon", POST_EXEC, ACCEPTED),
     check1_tx_type3=("bedrock", b"\x03\xc0", ACCEPTED),
     check1_tx_garbage=("bedrock", b"\xff\xff", ACCEPTED),
@@ -199,9 +182,9 @@ def post_exec_around_lagoon() -> None:
 
     Before it no block may have one, and its own has no user transactions."""
     for seconds, expected in (
-        (3, dropped(PostExecNotAllowed)),
-        (2, dropped(ActivationBlockNotEmpty)),
-        (1, dropped(ActivationBlockNotEmpty)),
+        (3, dropped(reasons.PostExecNotAllowed)),
+        (2, dropped(reasons.ActivationBlockNotEmpty)),
+        (1, dropped(reasons.ActivationBlockNotEmpty)),
         (0, ACCEPTED),
     ):
         checks = BatchCheckHarness(forks_until("karst", lagoon=seconds))

@@ -11,22 +11,12 @@ from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.reasons import channels as channel_reasons
 from rollup_node.stages.derivation.reasons.batches import (
     OverlapTransactionsMismatch,
     ParentHashMismatch,
     SpanOriginUnknown,
     SpanParentUnavailable,
-)
-from rollup_node.stages.derivation.reasons.channels import (
-    BatchTypeUnknown,
-    BrotliNotAllowed,
-    ChannelEvicted,
-    FrameNotNext,
-    FrameSuperseded,
-    SpanBatchMalformed,
-    SpanTransactionInvalid,
-    StreamDamaged,
-    StreamLimitExceeded,
 )
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed, FrameEndMarkInvalid
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -106,7 +96,7 @@ def pruning_with_an_id_used_twice() -> None:
 def frame_order_over_transactions() -> None:
     harness = IngestionHarness(forks_until("holocene"))
     assert harness.read("A0", "A2!", "A1") == []
-    assert harness.take_reasons() == [FrameNotNext]
+    assert harness.take_reasons() == [channel_reasons.FrameNotNext]
     assert harness.read("A2!") == ["A0 A1 A2"]
 
 
@@ -119,10 +109,10 @@ def size_of_a_channel_after_a_close_that_prunes() -> None:
     bank = ChannelBank(events)
     for frame in frames_of("A0:1000 A2:1000 A1!:10 B0:2200"):
         bank.ingest_frame(frame, origin, rules)
-    assert [type(drop.reason) for drop in events.drops] == [FrameSuperseded]
+    assert [type(drop.reason) for drop in events.drops] == [channel_reasons.FrameSuperseded]
     assert len(bank) == 2
     bank.ingest_frame(frames_of("B1:0")[0], origin, rules)
-    assert type(events.drops[-1].reason) is ChannelEvicted
+    assert type(events.drops[-1].reason) is channel_reasons.ChannelEvicted
 
 
 @case("differs_d07")
@@ -131,7 +121,7 @@ def when_brotli_is_allowed() -> None:
     forks = forks_until("ecotone", fjord=24)
     body = channel_body([FIRST], Compression.BROTLI)
     assert len(read_channel(body, forks, seconds=24).batches) == 1
-    assert read_channel(body, forks, seconds=12).reason_type is BrotliNotAllowed
+    assert read_channel(body, forks, seconds=12).reason_type is channel_reasons.BrotliNotAllowed
 
 
 @case("differs_d08")
@@ -142,7 +132,7 @@ def damage_in_the_compressed_stream() -> None:
     for compression in (Compression.ZLIB, Compression.BROTLI):
         body = channel_body([FIRST, long], compression)
         channel = read_channel(body[:-200], forks_until("fjord"))
-        assert (len(channel.batches), channel.reason_type) == (1, StreamDamaged)
+        assert (len(channel.batches), channel.reason_type) == (1, channel_reasons.StreamDamaged)
 
 
 @case("differs_d09")
@@ -150,7 +140,7 @@ def more_output_than_allowed() -> None:
     long = child(GENESIS, (b"\x02" + bytes(9_000_000),)).singular
     body = channel_body([FIRST, long, long], Compression.ZLIB)
     channel = read_channel(body, forks_until("ecotone"))
-    assert (len(channel.batches), channel.reason_type) == (2, StreamLimitExceeded)
+    assert (len(channel.batches), channel.reason_type) == (2, channel_reasons.StreamLimitExceeded)
 
 
 # --- batches as bytes ----------------------------------------------------------------------------------------------
@@ -158,13 +148,13 @@ def more_output_than_allowed() -> None:
 
 @case("differs_d10")
 def unknown_batch_type() -> None:
-    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", BatchTypeUnknown)
+    assert kinds(FIRST, b"\x02" + FIRST[1:], FIRST) == ("a", channel_reasons.BatchTypeUnknown)
 
 
 @case("differs_d11")
 def transactions_that_cannot_be_restored() -> None:
     bad = span_fields([[Tx(raw=b"\x03\xc3\x80\x80\x80", kind=3)]]).encode()
-    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
+    assert kinds(bad, FIRST) == ("a", channel_reasons.SpanTransactionInvalid)
 
 
 @case("differs_d12")
@@ -175,13 +165,13 @@ def numbers_not_in_their_shortest_form() -> None:
 @case("differs_d13")
 def short_bit_list() -> None:
     longer: SpanFields = span_fields([[]] * 9)
-    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", SpanBatchMalformed)
+    assert kinds(longer.cut_in("origin_bits", 1), FIRST) == ("", channel_reasons.SpanBatchMalformed)
 
 
 @case("differs_d14")
 def type_byte_zero() -> None:
     bad = span_fields([[Tx(0, raw=b"\x00\xc3\x80\x80\x80")]]).encode()
-    assert kinds(bad, FIRST) == ("a", SpanTransactionInvalid)
+    assert kinds(bad, FIRST) == ("a", channel_reasons.SpanTransactionInvalid)
 
 
 @case("differs_d15")
@@ -355,7 +345,7 @@ def slots_of_post_exec_transactions() -> None:
     batches = [span_fields([[tx]]).encode() for tx in (post_exec(nonce=9, gas=8, parity=1), post_exec())]
     channel = read_channel(channel_body(batches, Compression.ZLIB), forks_until("lagoon"))
     (batch,) = channel.batches
-    assert (batch.transactions, channel.reason_type) == ((post_exec().data,), SpanTransactionInvalid)
+    assert (batch.transactions, channel.reason_type) == ((post_exec().data,), channel_reasons.SpanTransactionInvalid)
 
 
 @case("differs_d30")

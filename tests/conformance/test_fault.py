@@ -10,13 +10,7 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.batches import (
-    ActivationBlockNotEmpty,
-    PostExecNotAllowed,
-    SpanPast,
-    TimestampPast,
-    TransactionIsDeposit,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import BatchTypeUnknown, SpanBatchMalformed, SpanTransactionInvalid
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -180,8 +174,8 @@ def transaction_types_that_do_not_belong() -> None:
     for raw, why, effect in (
         (b"\x00\xc3\x80\x80\x80", None, None),
         (b"\x03\xc3\x80\x80\x80", None, None),
-        (b"\x7e\xc3\x80\x80\x80", TransactionIsDeposit, DropEffect.DROPPED),
-        (b"\x7d\xc3\x80\x80\x80", PostExecNotAllowed, DropEffect.DROPPED),
+        (b"\x7e\xc3\x80\x80\x80", reasons.TransactionIsDeposit, DropEffect.DROPPED),
+        (b"\x7d\xc3\x80\x80\x80", reasons.PostExecNotAllowed, DropEffect.DROPPED),
     ):
         for fork in ("granite", "holocene"):
             bad = span_fields([[Tx(kind=raw[0], raw=raw)]], origin=FIRST_L1).encode()
@@ -190,7 +184,7 @@ def transaction_types_that_do_not_belong() -> None:
             assert [item.users for item in chain.run()] == [(raw,) if why is None else (USER,)]
             late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
             flushed = DropEffect.FLUSHED if fork == "holocene" else effect
-            second = (late, TimestampPast) if why is None else (flushed, why)
+            second = (late, reasons.TimestampPast) if why is None else (flushed, why)
             assert chain.take_drops() == [(DropEffect.DROPPED, SpanTransactionInvalid), second]
 
 
@@ -274,11 +268,11 @@ def spans_over_forks() -> None:
     assert refs(result[:5]) == refs([*blocks, activation, *rest])
     assert [item.output.attributes.min_base_fee for item in result[:4] if item.output] == [None, None, 0, 0]
     assert len(result[2].transactions) == 1 + len(load_bundle("jovian").transactions)
-    assert (len(result), chain.take_drops()) == (6, [(DropEffect.PAST, SpanPast)])
+    assert (len(result), chain.take_drops()) == (6, [(DropEffect.PAST, reasons.SpanPast)])
     filled = RollupChain(forks_until("isthmus", jovian=6))
     filled.mine(*channel("A", span(plan(GENESIS, 4))))
     assert refs(filled.run()) == refs(blocks)
-    assert filled.take_drops() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
+    assert filled.take_drops() == [(DropEffect.FLUSHED, reasons.ActivationBlockNotEmpty)]
 
 
 def deposit_log(opaque: bytes, index: int) -> Log:
@@ -328,7 +322,7 @@ def a_batcher_that_was_away_for_long() -> None:
         assert refs(result) == refs(plan(GENESIS, len(result), ()))
         assert result[-1].ref.l1_origin.number == FIRST_L1 + 21 - 5
         late = DropEffect.DROPPED if fork == "granite" else DropEffect.PAST
-        assert chain.take_drops() == [(late, TimestampPast)] * len(built)
+        assert chain.take_drops() == [(late, reasons.TimestampPast)] * len(built)
         assert all(item.ref.timestamp <= GENESIS_TIME + 12 * 20 for item in result)
 
 
@@ -365,7 +359,7 @@ def upgrade_transactions_in_the_activation_block() -> None:
         if filled:
             assert result[3].transactions[1:] == (*upgrade, USER)
         else:
-            assert chain.take_drops() == [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
+            assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.ActivationBlockNotEmpty)]
 
 
 @case("fault_f39")

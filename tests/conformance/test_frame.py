@@ -7,14 +7,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
-from rollup_node.stages.derivation.reasons.l1 import (
-    FrameEndMarkInvalid,
-    FramesEmpty,
-    FramesMissing,
-    FramesVersionUnknown,
-    FrameTooLong,
-    FrameTruncated,
-)
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
@@ -45,21 +38,21 @@ def with_length(length: int, data: bytes) -> bytes:
 
 
 @table(
-    frame_empty_item=(b"", FramesEmpty()),
-    frame_only_version=(b"\0", FramesMissing()),
-    frame_version_1=(b"\1" + ONE[1:], FramesVersionUnknown(version=1)),
+    frame_empty_item=(b"", reasons.FramesEmpty()),
+    frame_only_version=(b"\0", reasons.FramesMissing()),
+    frame_version_1=(b"\1" + ONE[1:], reasons.FramesVersionUnknown(version=1)),
     frame_len_1000001=(
         with_length(1_000_001, bytes(1_000_001)),
-        FrameTooLong(frame=0, offset=1, length=1_000_001),
+        reasons.FrameTooLong(frame=0, offset=1, length=1_000_001),
     ),
-    frame_trunc_id=(ONE[:16], FrameTruncated(frame=0, offset=1, field="channel id")),
-    frame_trunc_num=(ONE[:18], FrameTruncated(frame=0, offset=1, field="number")),
-    frame_trunc_len=(ONE[:22], FrameTruncated(frame=0, offset=1, field="length")),
-    frame_trunc_data=(ONE[:-2], FrameTruncated(frame=0, offset=1, field="data")),
-    frame_no_last=(ONE[:-1], FrameTruncated(frame=0, offset=1, field="end mark")),
-    frame_last_2=(ONE[:-1] + b"\2", FrameEndMarkInvalid(frame=0, offset=1, mark=2)),
-    frame_good_then_bad=(ONE + ONE[1:-1], FrameTruncated(frame=1, offset=len(ONE), field="end mark")),
-    frame_trailing_one=(ONE + b"\0", FrameTruncated(frame=1, offset=len(ONE), field="channel id")),
+    frame_trunc_id=(ONE[:16], reasons.FrameTruncated(frame=0, offset=1, field="channel id")),
+    frame_trunc_num=(ONE[:18], reasons.FrameTruncated(frame=0, offset=1, field="number")),
+    frame_trunc_len=(ONE[:22], reasons.FrameTruncated(frame=0, offset=1, field="length")),
+    frame_trunc_data=(ONE[:-2], reasons.FrameTruncated(frame=0, offset=1, field="data")),
+    frame_no_last=(ONE[:-1], reasons.FrameTruncated(frame=0, offset=1, field="end mark")),
+    frame_last_2=(ONE[:-1] + b"\2", reasons.FrameEndMarkInvalid(frame=0, offset=1, mark=2)),
+    frame_good_then_bad=(ONE + ONE[1:-1], reasons.FrameTruncated(frame=1, offset=len(ONE), field="end mark")),
+    frame_trailing_one=(ONE + b"\0", reasons.FrameTruncated(frame=1, offset=len(ONE), field="channel id")),
 )
 def rejected(data: bytes, reason: Reason) -> None:
     assert rejected_by(data) == reason
@@ -74,7 +67,7 @@ def claims_four_gigabytes() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert frames == FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
+    assert frames == reasons.FrameTooLong(frame=0, offset=1, length=0xFFFFFFFF)
     assert peak < 100_000
 
 
@@ -92,7 +85,7 @@ def taken(text: str) -> None:
 def the_next_transaction_is_read() -> None:
     harness = IngestionHarness(forks_until("holocene"))
     assert harness.read(item("A0!")[:-1], "B0!") == ["B0"]
-    assert harness.take_reasons() == [FrameTruncated]
+    assert harness.take_reasons() == [reasons.FrameTruncated]
 
 
 @case("frame_bad_blob_item_same_tx")

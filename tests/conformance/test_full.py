@@ -1,21 +1,6 @@
 """The full check of span batches, before Holocene [FU1 to FU10]."""
 
-from rollup_node.stages.derivation.reasons.batches import (
-    DriftEpochNotAdvanced,
-    DriftExceeded,
-    DriftUndecidable,
-    OverlapBlockUnavailable,
-    OverlapCountMismatch,
-    OverlapEpochMismatch,
-    OverlapTransactionsMismatch,
-    PostExecNotAllowed,
-    SetCodeNotAllowed,
-    SpanBlockEpochTooOld,
-    SpanBlockEpochUnknown,
-    SpanParentUnavailable,
-    TimestampBeforeOrigin,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
@@ -49,7 +34,7 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
     """It starts one block back, where the older epoch was still right."""
     checks = BatchCheckHarness(FORKS, safe=along(GENESIS, (0, FULL), (1, FULL)), first=1, last=2, times={1: 3, 2: 4})
     start = checks.block(1)
-    assert checked(checks, along(start, (0, FULL), (0, FULL), (1, FULL))) == dropped(SpanBlockEpochTooOld)
+    assert checked(checks, along(start, (0, FULL), (0, FULL), (1, FULL))) == dropped(reasons.SpanBlockEpochTooOld)
     assert checked(checks, along(start, (1, FULL), (1, FULL))) == ACCEPTED
 
 
@@ -57,13 +42,13 @@ def new_block_with_an_epoch_before_the_safe_heads() -> None:
 def new_block_with_an_epoch_before_the_window() -> None:
     """The window begins at the next epoch already, the safe head has the old one."""
     checks = BatchCheckHarness(FORKS, first=1, last=2, times={1: 2, 2: 4})
-    assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == dropped(SpanBlockEpochUnknown)
+    assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == dropped(reasons.SpanBlockEpochUnknown)
     assert checked(checks, along(GENESIS, (1, FULL), (1, FULL))) == ACCEPTED
 
 
 @case("full_time_before_origin")
 def block_before_its_origin() -> None:
-    for time, expected in ((5, dropped(TimestampBeforeOrigin)), (4, ACCEPTED)):
+    for time, expected in ((5, dropped(reasons.TimestampBeforeOrigin)), (4, ACCEPTED)):
         checks = BatchCheckHarness(FORKS, times={1: time})
         assert checked(checks, along(GENESIS, (0, FULL), (1, FULL))) == expected
 
@@ -77,19 +62,19 @@ def drifting(times: dict[int, int], last: int = 2) -> BatchCheckHarness:
 def users_too_far_ahead() -> None:
     checks = drifting({1: 7})
     assert checked(checks, along(GENESIS, (0, FULL), (0, FULL))) == ACCEPTED
-    assert checked(checks, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == dropped(DriftExceeded)
+    assert checked(checks, along(GENESIS, (0, FULL), (0, FULL), (0, FULL))) == dropped(reasons.DriftExceeded)
 
 
 @case("full_drift_empty_late")
 def empty_block_while_l1_is_late() -> None:
     rows = ((0, FULL), (0, FULL), (0, EMPTY))
     assert checked(drifting({1: 7}), along(GENESIS, *rows)) == ACCEPTED
-    assert checked(drifting({1: 6}), along(GENESIS, *rows)) == dropped(DriftEpochNotAdvanced)
+    assert checked(drifting({1: 6}), along(GENESIS, *rows)) == dropped(reasons.DriftEpochNotAdvanced)
 
 
 @case("full_drift_unknown_next")
 def empty_block_before_an_unknown_l1_block() -> None:
-    assert checked(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(DriftUndecidable)
+    assert checked(drifting({}, last=0), along(GENESIS, *[(0, EMPTY)] * 3)) == undecided(reasons.DriftUndecidable)
 
 
 @case("full_bit0_lie")
@@ -112,7 +97,7 @@ def first_origin_bit_does_not_count() -> None:
 
     for bit in (0, 1):
         assert checks.span(fields(1, bit).encode(), full=True) == ACCEPTED
-        assert checks.span(fields(0, bit).encode(), full=True) == dropped(DriftEpochNotAdvanced)
+        assert checks.span(fields(0, bit).encode(), full=True) == dropped(reasons.DriftEpochNotAdvanced)
 
 
 @case("full_setcode_cross_isthmus")
@@ -120,7 +105,7 @@ def transaction_type_by_the_blocks_own_time() -> None:
     """Isthmus comes with the second block."""
     checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", isthmus=4)})
     assert checked(checks, along(GENESIS, (0, FULL), (0, (SET_CODE,)))) == ACCEPTED
-    assert checked(checks, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == dropped(SetCodeNotAllowed)
+    assert checked(checks, along(GENESIS, (0, (SET_CODE,)), (0, FULL))) == dropped(reasons.SetCodeNotAllowed)
 
 
 @table(full_postexec_first=0, full_postexec_middle=1, full_postexec_last=2)
@@ -129,11 +114,11 @@ def post_exec_in_a_block(place: int) -> None:
     rows: list[tuple[int, tuple[bytes, ...]]] = [(0, FULL)] * 3
     rows[place] = (0, (USER, POST_EXEC))
     bad, good = along(GENESIS, *rows), along(GENESIS, *[(0, FULL)] * 3)
-    assert checked(BatchCheckHarness(FORKS), bad) == dropped(PostExecNotAllowed)
+    assert checked(BatchCheckHarness(FORKS), bad) == dropped(reasons.PostExecNotAllowed)
     chain = RollupChain(FORKS)
     chain.mine(*channel("A", span(bad), span(good)))
     assert refs(chain.run()) == refs(good)
-    assert chain.take_drops() == [(DropEffect.DROPPED, PostExecNotAllowed)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.PostExecNotAllowed)]
 
 
 @case("full_postexec_cross_lagoon")
@@ -141,7 +126,7 @@ def post_exec_by_the_blocks_own_time() -> None:
     """Lagoon comes with the second block, of which the full check does not ask whether it may have transactions."""
     checks = BatchCheckHarness({**FORKS, **forks_until("bedrock", lagoon=4)})
     assert checked(checks, along(GENESIS, (0, FULL), (0, (POST_EXEC,)))) == ACCEPTED
-    assert checked(checks, along(GENESIS, (0, (POST_EXEC,)), (0, FULL))) == dropped(PostExecNotAllowed)
+    assert checked(checks, along(GENESIS, (0, (POST_EXEC,)), (0, FULL))) == dropped(reasons.PostExecNotAllowed)
 
 
 def again(checks: BatchCheckHarness, transactions: tuple[bytes, ...] = FULL, epoch: int | None = None) -> list[Planned]:
@@ -154,9 +139,9 @@ def again(checks: BatchCheckHarness, transactions: tuple[bytes, ...] = FULL, epo
 
 @table(
     full_overlap_same=(FULL, None, ACCEPTED),
-    full_overlap_tx_count=((USER, USER), None, dropped(OverlapCountMismatch)),
-    full_overlap_tx_bytes=((OTHER_USER,), None, dropped(OverlapTransactionsMismatch)),
-    full_overlap_origin=(FULL, 0, dropped(OverlapEpochMismatch)),
+    full_overlap_tx_count=((USER, USER), None, dropped(reasons.OverlapCountMismatch)),
+    full_overlap_tx_bytes=((OTHER_USER,), None, dropped(reasons.OverlapTransactionsMismatch)),
+    full_overlap_origin=(FULL, 0, dropped(reasons.OverlapEpochMismatch)),
 )
 def overlap(transactions: tuple[bytes, ...], epoch: int | None, expected: CheckResult) -> None:
     """Block 6 is the first with origin 1."""
@@ -170,7 +155,7 @@ def block_of_the_overlap_is_unavailable() -> None:
     """The batch is checked again later and then accepted, whether the parent or a later block is unavailable."""
     checks = BatchCheckHarness(FORKS, safe=90, first=15, last=17)
     blocks = plan(checks.block(2), 90)
-    for number, reason in ((2, SpanParentUnavailable), (80, OverlapBlockUnavailable)):
+    for number, reason in ((2, reasons.SpanParentUnavailable), (80, reasons.OverlapBlockUnavailable)):
         checks.withheld = {number}
         assert checked(checks, blocks) == undecided(reason)
     checks.withheld.clear()
@@ -191,10 +176,10 @@ def other_content_in_holocene() -> None:
         assert refs(result[:3]) == refs(blocks)
         if overlap_check:
             assert len(result) == 3
-            assert chain.take_drops() == [(DropEffect.FLUSHED, OverlapTransactionsMismatch)]
+            assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.OverlapTransactionsMismatch)]
         else:
             assert [item.ref.timestamp for item in result[3:]] == [item.ref.timestamp for item in new]
-            assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)]
+            assert chain.take_drops() == [(DropEffect.PAST, reasons.TimestampPast)]
 
 
 @case("full_all_or_nothing")
@@ -206,4 +191,4 @@ def an_invalid_block_takes_the_span_with_it() -> None:
         chain.mine()
         chain.mine(*channel("A", span(blocks)))
         assert refs(chain.run()) == refs(blocks)[:accepted]
-        assert chain.take_drops() == [(effect, TimestampBeforeOrigin)]
+        assert chain.take_drops() == [(effect, reasons.TimestampBeforeOrigin)]

@@ -6,12 +6,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
-from rollup_node.stages.derivation.reasons.l1 import (
-    BlobsNotFound,
-    ConfigUpdateMalformed,
-    L1ParentMismatch,
-    SenderNotBatcher,
-)
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
@@ -65,11 +60,11 @@ def another_parent() -> None:
     origin = chain.deriver.origin
     block = chain.l1.add(parent=l1_hash(1, "other"))
     chain.run()
-    assert chain.reset_reason == L1ParentMismatch(
+    assert chain.reset_reason == reasons.L1ParentMismatch(
         number=block.header.number, parent=block.header.parent_hash, expected=l1_hash(FIRST_L1 + 1)
     )
     assert chain.deriver.origin == origin
-    assert chain.take_drops() == [(DropEffect.RESET, L1ParentMismatch)]
+    assert chain.take_drops() == [(DropEffect.RESET, reasons.L1ParentMismatch)]
 
 
 @case("l1_batcher_change_same_block")
@@ -81,7 +76,7 @@ def batcher_changes_in_the_block() -> None:
     (by_old,), (by_new,) = channel("A", old.singular), channel("B", new.singular)
     chain.mine(updates=[batcher_update(STRANGER)], inbox=[calldata(by_old), calldata(by_new, STRANGER)])
     assert refs(chain.run()) == refs([new])
-    assert [item.reason for item in chain.dropped] == [SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
+    assert [item.reason for item in chain.dropped] == [reasons.SenderNotBatcher(sender=BATCHER, batcher=STRANGER)]
 
 
 @case("l1_bad_config_log")
@@ -94,7 +89,7 @@ def malformed_config_log() -> None:
     (dropped,) = chain.dropped
     assert (dropped.effect, type(dropped.reason), dropped.reason.values["log"]) == (
         DropEffect.IGNORED,
-        ConfigUpdateMalformed,
+        reasons.ConfigUpdateMalformed,
         7,
     )
     assert chain.deriver.origin_config is not None and chain.deriver.origin_config.batcher == BATCHER
@@ -114,7 +109,9 @@ def replaced_at_the_same_height() -> None:
     assert chain.reset_reason is None
     chain.mine()
     chain.run()
-    assert chain.reset_reason == L1ParentMismatch(number=chain.head, parent=new.header.hash, expected=old.header.hash)
+    assert chain.reset_reason == reasons.L1ParentMismatch(
+        number=chain.head, parent=new.header.hash, expected=old.header.hash
+    )
 
 
 # --- the process that fetches L1 blocks ----------------------------------------------------------------------------
@@ -192,7 +189,7 @@ def not_found_when_its_receipts_are_fetched() -> None:
     chain.l1.blocks = [chain.l1[FIRST_L1], before, *result]
     chain.reset(first)
     chain.run()
-    assert chain.reset_reason is not None and type(chain.reset_reason) is L1ParentMismatch
+    assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.L1ParentMismatch
     assert chain.deriver.origin == before.ref
 
 
@@ -227,7 +224,7 @@ def blobs_not_found() -> None:
 
     bounded(use)
     at.chain.run()
-    assert at.chain.reset_reason == BlobsNotFound(number=at.chain.head)
+    assert at.chain.reset_reason == reasons.BlobsNotFound(number=at.chain.head)
 
 
 @case("l1_blob_http_error")

@@ -6,22 +6,7 @@ import pytest
 from rollup_node.stages.derivation.codec.batches import SpanBatch
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.reasons.batches import (
-    EpochHashMismatch,
-    SpanAhead,
-    SpanEpochNotAllowed,
-    SpanEpochTooNew,
-    SpanEpochTooOld,
-    SpanMisaligned,
-    SpanOriginMismatch,
-    SpanOriginUnknown,
-    SpanParentMismatch,
-    SpanParentUnavailable,
-    SpanPast,
-    SpanStartBetweenBlocks,
-    SpanStartEpochUnknown,
-    SpanWindowExpired,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, CheckResult, dropped, undecided
@@ -59,20 +44,20 @@ def start_epoch_not_known_yet() -> None:
     for forks in ERAS:
         checks = BatchCheckHarness(forks, last=0, included=1, times={1: 2})
         batch = span(along(GENESIS, 1))
-        assert checks.span(batch) == undecided(SpanStartEpochUnknown)
+        assert checks.span(batch) == undecided(reasons.SpanStartEpochUnknown)
         assert BatchCheckHarness(forks, last=1, times={1: 2}).span(batch) == ACCEPTED
 
 
 @case("prefix_pre_delta_origin")
 def epoch_before_delta() -> None:
     """The epoch's time counts, not that of the L1 block in which the batch came."""
-    for delta, expected in ((1, dropped(SpanEpochNotAllowed)), (0, ACCEPTED)):
+    for delta, expected in ((1, dropped(reasons.SpanEpochNotAllowed)), (0, ACCEPTED)):
         assert BatchCheckHarness(forks_until("canyon", delta=delta)).span(span(plan(GENESIS, 3))) == expected
 
 
 @table(
-    prefix_future_pre=(1, (BatchValidity.FUTURE, SpanAhead)),
-    prefix_future_holocene=(2, dropped(SpanAhead)),
+    prefix_future_pre=(1, (BatchValidity.FUTURE, reasons.SpanAhead)),
+    prefix_future_holocene=(2, dropped(reasons.SpanAhead)),
 )
 def a_gap(included: int, expected: CheckResult) -> None:
     checks = BatchCheckHarness(AROUND, included=included)
@@ -80,8 +65,8 @@ def a_gap(included: int, expected: CheckResult) -> None:
 
 
 @table(
-    prefix_old_pre=(1, dropped(SpanPast)),
-    prefix_old_holocene=(2, (BatchValidity.PAST, SpanPast)),
+    prefix_old_pre=(1, dropped(reasons.SpanPast)),
+    prefix_old_holocene=(2, (BatchValidity.PAST, reasons.SpanPast)),
 )
 def all_of_it_is_old(included: int, expected: CheckResult) -> None:
     checks = BatchCheckHarness(AROUND, safe=3, included=included)
@@ -89,8 +74,8 @@ def all_of_it_is_old(included: int, expected: CheckResult) -> None:
 
 
 @table(
-    prefix_between=(1, dropped(SpanStartBetweenBlocks)),
-    prefix_misaligned=(-1, dropped(SpanMisaligned)),
+    prefix_between=(1, dropped(reasons.SpanStartBetweenBlocks)),
+    prefix_misaligned=(-1, dropped(reasons.SpanMisaligned)),
 )
 def out_of_step(seconds: int, expected: CheckResult) -> None:
     """The span starts this many seconds after the safe head; blocks come every two."""
@@ -101,7 +86,7 @@ def out_of_step(seconds: int, expected: CheckResult) -> None:
         slow = BatchCheckHarness(forks, block_time=3)
         slow.safe = msgspec.structs.replace(GENESIS, number=100, timestamp=GENESIS.timestamp + 301)
         slow.withheld = {95}
-        for back, verdict in ((12, undecided(SpanParentUnavailable)), (13, dropped(SpanMisaligned))):
+        for back, verdict in ((12, undecided(reasons.SpanParentUnavailable)), (13, dropped(reasons.SpanMisaligned))):
             batch = changed(slow, plan(GENESIS, 9), first_timestamp=slow.safe.timestamp - back)
             assert slow.span(batch) == verdict
 
@@ -118,7 +103,7 @@ def overlap() -> None:
         assert first.span(span(plan(GENESIS, 5))) == ACCEPTED
         assert first.requested == [NeedL2Blocks(0, 3)]
         checks.chain[6] = child(checks.block(6), (USER, USER))
-        assert BatchCheckHarness(forks, safe=checks.chain).span(batch) == dropped(SpanParentMismatch)
+        assert BatchCheckHarness(forks, safe=checks.chain).span(batch) == dropped(reasons.SpanParentMismatch)
 
 
 @case("prefix_overlap_genesis")
@@ -128,7 +113,7 @@ def overlap_down_to_genesis() -> None:
         checks = BatchCheckHarness(forks, safe=2)
         for back in (0, 2, 40):
             batch = changed(checks, plan(GENESIS, 30), first_timestamp=GENESIS.timestamp - back)
-            assert checks.span(batch) == undecided(SpanParentUnavailable)
+            assert checks.span(batch) == undecided(reasons.SpanParentUnavailable)
             assert checks.requested == []
 
 
@@ -140,7 +125,7 @@ def another_parent() -> None:
             wrong = bytearray(GENESIS.hash[:20])
             wrong[place] ^= 1
             assert checks.span(changed(checks, plan(GENESIS, 2), parent_check=bytes(wrong))) == dropped(
-                SpanParentMismatch
+                reasons.SpanParentMismatch
             )
 
 
@@ -154,7 +139,7 @@ def twenty_bytes_of_the_parent() -> None:
 @case("prefix_window_edge")
 def the_sequencing_window() -> None:
     for forks in ERAS:
-        for included, expected in ((5, ACCEPTED), (6, dropped(SpanWindowExpired))):
+        for included, expected in ((5, ACCEPTED), (6, dropped(reasons.SpanWindowExpired))):
             checks = BatchCheckHarness(forks, last=included, seq_window_size=5)
             assert checks.span(span(along(GENESIS, 0, 0))) == expected
 
@@ -163,7 +148,7 @@ def the_sequencing_window() -> None:
 def an_epoch_is_left_out() -> None:
     for forks in ERAS:
         checks = BatchCheckHarness(forks, times={1: 1, 2: 2})
-        assert checks.span(span(along(GENESIS, 2))) == dropped(SpanEpochTooNew)
+        assert checks.span(span(along(GENESIS, 2))) == dropped(reasons.SpanEpochTooNew)
         assert checks.span(span(along(GENESIS, 1, 2))) == ACCEPTED
 
 
@@ -171,14 +156,16 @@ def an_epoch_is_left_out() -> None:
 def another_last_origin() -> None:
     for forks in ERAS:
         checks = BatchCheckHarness(forks)
-        assert checks.span(changed(checks, plan(GENESIS, 8), origin_check=b"\x99" * 20)) == dropped(SpanOriginMismatch)
+        assert checks.span(changed(checks, plan(GENESIS, 8), origin_check=b"\x99" * 20)) == dropped(
+            reasons.SpanOriginMismatch
+        )
 
 
 @case("prefix_end_epoch_too_new")
 def last_epoch_not_known_yet() -> None:
     for forks in ERAS:
         batch = span(along(GENESIS, 1, 2))
-        assert BatchCheckHarness(forks, last=1, included=2).span(batch) == undecided(SpanOriginUnknown)
+        assert BatchCheckHarness(forks, last=1, included=2).span(batch) == undecided(reasons.SpanOriginUnknown)
         assert BatchCheckHarness(forks, last=2).span(batch) == ACCEPTED
 
 
@@ -187,14 +174,14 @@ def last_epoch_not_known_any_more() -> None:
     """An epoch before the window is like one after it: undecided, although it can never be decided."""
     for forks in ERAS:
         checks = BatchCheckHarness(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
-        assert checks.span(span(along(checks.safe, 1, 1))) == undecided(SpanOriginUnknown)
+        assert checks.span(span(along(checks.safe, 1, 1))) == undecided(reasons.SpanOriginUnknown)
 
 
 @case("prefix_start_epoch_old")
 def start_epoch_before_the_parents() -> None:
     for forks in ERAS:
         checks = BatchCheckHarness(forks, safe=along(GENESIS, 0, 1, 2), first=2, last=3)
-        assert checks.span(span(along(checks.safe, 1, 2))) == dropped(SpanEpochTooOld)
+        assert checks.span(span(along(checks.safe, 1, 2))) == dropped(reasons.SpanEpochTooOld)
 
 
 @case("prefix_accept_l1_hash_middle")
@@ -220,4 +207,4 @@ def origins_in_the_middle_are_not_checked() -> None:
     chain.mine_until(FIRST_L1 + 3)
     chain.mine(*channel("A", *[block.singular for block in theirs]))
     chain.run()
-    assert chain.take_drops()[0] == (DropEffect.FLUSHED, EpochHashMismatch)
+    assert chain.take_drops()[0] == (DropEffect.FLUSHED, reasons.EpochHashMismatch)

@@ -13,15 +13,7 @@ from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
 from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
-from rollup_node.stages.derivation.reasons.batches import (
-    EpochHashMismatch,
-    L1OriginInvalid,
-    PendingSpanMismatch,
-    PostExecNotAllowed,
-    SafeOriginMismatch,
-    SpanOriginUnknown,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.errors import CriticalError
@@ -61,7 +53,7 @@ def first_of_two() -> None:
     first, second = child(GENESIS, (OTHER_USER,)), child(GENESIS, (USER,))
     chain = after(first.singular, second.singular)
     assert refs(chain.run()) == refs([first])
-    assert chain.take_drops() == [(DropEffect.DROPPED, TimestampPast)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.TimestampPast)]
 
 
 @case("queue_postexec_singular")
@@ -70,7 +62,7 @@ def post_exec_in_a_singular_batch() -> None:
     good = child(GENESIS)
     chain = after(child(GENESIS, (USER, POST_EXEC)).singular, good.singular)
     assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.DROPPED, PostExecNotAllowed)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.PostExecNotAllowed)]
 
 
 @case("queue_drop_then_valid")
@@ -78,7 +70,7 @@ def second_where_the_first_is_invalid() -> None:
     first, second = child(GENESIS, (OTHER_USER,), epoch_hash=b"\x99" * 32), child(GENESIS, (USER,))
     chain = after(first.singular, second.singular)
     assert refs(chain.run()) == refs([second])
-    assert chain.take_drops() == [(DropEffect.DROPPED, EpochHashMismatch)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.EpochHashMismatch)]
 
 
 @case("queue_undecided_blocks")
@@ -89,11 +81,11 @@ def an_undecided_span_holds_up_the_queue() -> None:
     chain = after(span(blocks), child(GENESIS, (OTHER_USER,)).singular)
     for _ in range(2):
         assert chain.run() == []
-        assert chain.deriver.stalled_by is not None and type(chain.deriver.stalled_by) is SpanOriginUnknown
+        assert chain.deriver.stalled_by is not None and type(chain.deriver.stalled_by) is reasons.SpanOriginUnknown
         chain.mine()
     assert refs(chain.run()) == refs(blocks)
     assert chain.deriver.stalled_by is None
-    assert chain.take_drops() == [(DropEffect.DROPPED, TimestampPast)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.TimestampPast)]
 
 
 @case("queue_behind_discard")
@@ -112,7 +104,7 @@ def batches_before_the_safe_heads_origin() -> None:
     assert chain.run() == []
     assert chain.take_drops() == [
         (DropEffect.DISCARDED, ChannelBehindSafeHead),
-        *[(DropEffect.DROPPED, TimestampPast)] * 20,
+        *[(DropEffect.DROPPED, reasons.TimestampPast)] * 20,
     ]
     chain.mine(*channel("D", second[0].singular))
     assert refs(chain.run()) == refs(second)
@@ -154,7 +146,7 @@ def data_of_the_last_block_of_the_window_comes_first() -> None:
     assert refs(result) == refs([*blocks, *plan(blocks[-1].ref, 2, ())])
     late = after(blocks[0].singular, at=6, seq_window_size=5)
     assert late.run()[0].users == ()
-    assert late.take_drops()[0] == (DropEffect.DROPPED, TimestampPast)
+    assert late.take_drops()[0] == (DropEffect.DROPPED, reasons.TimestampPast)
 
 
 def ahead_of_l1() -> RollupChain:
@@ -226,8 +218,8 @@ def an_epoch_is_left_out() -> None:
     chain.mine(*channel("A", block.singular), time=EVERY_SECOND[3])
     for _ in range(2):
         assert chain.run() == []
-        assert chain.reset_reason is not None and type(chain.reset_reason) is L1OriginInvalid
-        assert chain.take_drops() == [(DropEffect.RESET, L1OriginInvalid)]
+        assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.L1OriginInvalid
+        assert chain.take_drops() == [(DropEffect.RESET, reasons.L1OriginInvalid)]
         chain.reset(FIRST_L1)
 
 
@@ -239,7 +231,7 @@ def a_safe_head_from_another_l1_chain() -> None:
         chain.l2[0] = replace(chain.l2[0], ref=msgspec.structs.replace(GENESIS, l1_origin=origin))
         chain.mine()
         assert chain.run() == []
-        assert chain.reset_reason is not None and type(chain.reset_reason) is SafeOriginMismatch
+        assert chain.reset_reason is not None and type(chain.reset_reason) is reasons.SafeOriginMismatch
 
 
 # --- spans ---------------------------------------------------------------------------------------------------------
@@ -261,7 +253,7 @@ def pending_span_that_does_not_fit() -> None:
     chain = after(span(blocks))
     chain.is_refused = once_at(blocks[1].ref.timestamp)
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.DISCARDED, PendingSpanMismatch)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, reasons.PendingSpanMismatch)]
     chain.mine(*channel("B", blocks[0].singular))
     assert refs(chain.run()) == refs(blocks[:1])
 

@@ -5,13 +5,7 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.batches import (
-    PayloadReplacedByDeposits,
-    QueuedBatchPast,
-    StagesReplaced,
-    TimestampAhead,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock
@@ -68,7 +62,10 @@ def half_a_channel_at_the_fork() -> None:
     chain.mine(first)
     chain.mine(second)
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.DISCARDED, StagesReplaced), (DropEffect.IGNORED, FrameWithoutChannel)]
+    assert chain.take_drops() == [
+        (DropEffect.DISCARDED, reasons.StagesReplaced),
+        (DropEffect.IGNORED, FrameWithoutChannel),
+    ]
     chain = RollupChain(SWITCH)
     chain.mine(first, second)
     assert refs(chain.run()) == refs(blocks)
@@ -84,7 +81,7 @@ def batches_that_wait_at_the_fork() -> None:
     assert refs(chain.run()) == refs([first])
     (dropped,) = chain.dropped
     assert dropped.effect is DropEffect.DISCARDED
-    assert dropped.reason == StagesReplaced(frames=0, channels=0, batches=1)
+    assert dropped.reason == reasons.StagesReplaced(frames=0, channels=0, batches=1)
 
 
 @case("reset_holocene_window_kept")
@@ -121,14 +118,14 @@ def two_forks_with_one_l1_block() -> None:
     chain.mine_until(FIRST_L1 + 2)
     chain.mine(second, first, *channel("B", blocks[0].singular, blocks[14].singular))
     assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.DROPPED, QueuedBatchPast)]
+    assert chain.take_drops() == [(DropEffect.DROPPED, reasons.QueuedBatchPast)]
     assert blocks[13].ref.l1_origin.number == FIRST_L1 + 2
     chain.reset(FIRST_L1 + 2, safe=14)
     assert refs(chain.run()) == refs(blocks[14:])
     assert chain.take_drops() == [
         (DropEffect.IGNORED, FrameWithoutChannel),
         (DropEffect.DROPPED, StagingChannelReplaced),
-        (DropEffect.PAST, TimestampPast),
+        (DropEffect.PAST, reasons.TimestampPast),
     ]
     an_invalid_payload_while_the_stages_are_old()
 
@@ -142,7 +139,7 @@ def an_invalid_payload_while_the_stages_are_old() -> None:
     chain.mine_until(FIRST_L1 + 2)
     chain.mine(*channel("A", span(blocks), child(empty.ref, (OTHER_USER,)).singular))
     assert refs(chain.run()) == refs([*blocks[:13], empty])
-    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, reasons.PayloadReplacedByDeposits)]
 
 
 @case("reset_reset_pre_holocene")
@@ -159,10 +156,10 @@ def back_before_the_fork() -> None:
     chain.reset(FIRST_L1 + 2)
     chain.mine(*channel("C", fourth.singular, third.singular))
     assert chain.run() == []
-    assert chain.take_drops()[-1] == (DropEffect.FLUSHED, TimestampAhead)
+    assert chain.take_drops()[-1] == (DropEffect.FLUSHED, reasons.TimestampAhead)
     chain.reset(FIRST_L1, safe=0)
     assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampAhead)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.TimestampAhead)]
 
 
 # --- where reading begins again ------------------------------------------------------------------------------------

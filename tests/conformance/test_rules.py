@@ -77,7 +77,8 @@ def rules_under_test() -> frozenset[str]:
     for path in (path for folder in FOLDERS for path in (TESTS / folder).rglob("test_*.py")):
         tree = parsed(path.read_text())
         result |= {rule for text in _docstrings(tree) for cited in CITATION.findall(text) for rule in expanded(cited)}
-        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Name | ast.Attribute))
+        names = {node.id if isinstance(node, ast.Name) else node.attr for node in nodes}
         result |= {rule for name, rule in rules_of_reasons.items() if name in names}
     return frozenset(result)
 

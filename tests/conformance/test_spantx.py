@@ -114,6 +114,7 @@ def authorized(place: int, item: object) -> Tx:
         Tx(4, (*SET_CODE[:5], [AUTHORIZATION[:5]])),
         Tx(4, (*SET_CODE[:5], [[*AUTHORIZATION, b""]])),
         Tx(4, (*SET_CODE[:5], [[*AUTHORIZATION, AUTHORIZATION]])),
+        Tx(4, (*SET_CODE[:5], [[AUTHORIZATION]])),
         Tx(4, SET_CODE[:5]),
     ),
     spantx_setcode_create=Tx(4, SET_CODE, to=None),
@@ -123,6 +124,8 @@ def authorized(place: int, item: object) -> Tx:
         *(Tx(raw=raw) for raw in (b"\xc0", b"\xc1\xb7", b"\xc2\x05\xb7", b"\xc1\xa0", b"\xc3\x05\x09\x82")),
         Tx(2, raw=b"\x02\xc1\xb7"),
         Tx(0, (*LEGACY[:2], [])),
+        Tx(raw=b"\xc4\x05\x09\x81\x05"),
+        Tx(2, (*DYNAMIC, [])),
     ),
     spantx_access_key_31=(
         Tx(1, (VALUE, PRICE, DATA, [[ACCOUNT, [SLOT[1:]]]])),

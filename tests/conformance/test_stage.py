@@ -4,25 +4,8 @@ import pytest
 
 from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
-from rollup_node.stages.derivation.reasons.batches import (
-    ActivationBlockNotEmpty,
-    EpochHashMismatch,
-    NewBlockEpochTooOld,
-    OverlapEpochMismatch,
-    ParentHashMismatch,
-    PayloadReplacedByDeposits,
-    PostExecNotAllowed,
-    SpanOriginUnknown,
-    SpanParentUnavailable,
-    TimestampAhead,
-    TimestampBeforeOrigin,
-    TimestampPast,
-)
-from rollup_node.stages.derivation.reasons.channels import (
-    ChannelBehindSafeHead,
-    FrameWithoutChannel,
-    SpanTransactionInvalid,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
+from rollup_node.stages.derivation.reasons import channels as channel_reasons
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, ForkchoiceUpdate
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
@@ -79,7 +62,7 @@ def batches_in_the_block_that_is_the_safe_heads_origin() -> None:
     assert refs(chain.run()) == refs(blocks[6:])
     chain = after(*channel("A", span(blocks)), *channel("B", child(blocks[-1].ref).singular))
     assert refs(chain.run()) == refs(blocks[:6])
-    assert chain.take_drops() == [(DropEffect.DISCARDED, ChannelBehindSafeHead)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, channel_reasons.ChannelBehindSafeHead)]
     chain.mine()
     assert refs(chain.run()) == refs(blocks[6:])
 
@@ -99,7 +82,7 @@ def good_blocks_before_a_bad_one_stay() -> None:
     bad = child(blocks[-1].ref, epoch=FIRST_L1 + 1)
     chain = after(*channel("A", span([*blocks, bad]), child(blocks[-1].ref).singular))
     assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampBeforeOrigin)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.TimestampBeforeOrigin)]
 
 
 @case("stage_flush_keeps_next_tx")
@@ -107,10 +90,13 @@ def next_transaction_after_a_flush() -> None:
     (good,) = plan(GENESIS, 1)
     chain = after(*channel("A", BAD.singular, good.singular), *channel("B", child(good.ref).singular, good.singular))
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch), (DropEffect.FLUSHED, TimestampAhead)]
+    assert chain.take_drops() == [
+        (DropEffect.FLUSHED, reasons.EpochHashMismatch),
+        (DropEffect.FLUSHED, reasons.TimestampAhead),
+    ]
     chain = after(*channel("A", BAD.singular, good.singular), *channel("B", good.singular))
     assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.EpochHashMismatch)]
 
 
 @case("stage_flush_keeps_queue")
@@ -125,7 +111,7 @@ def frames_behind_a_flushed_channel() -> None:
     ]
     chain = after(batcher_data(parts))
     assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.FLUSHED, EpochHashMismatch)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.EpochHashMismatch)]
 
 
 @case("stage_past_keeps_channel")
@@ -133,7 +119,7 @@ def past_batches() -> None:
     blocks = plan(GENESIS, 3)
     chain = after(*channel("A", *singulars(blocks[:2])), *channel("B", *singulars(blocks)))
     assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)] * 2
+    assert chain.take_drops() == [(DropEffect.PAST, reasons.TimestampPast)] * 2
 
 
 @case("stage_past_bad_hash")
@@ -143,7 +129,7 @@ def past_batch_with_another_parent() -> None:
     assert stale.ref.parent_hash != GENESIS.hash
     chain = after(*channel("A", blocks[0].singular, stale.singular, blocks[1].singular))
     assert refs(chain.run()) == refs(blocks)
-    assert chain.take_drops() == [(DropEffect.PAST, TimestampPast)]
+    assert chain.take_drops() == [(DropEffect.PAST, reasons.TimestampPast)]
 
 
 @case("stage_future_flush")
@@ -152,7 +138,7 @@ def a_gap() -> None:
     first, second = plan(GENESIS, 2)
     chain = after(*channel("A", second.singular, first.singular), seq_window_size=4)
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.FLUSHED, TimestampAhead)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.TimestampAhead)]
     chain.mine_until(FIRST_L1 + 4)
     assert refs(chain.run()) == refs(plan(GENESIS, 5, ()))
 
@@ -163,7 +149,7 @@ def another_parent() -> None:
     stale = child(child(GENESIS, (OTHER_USER,)).ref)
     chain = after(*channel("A", first.singular, stale.singular, second.singular))
     assert refs(chain.run()) == refs([first])
-    assert chain.take_drops() == [(DropEffect.FLUSHED, ParentHashMismatch)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.ParentHashMismatch)]
 
 
 @case("stage_span_undecided_lost")
@@ -172,7 +158,7 @@ def an_undecided_span() -> None:
     blocks, (good,) = plan(GENESIS, 20), plan(GENESIS, 1, (OTHER_USER,))
     chain = after(*channel("A", span(blocks), good.singular))
     assert refs(chain.run()) == refs([good])
-    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanOriginUnknown)]
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, reasons.SpanOriginUnknown)]
     chain.mine_until(FIRST_L1 + 4)
     assert chain.run() == []
     an_overlapped_block_that_is_unavailable()
@@ -186,7 +172,7 @@ def an_overlapped_block_that_is_unavailable() -> None:
     chain.withheld = {1}
     chain.mine(*channel("B", span(blocks[1:])))
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.UNDECIDED, SpanParentUnavailable)]
+    assert chain.take_drops() == [(DropEffect.UNDECIDED, reasons.SpanParentUnavailable)]
     chain.withheld = set()
     chain.mine(*channel("C", span(blocks[1:])))
     assert refs(chain.run()) == refs(blocks[2:])
@@ -197,7 +183,7 @@ def first_new_block_with_an_old_epoch() -> None:
     """The overlapping block is one that L1 block 1 was new in; the span stays with block 0.
 
     The comparison of the overlap sees it first, where it is on."""
-    for overlap_check, why in ((False, NewBlockEpochTooOld), (True, OverlapEpochMismatch)):
+    for overlap_check, why in ((False, reasons.NewBlockEpochTooOld), (True, reasons.OverlapEpochMismatch)):
         blocks = plan(GENESIS, 6)
         chain = RollupChain(FORKS, overlap_check=overlap_check)
         chain.mine()
@@ -239,7 +225,7 @@ def deposits_only() -> None:
     result = chain.run()
     assert refs(result) == refs([blocks[0], empty, third])
     assert all(map(is_deposit, result[1].transactions))
-    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, reasons.PayloadReplacedByDeposits)]
     the_staging_channel_is_flushed()
 
 
@@ -257,8 +243,8 @@ def the_staging_channel_is_flushed() -> None:
     chain.mine(second)
     assert [item.ref.parent_hash for item in chain.run()] == [blocks[5].ref.hash]
     assert chain.take_drops() == [
-        (DropEffect.DISCARDED, PayloadReplacedByDeposits),
-        (DropEffect.IGNORED, FrameWithoutChannel),
+        (DropEffect.DISCARDED, reasons.PayloadReplacedByDeposits),
+        (DropEffect.IGNORED, channel_reasons.FrameWithoutChannel),
     ]
     chain.mine(*channel("C", eighth.singular))
     assert refs(chain.run()) == refs([eighth])
@@ -312,8 +298,8 @@ def post_exec_in_a_block_before_lagoon(place: int) -> None:
     blocks, good = with_post_exec(place), plan(GENESIS, 3)
     chain = after(*channel("A", span(blocks), span(good)), *channel("B", *singulars(good)))
     assert refs(chain.run()) == refs(good)
-    past = [(DropEffect.PAST, TimestampPast)] * place
-    assert chain.take_drops() == [(DropEffect.FLUSHED, PostExecNotAllowed), *past]
+    past = [(DropEffect.PAST, reasons.TimestampPast)] * place
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.PostExecNotAllowed), *past]
     chain = after(*channel("A", span(blocks), span(good)))
     assert refs(chain.run()) == refs(blocks[:place])
 
@@ -331,7 +317,7 @@ def post_exec_in_a_span_that_begins_before_lagoon() -> None:
         result = chain.run()
         assert refs(result) == refs(blocks[:count])
         assert [item.users for item in result] == [block.transactions for block in blocks[:count]]
-        expected = [] if count == 5 else [(DropEffect.FLUSHED, ActivationBlockNotEmpty)]
+        expected = [] if count == 5 else [(DropEffect.FLUSHED, reasons.ActivationBlockNotEmpty)]
         assert chain.take_drops() == expected
 
 
@@ -349,7 +335,7 @@ def post_exec_with_a_nonce_in_the_last_block() -> None:
         )
         chain.mine(*channel("A", encoded.encode(), span(good)))
         assert refs(chain.run()) == refs(good)
-        assert chain.take_drops() == [(DropEffect.DROPPED, SpanTransactionInvalid)]
+        assert chain.take_drops() == [(DropEffect.DROPPED, channel_reasons.SpanTransactionInvalid)]
         assert refs_of(encoded.but(nonces=b"\0").encode(), fork) == 2 + (fork == "lagoon")
 
 
@@ -365,7 +351,7 @@ def post_exec_in_a_singular_batch() -> None:
     block, good = child(GENESIS, (USER, POST_EXEC)), child(GENESIS)
     chain = after(*channel("A", block.singular, good.singular))
     assert chain.run() == []
-    assert chain.take_drops() == [(DropEffect.FLUSHED, PostExecNotAllowed)]
+    assert chain.take_drops() == [(DropEffect.FLUSHED, reasons.PostExecNotAllowed)]
     chain = RollupChain(forks_until("lagoon"))
     chain.mine(*channel("A", block.singular))
     assert refs(chain.run()) == refs([block])
@@ -389,7 +375,7 @@ def post_exec_that_the_engine_refuses(*transactions: bytes) -> None:
     )
     assert refs(chain.run()) == refs([first, empty, child(empty.ref)])
     assert seen == [(USER,), transactions, (USER,)]
-    assert chain.take_drops() == [(DropEffect.DISCARDED, PayloadReplacedByDeposits)]
+    assert chain.take_drops() == [(DropEffect.DISCARDED, reasons.PayloadReplacedByDeposits)]
 
 
 @case("stage_forced_empty")

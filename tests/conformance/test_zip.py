@@ -8,13 +8,7 @@ import zlib
 import pytest
 from brotlicffi._brotlicffi import ffi, lib
 
-from rollup_node.stages.derivation.reasons.channels import (
-    BrotliNotAllowed,
-    CompressionUnknown,
-    StreamDamaged,
-    StreamLimitExceeded,
-    ZlibHeaderInvalid,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from tests.conformance.kit.cases import case, table
 from tests.conformance.kit.chain import L2_BLOCK_TIME, forks_until
@@ -69,11 +63,11 @@ def opened(body: bytes, forks: dict[str, int]) -> None:
 
 
 def bad_header(body: bytes) -> tuple[bytes, Reason]:
-    return body, ZlibHeaderInvalid(header=body[:6])
+    return body, reasons.ZlibHeaderInvalid(header=body[:6])
 
 
 @table(
-    zip_first_byte_02=(b"\2" + compressed(TWO), CompressionUnknown(first=2)),
+    zip_first_byte_02=(b"\2" + compressed(TWO), reasons.CompressionUnknown(first=2)),
     zip_first_byte_28=bad_header(bytes.fromhex("28b52ffd") + compressed(TWO)),
     zip_nibble_15=bad_header(with_header(zlib_header(0x7F), compressed(TWO))),
     zip_cinfo_8=bad_header(with_header(zlib_header(0x88), compressed(TWO))),
@@ -89,7 +83,7 @@ def not_opened(body: bytes, reason: Reason) -> None:
 @case("zip_brotli_pre_fjord")
 def brotli_too_early() -> None:
     channel = read_channel(brotli(TWO), forks_until("ecotone", fjord=13), seconds=12)
-    assert (channel.batches, channel.reason_type) == ([], BrotliNotAllowed)
+    assert (channel.batches, channel.reason_type) == ([], reasons.BrotliNotAllowed)
 
 
 @case("zip_brotli_at_fjord")
@@ -120,7 +114,7 @@ def brotli_by_the_time_of_l1() -> None:
 def wrong_checksum(of_items: tuple[int, ...], left: list[int]) -> None:
     body = wrong_sum(compressed(sizes(*of_items)))
     assert survivors(body) == left
-    assert read_channel(body, FJORD).reason_type is StreamDamaged
+    assert read_channel(body, FJORD).reason_type is reasons.StreamDamaged
     assert CHECKSUM in str(read_channel(body, FJORD).reason)
 
 
@@ -226,7 +220,7 @@ def right_output_before_error(decoder: "zlib._Decompress", body: bytes, expected
 )
 def damaged_brotli(body: bytes, left: list[int]) -> None:
     assert survivors(body) == left
-    assert read_channel(body, FJORD).reason_type is StreamDamaged
+    assert read_channel(body, FJORD).reason_type is reasons.StreamDamaged
 
 
 @case("zip_brotli_large_window")
@@ -235,7 +229,7 @@ def large_window() -> None:
     encoded = large_window_stream(stream(TWO))
     assert encoded[0] == 0x11
     channel = read_channel(b"\1" + encoded, FJORD)
-    assert (channel.batches, channel.reason_type) == ([], StreamDamaged)
+    assert (channel.batches, channel.reason_type) == ([], reasons.StreamDamaged)
 
 
 def large_window_stream(data: bytes) -> bytes:
@@ -267,11 +261,11 @@ def head_size(whole: int) -> int:
 
 @table(
     zip_limit_exact=((10,), 10, None),
-    zip_limit_minus1=((9, 1_000_001), 9, StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
+    zip_limit_minus1=((9, 1_000_001), 9, reasons.StreamLimitExceeded(offset=9_000_000, limit=LIMIT_BEFORE_FJORD)),
     zip_limit_in_header=(
         (9, 999_998, 1_000_000),
         10,
-        StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
+        reasons.StreamLimitExceeded(offset=9_999_998, limit=LIMIT_BEFORE_FJORD),
     ),
 )
 def at_the_limit(sizes: tuple[int, ...], left: int, reason: Reason | None) -> None:

@@ -168,7 +168,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 def test_members_of_attributes(case: OtherCase, engine: Engine) -> None:
     if engine.is_embedded and "op-reth" in engine.columns:
         pytest.skip("no trait of the embedded engine changes its answers to members")
-    value, name = attributes(engine), case.given.get("without")
+    value, name = attributes(engine), case.item.get("without")
     if name == "gasLimit":
         pytest.skip("the node's encoder always writes a gas limit")
     changes = {"timestamp": engine.genesis.header.timestamp} if name is None else CHANGES[name]
@@ -178,7 +178,7 @@ def test_members_of_attributes(case: OtherCase, engine: Engine) -> None:
 
 @pytest.mark.parametrize("case", other_cases("call"), ids=lambda case: case.name)
 def test_other_calls(case: OtherCase, engine: Engine) -> None:
-    expected, call = case.answers[engine.columns[0]], case.given["call"]
+    expected, call = case.answers[engine.columns[0]], case.item["call"]
     if engine.is_embedded and "versions" in call:
         pytest.skip("the embedded engine does not have the method")
     first = engine.build(attributes(engine))

@@ -44,129 +44,108 @@ def their_record(peer: JsPeer) -> Enr:
     return parse_enr(peer.ready["record"])
 
 
-def test_their_record_parses_and_our_ping_is_answered() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs:
-            record = their_record(theirs)
-            assert record.node_id.hex() == theirs.ready["node"]
-            assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
-            async with running_discv5("ours", bootnodes=(record.text,)) as ours:
-                await until(lambda: ours.discovered)
-                assert ours.discovered[0].enr == record.text
-                assert ours.discovered[0].chain_id == CHAIN
-                assert not ours.node.drops
-                assert ours.enr.text in await theirs.call("table")
-
-    asyncio.run(check())
-
-
-def test_they_initiate_the_handshake() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5("ours") as ours:
-            pong = await theirs.call("ping", record=ours.enr.text)
-            assert pong == {
-                "seq": ours.enr.seq,
-                "port": their_endpoint(theirs).port,
-                "ip": list(parse_ip(own_address()).packed),
-            }
-            await theirs.call("ping", record=ours.enr.text)
-            assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
+async def test_their_record_parses_and_our_ping_is_answered() -> None:
+    async with running_js_node() as theirs:
+        record = their_record(theirs)
+        assert record.node_id.hex() == theirs.ready["node"]
+        assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
+        async with running_discv5("ours", bootnodes=(record.text,)) as ours:
             await until(lambda: ours.discovered)
-            assert ours.discovered[0].enr == theirs.ready["record"]
-            assert len(ours.node.codec.sessions) == 1
-
-    asyncio.run(check())
-
-
-def test_a_lost_session_is_established_again() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5("ours") as ours:
-            await theirs.call("ping", record=ours.enr.text)
-            ours.node.codec.sessions.clear()
-            pong = await theirs.call("ping", record=ours.enr.text)
-            assert pong["seq"] == ours.enr.seq
-
-    asyncio.run(check())
+            assert ours.discovered[0].enr == record.text
+            assert ours.discovered[0].chain_id == CHAIN
+            assert not ours.node.drops
+            assert ours.enr.text in await theirs.call("table")
 
 
-def test_handshakes_that_cross() -> None:
+async def test_they_initiate_the_handshake() -> None:
+    async with running_js_node() as theirs, running_discv5("ours") as ours:
+        pong = await theirs.call("ping", record=ours.enr.text)
+        assert pong == {
+            "seq": ours.enr.seq,
+            "port": their_endpoint(theirs).port,
+            "ip": list(parse_ip(own_address()).packed),
+        }
+        await theirs.call("ping", record=ours.enr.text)
+        assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
+        await until(lambda: ours.discovered)
+        assert ours.discovered[0].enr == theirs.ready["record"]
+        assert len(ours.node.codec.sessions) == 1
+
+
+async def test_a_lost_session_is_established_again() -> None:
+    async with running_js_node() as theirs, running_discv5("ours") as ours:
+        await theirs.call("ping", record=ours.enr.text)
+        ours.node.codec.sessions.clear()
+        pong = await theirs.call("ping", record=ours.enr.text)
+        assert pong["seq"] == ours.enr.seq
+
+
+async def test_handshakes_that_cross() -> None:
     """Both ends send a request at about the same time after we have lost the session.
 
     Theirs, which they send once, is answered whoever is first; a machine that keeps one end from running for a
     second may cost a few."""
 
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5("ours") as ours:
-            await theirs.call("ping", record=ours.enr.text)
-            await until(lambda: ours.discovered)
-            contact, calls, failures = their_record(theirs).contact(), ours.node.calls, 0
-            assert contact is not None
-            for number in range(20):
-                ours.node.codec.sessions.clear()
-                pinging = asyncio.create_task(theirs.call("ping", record=ours.enr.text))
-                await asyncio.sleep(0.0006 * number)
-                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (256,))
-                assert calls.submit(call, 1, asyncio.get_running_loop().time())
-                ours.flush()
-                try:
-                    assert (await pinging)["seq"] == ours.enr.seq
-                except JsError:
-                    failures += 1
-                await until(lambda: not calls.has_call(contact.node_id))
-            assert failures <= 5, f"{failures} of 20 failed; dropped datagrams: {dict(ours.node.drops)}"
-
-    asyncio.run(check())
+    async with running_js_node() as theirs, running_discv5("ours") as ours:
+        await theirs.call("ping", record=ours.enr.text)
+        await until(lambda: ours.discovered)
+        contact, calls, failures = their_record(theirs).contact(), ours.node.calls, 0
+        assert contact is not None
+        for number in range(20):
+            ours.node.codec.sessions.clear()
+            pinging = asyncio.create_task(theirs.call("ping", record=ours.enr.text))
+            await asyncio.sleep(0.0006 * number)
+            call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (256,))
+            assert calls.submit(call, 1, asyncio.get_running_loop().time())
+            ours.flush()
+            try:
+                assert (await pinging)["seq"] == ours.enr.seq
+            except JsError:
+                failures += 1
+            await until(lambda: not calls.has_call(contact.node_id))
+        assert failures <= 5, f"{failures} of 20 failed; dropped datagrams: {dict(ours.node.drops)}"
 
 
-def test_their_lookups_go_through_our_nodes() -> None:
-    async def check() -> None:
-        async with (
-            running_js_node() as theirs,
-            running_discv5("boot") as boot,
-            running_discv5_servers(8, bootnodes=(boot.enr.text,)) as nodes,
-        ):
-            await until(lambda: all(len(node.discovered) >= 7 for node in nodes), 25)
-            await theirs.call("add", record=boot.enr.text)
-            result: set[str] = set()
-            for _ in range(6):
-                result |= set(await theirs.call("random"))
-            assert len(result & {node.enr.text for node in nodes}) >= 6
-
-    asyncio.run(check())
+async def test_their_lookups_go_through_our_nodes() -> None:
+    async with (
+        running_js_node() as theirs,
+        running_discv5("boot") as boot,
+        running_discv5_servers(8, bootnodes=(boot.enr.text,)) as nodes,
+    ):
+        await until(lambda: all(len(node.discovered) >= 7 for node in nodes), 25)
+        await theirs.call("add", record=boot.enr.text)
+        result: set[str] = set()
+        for _ in range(6):
+            result |= set(await theirs.call("random"))
+        assert len(result & {node.enr.text for node in nodes}) >= 6
 
 
-def test_our_lookups_go_through_their_node() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5_servers(12) as nodes:
-            record = their_record(theirs)
-            for node in nodes:
-                await theirs.call("ping", record=node.enr.text)
-                await theirs.call("add", record=node.enr.text)
-            async with running_discv5("late", bootnodes=(record.text,)) as late:
-                wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
-                assert len(wanted) >= 10
-                await until(lambda: wanted <= {peer.enr for peer in late.discovered}, 25)
-
-    asyncio.run(check())
+async def test_our_lookups_go_through_their_node() -> None:
+    async with running_js_node() as theirs, running_discv5_servers(12) as nodes:
+        record = their_record(theirs)
+        for node in nodes:
+            await theirs.call("ping", record=node.enr.text)
+            await theirs.call("add", record=node.enr.text)
+        async with running_discv5("late", bootnodes=(record.text,)) as late:
+            wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
+            assert len(wanted) >= 10
+            await until(lambda: wanted <= {peer.enr for peer in late.discovered}, 25)
 
 
-def test_many_requests_in_a_session() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-            await until(lambda: ours.discovered)
-            calls = ours.node.calls
-            contact = their_record(theirs).contact()
-            assert contact is not None
-            random = seeded("many")
-            for _ in range(100):
-                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (random(1)[0] + 1, 0))
-                await until(lambda: not calls.has_call(contact.node_id))
-                assert calls.submit(call, 1, asyncio.get_running_loop().time())
-                ours.flush()
-                await until(partial(has_response, call))
-                assert contact.node_id in call.records
-
-    asyncio.run(check())
+async def test_many_requests_in_a_session() -> None:
+    async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        await until(lambda: ours.discovered)
+        calls = ours.node.calls
+        contact = their_record(theirs).contact()
+        assert contact is not None
+        random = seeded("many")
+        for _ in range(100):
+            call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, (random(1)[0] + 1, 0))
+            await until(lambda: not calls.has_call(contact.node_id))
+            assert calls.submit(call, 1, asyncio.get_running_loop().time())
+            ours.flush()
+            await until(partial(has_response, call))
+            assert contact.node_id in call.records
 
 
 def has_response(call: OutgoingCall) -> bool:
@@ -179,13 +158,10 @@ def their_endpoint(theirs: JsPeer) -> Endpoint:
     return endpoint
 
 
-def test_garbage_from_our_address_does_not_end_the_session() -> None:
-    async def check() -> None:
-        async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
-            await until(lambda: ours.discovered)
-            for size in (10, 63, 200, 1280):
-                ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
-            ours.flush()
-            await theirs.call("ping", record=ours.enr.text)
-
-    asyncio.run(check())
+async def test_garbage_from_our_address_does_not_end_the_session() -> None:
+    async with running_js_node() as theirs, running_discv5("ours", bootnodes=(theirs.ready["record"],)) as ours:
+        await until(lambda: ours.discovered)
+        for size in (10, 63, 200, 1280):
+            ours.node.calls.outbox.append(OutgoingPacket(bytes(size), their_endpoint(theirs)))
+        ours.flush()
+        await theirs.call("ping", record=ours.enr.text)

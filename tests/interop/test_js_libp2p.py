@@ -56,18 +56,15 @@ def program(module_leftovers: Leftovers) -> Iterator[None]:
 
 @pytest.mark.parametrize("early", [True, False], ids=["early muxer", "negotiated muxer"])
 @pytest.mark.parametrize("dial", [we_dial, they_dial])
-def test_identify_ping_and_streams_for_both_dialers(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
-    async def run() -> None:
-        async with pair(early_muxer=early) as both:
-            await dial(both)
-            await _check_identify(both)
-            assert 0 < await both.ours.ping.ping(both.peer) < 5
-            assert 0 <= await both.theirs.call("ping", peer=both.our_text) < 5000
-            for size in SIZES:
-                await _check_echo(both, size)
-            await _check_many_streams(both)
-
-    asyncio.run(run())
+async def test_identify_ping_and_streams_for_both_dialers(dial: Callable[[Pair], Awaitable[None]], early: bool) -> None:
+    async with pair(early_muxer=early) as both:
+        await dial(both)
+        await _check_identify(both)
+        assert 0 < await both.ours.ping.ping(both.peer) < 5
+        assert 0 <= await both.theirs.call("ping", peer=both.our_text) < 5000
+        for size in SIZES:
+            await _check_echo(both, size)
+        await _check_many_streams(both)
 
 
 async def _check_identify(both: Pair) -> None:
@@ -100,24 +97,21 @@ async def _check_many_streams(both: Pair) -> None:
     await until(lambda: sum(len(link.streams) for link in both.ours.connections_to_peer(both.peer)) <= 2)
 
 
-def test_identify_push_both_ways() -> None:
-    async def run() -> None:
-        async with pair() as both:
-            await we_dial(both)
-            await both.ours.wait_for(PeerIdentified)
-            await both.theirs.event("peer:identify", by(peer=both.our_text))
-            await both.theirs.call("serve", protocol="/later/1")
-            await until(lambda: "/later/1" in _protocols(both))
-            both.ours.set_stream_handler("/ours/later/1", _ignore)
+async def test_identify_push_both_ways() -> None:
+    async with pair() as both:
+        await we_dial(both)
+        await both.ours.wait_for(PeerIdentified)
+        await both.theirs.event("peer:identify", by(peer=both.our_text))
+        await both.theirs.call("serve", protocol="/later/1")
+        await until(lambda: "/later/1" in _protocols(both))
+        both.ours.set_stream_handler("/ours/later/1", _ignore)
 
-            async def has_learned() -> bool:
-                return "/ours/later/1" in await both.theirs.call("protocols", peer=both.our_text)
+        async def has_learned() -> bool:
+            return "/ours/later/1" in await both.theirs.call("protocols", peer=both.our_text)
 
-            async with asyncio.timeout(10):
-                while not await has_learned():
-                    await asyncio.sleep(0.05)
-
-    asyncio.run(run())
+        async with asyncio.timeout(10):
+            while not await has_learned():
+                await asyncio.sleep(0.05)
 
 
 def _protocols(both: Pair) -> tuple[str, ...]:
@@ -129,45 +123,36 @@ async def _ignore(_: object) -> None:
     return None
 
 
-def test_unsupported_protocols_both_ways() -> None:
-    async def run() -> None:
-        async with pair() as both:
-            await we_dial(both)
-            with pytest.raises(StreamError, match="does not support /unknown/1"):
-                await both.ours.open_stream(both.peer, ["/unknown/1"])
-            protocol, stream = await both.ours.open_stream(both.peer, ["/unknown/1", ECHO])
-            assert protocol == ECHO
-            stream.reset()
-            with pytest.raises(JsError):
-                await both.theirs.call("echo", peer=both.our_text, size=1, protocol="/unknown/1")
-            assert await echo_through(both.ours, both.peer, b"still here") == b"still here"
-
-    asyncio.run(run())
+async def test_unsupported_protocols_both_ways() -> None:
+    async with pair() as both:
+        await we_dial(both)
+        with pytest.raises(StreamError, match="does not support /unknown/1"):
+            await both.ours.open_stream(both.peer, ["/unknown/1"])
+        protocol, stream = await both.ours.open_stream(both.peer, ["/unknown/1", ECHO])
+        assert protocol == ECHO
+        stream.reset()
+        with pytest.raises(JsError):
+            await both.theirs.call("echo", peer=both.our_text, size=1, protocol="/unknown/1")
+        assert await echo_through(both.ours, both.peer, b"still here") == b"still here"
 
 
-def test_either_end_disconnects() -> None:
-    async def run() -> None:
-        async with pair() as both:
-            await we_dial(both)
-            await both.theirs.event("peer:connect", by(peer=both.our_text))
-            await both.theirs.call("hangup", peer=both.our_text)
-            await both.ours.wait_for(PeerDisconnected)
-            assert both.ours.connections() == []
-            await we_dial(both)
-            both.theirs.events.clear()
-            both.ours.disconnect(both.peer, PeerDropReason.BY_OPERATOR)
-            await both.theirs.event("peer:disconnect", by(peer=both.our_text))
-            assert await both.theirs.call("connections") == []
-
-    asyncio.run(run())
+async def test_either_end_disconnects() -> None:
+    async with pair() as both:
+        await we_dial(both)
+        await both.theirs.event("peer:connect", by(peer=both.our_text))
+        await both.theirs.call("hangup", peer=both.our_text)
+        await both.ours.wait_for(PeerDisconnected)
+        assert both.ours.connections() == []
+        await we_dial(both)
+        both.theirs.events.clear()
+        both.ours.disconnect(both.peer, PeerDropReason.BY_OPERATOR)
+        await both.theirs.event("peer:disconnect", by(peer=both.our_text))
+        assert await both.theirs.call("connections") == []
 
 
-def test_an_unexpected_identity_is_rejected() -> None:
-    async def run() -> None:
-        async with pair() as both:
-            address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
-            stranger = RecordingHost(9)
-            with pytest.raises(Exception, match="the remote end is"):
-                await both.ours.connect(stranger.peer_id, [address])
-
-    asyncio.run(run())
+async def test_an_unexpected_identity_is_rejected() -> None:
+    async with pair() as both:
+        address = parse_multiaddr(both.theirs.ready["addresses"][0]).without_peer_id
+        stranger = RecordingHost(9)
+        with pytest.raises(Exception, match="the remote end is"):
+            await both.ours.connect(stranger.peer_id, [address])

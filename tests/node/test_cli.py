@@ -1,13 +1,9 @@
 """The command `rollup-node`: exit codes, and one line on stderr; as a process, and in this one."""
 
-import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -109,73 +105,6 @@ def test_the_lines_of_errors_are_bounded(capsys: pytest.CaptureFixture[str]) -> 
     assert cli.main([f"--unknown{number}" for number in range(200)]) == ExitCode.SETUP
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == cli.MAX_ERRORS + 1 and lines[-1].endswith(" more errors")
-
-
-def test_a_wrong_variable(error_of: ErrorOf) -> None:
-    text = error_of(*NEEDED, NODE_L1_CACHE_SIZE="many")
-    assert text.startswith('invalid value "many" for variable NODE_L1_CACHE_SIZE (--l1.cache-size): expected')
-
-
-def test_a_malformed_rollup_file(error_of: ErrorOf, tmp_path: Path) -> None:
-    (tmp_path / "rollup.json").write_text(json.dumps({"genesis": 5}))
-    text = error_of("--l2=http://a", "--rollup.config=rollup.json")
-    assert text == "rollup config error: L1 chain ID must not be nil (file rollup.json)"
-
-
-@pytest.mark.option("l2.jwt-secret")
-def test_a_malformed_jwt_file(error_of: ErrorOf, tmp_path: Path) -> None:
-    (tmp_path / "jwt").write_text("nonsense")
-    assert "is malformed" in error_of(*NEEDED, "--l2.jwt-secret=jwt")
-
-
-@pytest.mark.option("rpc.addr", "rpc.port")
-def test_a_port_in_use(error_of: ErrorOf) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(1)
-        port = listener.getsockname()[1]
-        text = error_of(*NEEDED, "--rpc.addr=127.0.0.1", f"--rpc.port={port}")
-    assert text.startswith(f"port {port} is in use on 127.0.0.1")
-
-
-class EndpointsOfChain5(BaseHTTPRequestHandler):
-    """L1 and engine of chain 5 on one port, and Sepolia's beacon node: which of several wrong endpoints is named is
-    not certain."""
-
-    def do_POST(self) -> None:
-        call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._send({"jsonrpc": "2.0", "id": call["id"], "result": "0x5"})
-
-    def do_GET(self) -> None:
-        self._send({"data": {"genesis_time": "1655733600"}})
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
-
-    def _send(self, response: object) -> None:
-        body = json.dumps(response).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-@pytest.mark.option("l1", "l1.beacon", "l2")
-def test_another_chain_ends_the_start_with_one_line(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), EndpointsOfChain5) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        url = f"http://127.0.0.1:{server.server_port}"
-        endpoints = (f"--l1={url}", f"--l2={url}", f"--l1.beacon={url}")
-        words = ("--network=op-sepolia", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--p2p.disable", "--runtime.dir=run")
-        done = run(*endpoints, *words, folder=tmp_path)
-        server.shutdown()
-        thread.join()
-    assert done.returncode == ExitCode.SETUP
-    assert done.stderr.count("\n") == 1
-    assert " RPC chain id 5, expected 111554" in done.stderr or " RPC chain id 5, expected 11155111" in done.stderr
-    assert "Traceback" not in done.stdout
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_remote_signer_that_does_not_answer_ends_the_start_with_one_line(error_of: ErrorOf) -> None:

@@ -73,7 +73,7 @@ INVALID_INPUTS: dict[str, tuple[Callable[[LocalChain], dict[str, Any]], str]] = 
         "incorrect L2 genesis block hash 0x",
     ),
     "no beacon node": (
-        lambda chain: {"l1_beacon": chain.public},
+        lambda chain: {"l1.beacon": chain.public},
         "failed to check L1 Beacon API version: the L1 beacon node cannot be used",
     ),
     "the engine without its Engine API": (lambda chain: {"l2": chain.beacon}, "the execution engine cannot be used"),
@@ -123,6 +123,7 @@ def error_of_start(chain: LocalChain, capsys: pytest.CaptureFixture[str]) -> Cal
     return run
 
 
+@pytest.mark.option("l1.beacon")
 @pytest.mark.parametrize("case", [case for case in INVALID_INPUTS if case not in PROGRAMS])
 def test_invalid_input_ends_the_start_with_one_line(
     chain: LocalChain, error_of_start: Callable[..., str], case: str
@@ -131,11 +132,12 @@ def test_invalid_input_ends_the_start_with_one_line(
     assert expected in error_of_start(**changes(chain))
 
 
-@pytest.mark.parametrize("server", ["rpc", "metrics"])
-def test_a_port_in_use_ends_the_start_with_one_line(error_of_start: Callable[..., str], server: str) -> None:
+@pytest.mark.option("rpc.addr", "rpc.port")
+@pytest.mark.parametrize("option", ["rpc.port", "metrics.port"])
+def test_a_port_in_use_ends_the_start_with_one_line(error_of_start: Callable[..., str], option: str) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-        line = error_of_start(**{f"{server}_port": port, "metrics_enabled": "true"})
+        line = error_of_start(**{option: port, "rpc.addr": LOOPBACK, "metrics.enabled": "true"})
     assert line.startswith(f"rollup-node: port {port} is in use on {LOOPBACK}: stop the program that uses it, or give")
 
 
@@ -190,13 +192,7 @@ def test_a_node_waits_for_endpoints_that_start_late(running: RunningNode) -> Non
     assert running.directory.exists()
 
 
-def test_a_runtime_directory_in_use_ends_the_start_with_one_line(chain: LocalChain, running: RunningNode) -> None:
-    with chain.node(runtime_dir=running.directory) as second:
-        line = second.wait_for_exit(END_SECONDS).error_line()
-    assert f"directory {running.directory} is in use by another node (pid {running.program.pid})" in line
-    assert running.program.running
-
-
+@pytest.mark.option("l1", "l2")
 def test_unreachable_endpoints_are_retried_and_reported(running: RunningNode) -> None:
     node, _, l1, engine = running
     rpc = f"http://{LOOPBACK}:{port_of(node, 'rpc')}"

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,17 @@ def blob_fee(value: Any, want: Any) -> None:
         assert blob_base_fee(excess, fraction) == want
 
 
+CONFIG_CHECKS = {
+    "type": "unknown SystemConfig event type",
+    "short": "update data (ends in its (pointer|length)|cut off)",
+    "pointer": "invalid pointer in update data",
+    "length": "invalid length in update data",
+    "long": "[0-9]+ bytes after the update data",
+    "padding": "value has more than [0-9]+ bytes",
+    "eip1559": "denominator and elasticity must both be zero or not",
+}
+
+
 def config_update(value: Any, want: Any) -> None:
     kind = value["type"]
     kind_topic = raw(kind) if isinstance(kind, str) else kind.to_bytes(32, "big")
@@ -266,7 +278,9 @@ def config_update(value: Any, want: Any) -> None:
     result, skipped = system_config.apply_updates(START, [log], L1Rules(packed_fee_scalars=value["packed"]))
     if "check" in want:
         assert result == START
-        assert [(item.log_index, item.check) for item in skipped] == [(4, want["check"])]
+        (skip,) = skipped
+        assert skip.log_index == 4
+        assert re.match(CONFIG_CHECKS[want["check"]], skip.text)
     else:
         assert skipped == ()
         assert result == msgspec.structs.replace(START, **values(want["changed"]))

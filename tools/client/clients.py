@@ -137,8 +137,8 @@ def call(name: str, shape: Any) -> Method[Any]:
     return Method(RPCEndpoint(name), mungers=[_parameters], result_formatters=formatter)
 
 
-def _parameters(_module: Any, *given: Any) -> list[Any]:
-    return [_parameter(item) for item in given]
+def _parameters(_module: Any, *values: Any) -> list[Any]:
+    return [_parameter(value) for value in values]
 
 
 def _parameter(value: Any) -> Any:

@@ -11,17 +11,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.node.checks.finding import Finding
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options, worker_count
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import (
+    EngineCheck,
     NodeEndpoints,
     RetryPolicy,
     check_beacon,
+    check_engine,
     check_l1,
-    check_l2_source,
 )
 from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config
 from rollup_node.node.setup.secrets import stored_jwt_secret
@@ -146,6 +148,15 @@ def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret:
     )
 
 
+class L2SourceCheck(EngineCheck):
+    """The check of the L2 source of a command: an engine's JSON-RPC, without a JWT unless there is a secret."""
+
+    what, kind = "the L2 source", "L2 source"
+
+    async def find(self) -> list[Finding]:
+        return await self.find_chain()
+
+
 def check_endpoints(command: ParsedCommand) -> None:
     """Check L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
     l1 = l1_config(command.values, command.chain, runtime_config=False)
@@ -156,7 +167,7 @@ def check_endpoints(command: ParsedCommand) -> None:
 async def _check(endpoints: NodeEndpoints) -> None:
     await check_l1(endpoints, RETRY_POLICY)
     if endpoints.l2:
-        await check_l2_source(endpoints, RETRY_POLICY)
+        await check_engine(L2SourceCheck(endpoints, RETRY_POLICY.timeout), RETRY_POLICY)
     if endpoints.beacon is not None:
         await check_beacon(endpoints, RETRY_POLICY)
 

@@ -1,11 +1,12 @@
 """`rollup-node doc metrics`: every metric, in the forms of `op-node doc metrics` [CMD4, CMD9]."""
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import orjson
 
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.metrics.tables import MISSING_METRICS, OP_NODE_METRICS, OWN_METRICS, PREFIX, Metric
+from rollup_node.stages.io.metrics.tables import OP_NODE_METRICS, OWN_METRICS, PREFIX, Metric, MetricType
 from rollup_node.tools.commands.flags import FlagParser
 
 METRICS = "metrics"
@@ -34,6 +35,43 @@ _COLUMNS = "\n| Metric | Type | Labels | Process | Meaning |\n|---|---|---|---|-
 _MISSING_ANCHOR = '<a id="of-op-node-and-not-of-this-node"></a>'
 """The name of the section before; links use it."""
 _MISSING_COLUMNS = "\n| Metric | Type | Labels | Why |\n|---|---|---|---|\n"
+
+
+class MissingMetric(NamedTuple):
+    """A metric of op-node that this node does not expose, by its name without prefix, and why."""
+
+    name: str
+    type: MetricType
+    labels: tuple[str, ...]
+    why: str
+
+
+_EVENTS = "op-node's internal event system; here processes exchange messages: see bus_events_total"
+_NO_L2_CACHE = "the node reads L2 blocks from the engine when it needs them, and caches none"
+_NO_FOLLOW_CACHE = "the node does not cache the responses of the follow source"
+
+MISSING_METRICS: tuple[MissingMetric, ...] = (
+    MissingMetric(
+        "rpc_server_notifications_sent_total",
+        MetricType.COUNTER,
+        ("rpc", "method"),
+        "neither this RPC server nor op-node's has subscriptions",
+    ),
+    MissingMetric("l2_source_cache_size", MetricType.GAUGE, ("type",), _NO_L2_CACHE),
+    MissingMetric("l2_source_cache_get", MetricType.COUNTER, ("type", "hit"), _NO_L2_CACHE),
+    MissingMetric("l2_source_cache_add", MetricType.COUNTER, ("type", "evicted"), _NO_L2_CACHE),
+    MissingMetric("l2_follow_source_cache_size", MetricType.GAUGE, ("type",), _NO_FOLLOW_CACHE),
+    MissingMetric("l2_follow_source_cache_get", MetricType.COUNTER, ("type", "hit"), _NO_FOLLOW_CACHE),
+    MissingMetric("l2_follow_source_cache_add", MetricType.COUNTER, ("type", "evicted"), _NO_FOLLOW_CACHE),
+    MissingMetric("events_emitted", MetricType.COUNTER, ("event_type", "emitter"), _EVENTS),
+    MissingMetric("events_total_enqueued", MetricType.GAUGE, (), _EVENTS),
+    MissingMetric("events_enqueued", MetricType.GAUGE, ("event_type",), _EVENTS),
+    MissingMetric("events_dequeued", MetricType.COUNTER, ("event_type", "deriver"), _EVENTS),
+    MissingMetric("events_processed", MetricType.COUNTER, ("event_type", "deriver"), _EVENTS),
+    MissingMetric("events_process_time", MetricType.COUNTER, ("event_type", "deriver"), _EVENTS),
+    MissingMetric("events_rate_limited_total", MetricType.COUNTER, (), _EVENTS),
+    MissingMetric("events_last_rate_limited_unix", MetricType.GAUGE, (), _EVENTS),
+)
 
 
 def main(arguments: Sequence[str]) -> int:

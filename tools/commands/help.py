@@ -52,9 +52,9 @@ def topic_text(name: str) -> str:
     """Return the options of a topic, or one option, also a hidden one. Raises OptionError for anything else."""
     flag = name.lstrip("-")
     if name in TOPICS:
-        sections = (Section(TOPICS[name][0], tuple(o for s in SECTIONS for o in s.options if topic_of(o) == name)),)
+        sections = (Section(TOPICS[name][0], *(o for s in SECTIONS for o in s.options if topic_of(o) == name)),)
     elif flag in FLAGS:
-        sections = (Section(f"Option of the topic {topic_of(FLAGS[flag])}", (replace(FLAGS[flag], hidden=False),)),)
+        sections = (Section(f"Option of the topic {topic_of(FLAGS[flag])}", replace(FLAGS[flag], hidden=False)),)
     else:
         hint = did_you_mean(name, {*TOPICS, *FLAGS})
         raise OptionError(f"unknown topic {shown(name)}{hint}; topics are {', '.join(TOPICS)}")

@@ -123,7 +123,7 @@ HELD_SECONDS = 5.0
 BLOCK_SECONDS = HELD_SECONDS / MOST
 """Where blocks are asked for more slowly, nothing is prefetched: much of it would be too old."""
 PAUSE = 1_000
-"""Blocks that are read one by one after a batch that failed: the endpoint may refuse batches."""
+"""Blocks that are read one by one after a batch that failed."""
 
 
 class L2Prefetch:

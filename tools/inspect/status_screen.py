@@ -9,6 +9,7 @@ from yarl import URL
 
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.io.http.client import HttpClient
+from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
@@ -206,7 +207,7 @@ class StatusClient:
             raise StatusError(no_node(error)) from None
         if answer.status in OF_OTHERS:
             raise StatusError(no_rollup_node(self.name))
-        if answer.status != 200:
+        if not is_success(answer.status):
             text = escaped_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
             raise self._error(f"HTTP status {answer.status} for {PATH}: {text}")
         return answer.body

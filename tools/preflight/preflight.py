@@ -30,6 +30,7 @@ from rollup_node.node.setup.endpoint_checks import (
     NodeEndpoints,
     find_follow_source,
     find_signer,
+    has_answered,
 )
 from rollup_node.node.system.limits import free_tasks, task_limit_text
 from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
@@ -154,7 +155,7 @@ class _Preflight:
     async def _check_engine(self, findings: list[Finding]) -> None:
         check, rollup = self._engine, self._endpoints.rollup
         if not self._endpoints.jwt_secret:
-            findings += await check.find_without_secret()
+            findings += await _find_without_secret(check)
             findings.append(not_checked(check.name, "there is no JWT secret to ask it with"))
             return
         try:
@@ -197,7 +198,8 @@ class _Preflight:
     async def _check_clocks(self, findings: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
         urls = [*self._endpoints.l1, self._endpoints.l2, *beacon]
-        for url, skew in zip(urls, await asyncio.gather(*(clock_skew(url, CALL_SECONDS) for url in urls)), strict=True):
+        asked = (clock_skew(url, CALL_SECONDS, url == self._endpoints.l2) for url in urls)
+        for url, skew in zip(urls, await asyncio.gather(*asked), strict=True):
             check = f"clock {endpoint_name(url)}"
             if skew is None:
                 findings.append(not_checked(check, "no answer with a date"))
@@ -266,6 +268,16 @@ class _Preflight:
         sources = BeaconEndpoints(msgspec.structs.replace(config, timeout=CALL_SECONDS), Meter("check"))
         self._stack.push_async_callback(sources.close)
         return sources
+
+
+async def _find_without_secret(check: EngineCheck) -> list[Finding]:
+    """Whether the engine responds at all, which needs no JWT."""
+    try:
+        await check.client.call("eth_chainId")
+    except (EndpointError, RpcFailure) as failure:
+        if not has_answered(failure):
+            return [await check.unusable(failure)]
+    return []
 
 
 def _softened(finding: Finding) -> Finding:

@@ -46,9 +46,7 @@ class Statement(NamedTuple):
 
 
 class BeaconClock:
-    """All endpoints are asked, since a wrong statement only shows in blobs that are nowhere.
-
-    `slot_seconds`, if set, replaces the slot duration that they state."""
+    """Asks all endpoints, as a wrong clock only shows in missing blobs; `slot_seconds` replaces theirs."""
 
     def __init__(self, endpoints: Sequence[StatesClock], slot_seconds: int | None) -> None:
         self._endpoints, self._slot_ms = endpoints, 1000 * slot_seconds if slot_seconds else None
@@ -62,9 +60,7 @@ class BeaconClock:
         return "unknown genesis time" if self._clock is None else str(self._clock)
 
     async def slot_at(self, timestamp: int) -> int:
-        """Return the slot of an L1 block's time in seconds.
-
-        Raises EndpointError while genesis or slot time are unknown, and BeforeGenesisError."""
+        """Return the slot of a time in seconds. Raises EndpointError until the clock is known, BeforeGenesisError."""
         async with self._asking:
             if self._clock is None or self._is_due():
                 await self._ask(timestamp)

@@ -15,7 +15,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import EndpointCounts
@@ -104,16 +104,14 @@ class BlobOffer(NamedTuple):
 
 
 class BeaconEndpoint:
-    """One Beacon API.
-
-    Methods raise EndpointError if it does not answer, and BeaconResponseError if it answers something else."""
+    """One Beacon API. Methods raise EndpointError without an answer, BeaconResponseError for a wrong one."""
 
     def __init__(
         self, url: str, config: BlobsConfig, headers: dict[str, str], meter: Meter, large: asyncio.Lock
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._timeout = URL(url), config.timeout
+        self._base, self._timeout = parsed_url(url) or URL(), config.timeout
         self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
@@ -136,13 +134,15 @@ class BeaconEndpoint:
 
         By the blobs route, or by the sidecars route for ROUTE_SECONDS after that one failed, answered in another
         shape, or was missing [BCN5]. Blobs of a `prefetch` may be verified together with those of other blocks."""
-        refused, malformed = "", ""
+        refused = failed = malformed = ""
         if not self._fetch_all and time.monotonic() >= max(self._sidecars_until, self._no_blobs_route_until):
             try:
                 blobs = await self._blobs_by_hash(slot, wanted, prefetch)
             except EndpointError as error:
-                if error.status not in _UNSUPPORTED_ROUTE:
+                if error.status in (None, _TOO_MANY):
                     raise
+                if error.status not in _UNSUPPORTED_ROUTE:
+                    failed = self._own_words(error)
                 if isinstance(error, _NoRouteError):
                     self._no_blobs_route_until = time.monotonic() + ROUTE_SECONDS
                 refused = self._own_words(error)
@@ -155,9 +155,13 @@ class BeaconEndpoint:
         try:
             sidecars = await self._sidecars(slot, wanted, refused)
         except (EndpointError, BlobsNotFoundError) as error:
-            if not malformed:
-                raise
-            raise BeaconResponseError(f"{malformed}; blob_sidecars: {self._own_words(error)}") from None
+            both = f"{failed or malformed}; blob_sidecars: {self._own_words(error)}"
+            if malformed:
+                raise BeaconResponseError(both) from None
+            if failed:
+                status = error.status if isinstance(error, EndpointError) else None
+                raise EndpointError(self.name, both, status) from None
+            raise
         self._sidecars_until = time.monotonic() + ROUTE_SECONDS
         return BlobOffer(self, sidecars, True)
 
@@ -166,7 +170,6 @@ class BeaconEndpoint:
         self._sidecars_until = 0.0 if offer.are_sidecars else time.monotonic() + ROUTE_SECONDS
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _blobs_by_hash(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool) -> tuple[OfferedBlob, ...]:
@@ -260,9 +263,7 @@ class BeaconEndpoint:
             return self._parsed(parsers, await self._get(label, path, query, MAX_BODY, accept))
 
     def _parsed(self, parsers: Mapping[str, Callable[[bytes], T]], response: _Response) -> T:
-        """Return what the parser of its media type makes of a response.
-
-        Raises a new error: the frames of the first would keep the body."""
+        """Return the parsed response. Raises a new error: the frames of the first would keep the body."""
         media = response.media if response.media in parsers else JSON
         try:
             return parsers[media](response.body)
@@ -282,9 +283,7 @@ class BeaconEndpoint:
     async def _get(
         self, label: str, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str = JSON
     ) -> _Response:
-        """Return the response to one request, which is recorded and whose metrics are those of `label`.
-
-        Raises EndpointError also for a status that is no success."""
+        """Return and record a response, with metrics of `label`. Raises EndpointError also for a refusal."""
         try:
             with self._meter.timed(label) as began:
                 response = await self._exchange(path, query, max_body, accept)
@@ -326,9 +325,7 @@ class BeaconEndpoints:
         self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
-        """Return the offer of the first endpoint that has one.
-
-        Raises BlobsNotFoundError if all endpoints answer so, and EndpointError if all fail otherwise."""
+        """Return the first offer. Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
         offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
         self._use(index)
         return offer
@@ -349,14 +346,11 @@ class BeaconEndpoints:
         return [endpoint.record.counts(index == self._current) for index, endpoint in enumerate(self.all)]
 
     async def close(self) -> None:
-        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
     async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """Return the first result and the index of its endpoint.
-
-        The next endpoint is requested when one has failed or takes longer than HEDGE_SECONDS."""
+        """Return the first result and its endpoint's index; the next is asked after a failure or HEDGE_SECONDS."""
         untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
         running: dict[asyncio.Future[T], int] = {}
         failures: list[SourceFailure] = []

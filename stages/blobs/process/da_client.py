@@ -11,7 +11,8 @@ from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
+from rollup_node.stages.io.http.connection import is_compressed
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
@@ -49,15 +50,13 @@ class DaClient:
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
         self.record = EndpointRecord("da-server", self.name)
-        self._base, self._verify, self._meter = URL(config.url), config.verify_on_read, RpcMeter(meter, RPC)
+        self._base = parsed_url(config.url) or URL()
+        self._verify, self._meter = config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._http = HttpClient(config.url, self.name)
 
     async def get(self, commitment: Commitment, ahead: bool = False) -> InputResponse | InputTooLarge:
-        """Return the input of a commitment.
-
-        Raises InputNotFoundError, TooLargeAheadError if it is read `ahead` of need, and EndpointError for any other
-        failure."""
+        """Return an input. Raises InputNotFoundError, TooLargeAheadError if it is `ahead` of need, or EndpointError."""
         try:
             with self._meter.timed(METHOD) as began:
                 read = await self._exchange(commitment, ahead)
@@ -73,7 +72,6 @@ class DaClient:
         return read
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.close()
 
     async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
@@ -91,7 +89,7 @@ class DaClient:
             raise InputNotFoundError(self.name, f"does not have the input of {commitment}", answer.status)
         if answer.status != 200:
             raise EndpointError(self.name, f"HTTP status {answer.status}", answer.status)
-        if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        if is_compressed(answer.headers.get("content-encoding", "")):
             raise EndpointError(self.name, "the input is compressed, which was not asked for")
         return reading.input(self.name)
 
@@ -140,23 +138,17 @@ IDLE_SECONDS = 5.0
 
 
 class InputServer:
-    """The pending requests, the cache, and the running fetches, at most `max_requests`.
-
-    A fetch ahead of need gives way to one that derivation waits for."""
+    """The pending requests, the cache, at most `max_requests` fetches; one ahead of need gives way to a needed one."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read
+        self.name = self._client.name
         self._max_requests = max(1, config.max_requests)
         self._server, self._meter, self._wake = server, meter, wake
         self._pending, self._cache = PendingInputs(), InputCache()
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
         self._condition = LastingCondition(log)
         self._reported: Commitment | None = None
-
-    @property
-    def name(self) -> str:
-        """The DA server."""
-        return self._client.name
 
     def counts(self) -> EndpointCounts:
         """How the DA server answers."""

@@ -1,6 +1,4 @@
-"""The blobs process: fetches requested blobs, has workers verify and decode them, and sends their contents.
-
-Those that derivation waits for come first."""
+"""The blobs process: fetches requested blobs, most urgent first, has workers verify and decode them, sends them."""
 
 import asyncio
 import time
@@ -37,9 +35,7 @@ _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNot
 
 
 class BlobsStage(Stage):
-    """State: the pending requests, the cache of decoded blobs, and the running fetches.
-
-    A reset leaves it as it is: a blob is the same on every L1 chain that has its hash."""
+    """The pending requests, decoded blobs and fetches, which a reset leaves: a hash is one blob on every chain."""
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
@@ -102,9 +98,7 @@ class BlobsStage(Stage):
         self._work.wake.set()
 
     def _respond(self, pending: PendingRequest) -> bool:
-        """Send the response, if there is one, to all clients of a request, which is removed once all have its blobs.
-
-        False if a client with a full queue still lacks them."""
+        """Send the response to a request's clients, removed once all have its blobs; False if a queue is full."""
         response = pending.response()
         # An unavailable response keeps the client: it gets the blobs once they are there.
         for row, client in tuple(pending.clients.items()):
@@ -142,9 +136,7 @@ class BlobsStage(Stage):
         return pause if all_sent else RESEND_SECONDS
 
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Start a fetch unless too many run; one more may run for an urgent request.
-
-        Without an endpoint every fetch fails, and is retried like any other [O6]."""
+        """Start a fetch unless too many run, one more if urgent; without an endpoint it fails, and is retried [O6]."""
         if not self._endpoints.all:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
@@ -169,7 +161,6 @@ class BlobsStage(Stage):
         self._respond(pending)
 
     async def _read_archive(self, pending: PendingRequest) -> None:
-        """Take the blobs that the archive has."""
         result = {} if self._archive is None else await self._archive.read(pending.missing)
         if self._archive is None or not result:
             return

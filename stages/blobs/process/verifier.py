@@ -42,9 +42,7 @@ class BlobVerifier:
     async def verify(
         self, wanted: tuple[Hash, ...], offered: tuple[OfferedBlob, ...], urgency: Urgency
     ) -> BlobsVerified:
-        """Return the authentic ones of the wanted blobs; those of other jobs of the task may be among them.
-
-        Raises TaskFailed if no worker could complete the task."""
+        """Return the authentic blobs, those of other jobs perhaps among them. Raises TaskFailed."""
         result: asyncio.Future[BlobsVerified] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Job(wanted, offered, urgency, result))
         self.start_due()

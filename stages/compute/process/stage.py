@@ -20,5 +20,4 @@ class ComputeStage(Stage):
 
 
 def build(config: ComputeConfig, bus: Bus, meter: Meter) -> ComputeStage:
-    """Return the stage for the runtime."""
     return ComputeStage(config, bus)

@@ -32,8 +32,6 @@ class SingularBatch(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class SpanBlock(msgspec.Struct, frozen=True, array_like=True):
-    """One block of a span batch."""
-
     timestamp: int
     epoch_number: int
     transactions: Transactions
@@ -58,11 +56,9 @@ class SpanBatch(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     @property
     def last_timestamp(self) -> int:
-        """The time of the last block."""
         return (self.first_timestamp + (self.block_count - 1) * self.block_time) & U64_MASK
 
     def blocks(self) -> Iterator[SpanBlock]:
-        """Yield the blocks in order."""
         cursor = SpanCursor(self)
         while (block := cursor.pop()) is not None:
             yield block
@@ -79,8 +75,7 @@ class SpanCursor:
         self.index = 0
         self.timestamp = span.first_timestamp
         self.next_epoch = span.first_epoch
-        self._count_offset = 0
-        self.taken = 0
+        self._count_offset = self.taken = 0
 
     @property
     def left(self) -> int:
@@ -157,9 +152,7 @@ class SingularFields(NamedTuple):
     end: int
 
     def transactions(self) -> Iterator[bytes]:
-        """Yield the transactions one by one.
-
-        Raises SingularBatchError at the first item that is not a byte string [SB4]."""
+        """Yield the transactions. Raises SingularBatchError at the first item that is not a byte string [SB4]."""
         data, at, end = self.data, self.at, self.end
         while at < end:
             start, at = string_at(data, at, end)
@@ -167,9 +160,7 @@ class SingularFields(NamedTuple):
 
 
 def decode_singular(data: bytes, at: int) -> SingularBatch:
-    """Return the batch at offset `at`, behind its type byte; bytes after it are ignored [BE7].
-
-    Raises SingularBatchError when it is malformed [SB1 to SB5]."""
+    """Return the batch at `at`, behind its type byte, later bytes ignored [BE7, SB1 to SB5]."""
     fields = read_singular(data, at)
     transactions = plain_or_none(fields.transactions(), fields.end - fields.at)
     if transactions is None:
@@ -192,9 +183,7 @@ def _packed_transactions(fields: SingularFields) -> Transactions:
 
 
 def read_singular(data: bytes, at: int) -> SingularFields:
-    """Return the fields of the batch at offset `at`, its transactions not parsed.
-
-    Raises SingularBatchError when a field is malformed."""
+    """Return the fields of the batch at offset `at`, its transactions not parsed. Raises SingularBatchError."""
     try:
         is_list, at, end = header(data, at, len(data))
         if not is_list:
@@ -212,9 +201,7 @@ def read_singular(data: bytes, at: int) -> SingularFields:
 
 
 def string_at(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the offsets at which the content of the byte string at `at` begins and ends.
-
-    Raises SingularBatchError when there is no byte string within `end`."""
+    """Return start and end of the byte string's content at `at`. Raises SingularBatchError."""
     if at < end and 0x81 < (first := data[at]) < 0xB8 and (stop := at + first - 0x7F) <= end:
         return at + 1, stop
     try:

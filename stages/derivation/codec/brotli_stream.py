@@ -1,6 +1,4 @@
-"""Brotli channels through the stream calls of Google's C decoder, fed and pulled with op-node's sizes.
-
-So the same output comes out before damage [Z8, Z9]."""
+"""Brotli by Google's C decoder, fed and pulled with op-node's sizes, so that damage cuts the same output [Z8, Z9]."""
 
 from collections.abc import Iterator
 from typing import TypeAlias

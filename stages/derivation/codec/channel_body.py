@@ -107,9 +107,7 @@ def singular_or_end(decode: Callable[[], S]) -> S | reasons.SingularBatchMalform
 def span_or_end(
     decode: Callable[[], P | reasons.SpanTransactionInvalid],
 ) -> P | RejectedBatch | reasons.SpanBatchMalformed:
-    """Return a span batch.
-
-    A rejected one if its transactions cannot be restored; or why the channel ends with it [BE4, BE6]."""
+    """Return a span batch, rejected if its transactions cannot be restored, or why the channel ends [BE4, BE6]."""
     try:
         span = decode()
     except SpanBatchError as error:

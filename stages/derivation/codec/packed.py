@@ -162,7 +162,6 @@ class TransactionPacker:
             self._chunks.append(chunk)
 
     def finish(self) -> Transactions:
-        """All transactions that were added."""
         self._flush()
         return PackedTransactions(tuple(self._chunks), 0, sum(chunk.count for chunk in self._chunks))
 

@@ -107,9 +107,7 @@ class BufferedReader:
 
 
 def read_items(reader: StreamReader, limit: int) -> Iterator[bytes | reasons.ChannelEnd]:
-    """Yield the content of each byte string, then why there are no more [ST1 to ST6].
-
-    `limit` is in bytes of the stream, the strings' heads included."""
+    """Yield each byte string's content, then why it ends; `limit` counts heads as well [ST1 to ST6]."""
     left = limit
     while True:
         offset = limit - left

@@ -64,9 +64,7 @@ def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTrans
 
 
 def read_span(data: bytes, at: int) -> RawSpan:
-    """Return the fields of the batch at offset `at`, its transactions in columns [SP1 to SP18].
-
-    Raises SpanBatchError when it is malformed."""
+    """Return the fields of the batch at `at`, transactions in columns [SP1 to SP18]. Raises SpanBatchError."""
     return _FieldReader(data, at).read()
 
 
@@ -111,8 +109,7 @@ class _FieldReader:
     """Reads the fields in their order [SP1 to SP15]."""
 
     def __init__(self, data: bytes, at: int) -> None:
-        self._data = data
-        self._at = at
+        self._data, self._at = data, at
 
     def read(self) -> RawSpan:
         relative_time = self._number("relative timestamp")
@@ -166,7 +163,6 @@ class _FieldReader:
         return memoryview(self._data)[start : self._after(size, field)]
 
     def _after(self, size: int, field: str) -> int:
-        """Return the offset behind a field of this size."""
         end = self._at + size
         if end > len(self._data):
             raise self._error(f"{field} cut off")

@@ -43,9 +43,7 @@ class RawTransactions(NamedTuple):
 
 
 def restore_transactions(raw: RawTransactions, chain_id: int) -> Iterator[bytes]:
-    """Yield the canonical encodings one by one.
-
-    Raises SpanTransactionError at the first that cannot be restored, or at once for an unknown type."""
+    """Yield canonical encodings. Raises SpanTransactionError at a bad one, or at once for an unknown type."""
     _check_types(raw.kinds)
     data, count = raw.data, len(raw.kinds)
     chain = encode_int(chain_id)
@@ -103,9 +101,6 @@ def _bit_text(bits: int, count: int) -> str:
 def _shortest(word: bytes) -> bytes:
     """Return the RLP encoding of a 32-byte word as an integer."""
     return encode_bytes(word.lstrip(b"\0"))
-
-
-# --- strict reading of fields --------------------------------------------------------------------------------------
 
 
 def _fields(data: bytes, at: int, end: int, kind: int) -> tuple[int, int, int]:

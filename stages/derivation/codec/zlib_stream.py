@@ -55,13 +55,10 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
 
 
 class LongStream:
-    """A stream whose output is too long to hold in memory, decoded by the C library in pieces.
-
-    Only for streams that are sound."""
+    """A stream with more output than fits in memory, decoded in pieces by the C library; it must be sound."""
 
     def __init__(self, body: bytes, start: int, limit: int) -> None:
-        self._body = body
-        self._start = start
+        self._body, self._start = body, start
         self._limit = limit + SLACK
         self._pieces = self._decoded()
         self._piece = b""
@@ -198,10 +195,8 @@ class Inflater:
     """Inflates `data` from offset `at`; after the last piece, `at` is the offset behind the stream."""
 
     def __init__(self, data: bytes, at: int = 0) -> None:
-        self.at = at
-        self._data = data
-        self._bits = 0
-        self._count = 0
+        self.at, self._data = at, data
+        self._bits = self._count = 0
         self._out = bytearray()
         self._given = 0
         self._boundary = WINDOW
@@ -313,7 +308,6 @@ class Inflater:
         return _code(result[:literals], end_of_block=True), _code(result[literals:])
 
     def _symbols(self, literals: _Code, distances: _Code) -> Iterator[Piece]:
-        """Yield a compressed block."""
         table, mask, need = literals
         # The bit buffer is in locals for speed: nearly all the time is spent in this loop.
         out, bits, count = self._out, self._bits, self._count

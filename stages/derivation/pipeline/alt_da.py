@@ -10,15 +10,7 @@ from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.commitments import (
-    COMMITMENT_TYPES,
-    KECCAK,
-    MAX_KECCAK_INPUT,
-    ChallengeStatus,
-    Commitment,
-    CommitmentError,
-    decode_commitment,
-)
+from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import L1Block, L1BlockRef
@@ -34,7 +26,7 @@ class AltDaResolver:
         self.challenges = ChallengeState(config, look_back, events, genesis)
         self.needed: NeedInput | None = None
         self.reset: Reason | None = None
-        self._kind = COMMITMENT_TYPES[config.commitment_type]
+        self._kind = commitments.COMMITMENT_TYPES[config.commitment_type]
         self._events = events
         self._input: bytes | None = None
         self._not_found = False
@@ -46,9 +38,7 @@ class AltDaResolver:
         self._not_found = False
 
     def open(self, block: L1Block) -> None:
-        """Move to another L1 block, before its data are read.
-
-        If a challenge expires there, what was read since its commitment is void [AD1]."""
+        """Move to another L1 block before its data are read; one expired challenge voids the data since [AD1]."""
         number = block.header.number
         if self.challenges.contradicts(block.ref):
             self.reset = reasons.ChallengesReorged(number)
@@ -64,8 +54,8 @@ class AltDaResolver:
             self._skip(reasons.CommitmentEmpty())
             return
         try:
-            commitment = decode_commitment(item[1:])
-        except CommitmentError as error:
+            commitment = commitments.decode_commitment(item[1:])
+        except commitments.CommitmentError as error:
             self._skip(reasons.CommitmentMalformed(str(error)))
             return
         if commitment.kind != self._kind:
@@ -82,7 +72,7 @@ class AltDaResolver:
             return None
         commitment, included = needed.commitment, needed.block.number
         challenge = self.challenges.challenge(commitment, included)
-        if challenge is not None and challenge.status is ChallengeStatus.EXPIRED:
+        if challenge is not None and challenge.status is commitments.ChallengeStatus.EXPIRED:
             return self._skip(reasons.CommitmentExpired(commitment.content), DropEffect.DROPPED)
         if self._input is not None:
             return self._use(commitment, included, self._input)
@@ -107,21 +97,21 @@ class AltDaResolver:
         commitment, included = self.needed.commitment, self.needed.block.number
         return self.challenges.is_past_challenge(included) and self.challenges.challenge(commitment, included) is None
 
-    def add_input(self, commitment: Commitment, data: bytes) -> bool:
+    def add_input(self, commitment: commitments.Commitment, data: bytes) -> bool:
         """Brings the input of a commitment; False if another or none is needed."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
         self._input = data
         return True
 
-    def add_too_large(self, commitment: Commitment, size: int) -> bool:
+    def add_too_large(self, commitment: commitments.Commitment, size: int) -> bool:
         """Return the input of the commitment that is needed is too large, of `size` bytes at least [AD7]."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
-        self._skip(reasons.CommitmentInputTooLarge(size, MAX_KECCAK_INPUT), DropEffect.DROPPED)
+        self._skip(reasons.CommitmentInputTooLarge(size, commitments.MAX_KECCAK_INPUT), DropEffect.DROPPED)
         return True
 
-    def input_not_found(self, commitment: Commitment) -> bool:
+    def input_not_found(self, commitment: commitments.Commitment) -> bool:
         """No DA server has the input that is needed, at present, or at the last chance for good."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
@@ -142,9 +132,11 @@ class AltDaResolver:
             self._not_found = False
         return True
 
-    def _use(self, commitment: Commitment, included: int, data: bytes) -> bytes | None:
-        if commitment.kind == KECCAK and len(data) > MAX_KECCAK_INPUT:
-            return self._skip(reasons.CommitmentInputTooLarge(len(data), MAX_KECCAK_INPUT), DropEffect.DROPPED)
+    def _use(self, commitment: commitments.Commitment, included: int, data: bytes) -> bytes | None:
+        if commitment.kind == commitments.KECCAK and len(data) > commitments.MAX_KECCAK_INPUT:
+            return self._skip(
+                reasons.CommitmentInputTooLarge(len(data), commitments.MAX_KECCAK_INPUT), DropEffect.DROPPED
+            )
         self.challenges.use(commitment, included)
         self.needed = self._input = None
         return data

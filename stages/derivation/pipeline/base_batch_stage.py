@@ -59,8 +59,7 @@ class PendingSpan:
 
     def __init__(self, config: RollupConfig, l1_window: L1OriginWindow, events: PipelineEvents) -> None:
         self._block_time = config.block_time
-        self._l1_window = l1_window
-        self._events = events
+        self._l1_window, self._events = l1_window, events
         self._cursor: SpanCursor | None = None
 
     def start(self, cursor: SpanCursor) -> None:
@@ -68,7 +67,6 @@ class PendingSpan:
         self._cursor = cursor
 
     def clear(self) -> None:
-        """Discards the blocks."""
         self._cursor = None
 
     @property
@@ -119,7 +117,7 @@ class BaseBatchStage(ABC):
     def __init__(self, context: BatchStageContext) -> None:
         self.pending_span = PendingSpan(context.config, context.l1_window, context.events)
         self.stalled_by: Reason | None = None
-        self._context = context
+        self._context, self.l1_window = context, context.l1_window
 
     def _empty_batch(self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool) -> AcceptedBatch | None:
         config, l1_window = self._context.config, self._context.l1_window
@@ -127,9 +125,7 @@ class BaseBatchStage(ABC):
         return None if batch is None else AcceptedBatch(batch, True)
 
     def fork(self) -> "BaseBatchStage | None":
-        """Return a stage of its own for the rest of the pending span, after which it has no data.
-
-        None without a pending span. What it does leaves this stage as it is."""
+        """Return a stage of its own for the rest of the pending span, or None; this stage stays as it is."""
         rest = self.pending_span.rest
         if rest is None:
             return None
@@ -137,11 +133,6 @@ class BaseBatchStage(ABC):
         fork = type(self)(self._context._replace(l1_window=window, provider=_NoBatches(), events=PipelineEvents()))
         fork.pending_span.start(rest)
         return fork
-
-    @property
-    def l1_window(self) -> L1OriginWindow:
-        """The L1 blocks that batches are checked against."""
-        return self._context.l1_window
 
     @abstractmethod
     def next(self, parent: L2BlockRef, origin: L1Block) -> StageOutput:

@@ -51,9 +51,7 @@ def undecided(reason: Reason) -> BatchVerdict:
 
 
 def transaction_rejection(schedule: ForkSchedule, transactions: Iterable[bytes], timestamp: int) -> Reason | None:
-    """Return why a batch with these transactions is dropped at this block time [V14, FU6].
-
-    One is empty, a deposit, or of a type that is not allowed yet."""
+    """Return why a transaction drops a batch at this block time: empty, a deposit, a type too early [V14, FU6]."""
     if isinstance(transactions, PackedTransactions):
         return _packed_rejection(schedule, transactions, timestamp)
     return _rejection(schedule, enumerate(transactions), timestamp)
@@ -96,9 +94,7 @@ class BlockChecks:
     With `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
 
     def __init__(self, config: RollupConfig, schedule: ForkSchedule, assume_parents: bool = False) -> None:
-        self._config = config
-        self._schedule = schedule
-        self._assume_parents = assume_parents
+        self._config, self._schedule, self._assume_parents = config, schedule, assume_parents
 
     def _is_parent(self, claimed: bytes, parent: L2BlockRef) -> bool:
         """Whether a parent has the hash that a batch claims, or that begins with what a span claims [V4, PX7]."""

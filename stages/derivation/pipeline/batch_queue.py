@@ -81,9 +81,7 @@ class BatchQueue(BaseBatchStage):
         return output or (Flow.OUT_OF_DATA if attempt.out_of_data else Flow.MORE)
 
     def _walk(self, attempt: _Attempt, parent: L2BlockRef) -> StageOutput | None:
-        """Return the first batch of the queue that is accepted, None if there is none.
-
-        An undecided one stops the walk, and everything behind it waits [BQ7, BQ11]."""
+        """Return the first accepted batch of the queue, or None; an undecided one stops the walk [BQ7, BQ11]."""
         self.stalled_by = None
         while attempt.position < len(self._queue):
             batch, inclusion = self._queue[attempt.position]

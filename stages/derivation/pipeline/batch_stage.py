@@ -39,9 +39,7 @@ class BatchStage(BaseBatchStage):
         return candidate
 
     def _candidate(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | SingularBatch | SpanBatch:
-        """Return what is to be checked: the next block of the pending span or a batch from the stages before.
-
-        The forced empty batch is not checked [BS1 to BS5, BS9]."""
+        """Return what is to be checked next; the forced empty batch is not [BS1 to BS5, BS9]."""
         context, l1_window = self._context, self._context.l1_window
         behind = l1_window.advance_origin(origin, parent)
         if behind or parent.l1_origin.number == origin.header.number:
@@ -62,9 +60,7 @@ class BatchStage(BaseBatchStage):
     def _accept_span(
         self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef
     ) -> AcceptedBatch | NeedL2Blocks | None:
-        """Return the first new block of a span whose prefix and overlap are valid.
-
-        None when the span is discarded [BS5]."""
+        """Return the first new block of a span with valid prefix and overlap; None when it is discarded [BS5]."""
         checks, l1_window = self._context.span_checks, self._context.l1_window
         verdict = checks.check_prefix(span, l1_window, parent, origin)
         if verdict is ACCEPTED and self._context.span_overlap_check:

@@ -26,9 +26,7 @@ class ItemFrames(NamedTuple):
 
 
 class BlockFrames(NamedTuple):
-    """The parsed data items of an L1 block in order, and the blobs that gave no item because they are malformed [O7].
-
-    Valid for this block and this batcher only."""
+    """An L1 block's parsed items in order, and its malformed blobs [O7]; for this block and batcher only."""
 
     block: Hash
     batcher: Address

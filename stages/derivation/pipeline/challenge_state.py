@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.commitments import (
-    KECCAK,
-    ChallengeError,
-    ChallengeEvent,
-    ChallengeStatus,
-    Commitment,
-    decode_event,
-)
+from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1BlockRef
 
-Key = tuple[int, Commitment]
+Key = tuple[int, commitments.Commitment]
 
 
 @dataclass
@@ -29,10 +22,10 @@ class Challenge:
 
     Windows end at a block number, which is the first at which they are over; `data` resolved it."""
 
-    commitment: Commitment
+    commitment: commitments.Commitment
     included: int
     resolve_window_end: int
-    status: ChallengeStatus = ChallengeStatus.ACTIVE
+    status: commitments.ChallengeStatus = commitments.ChallengeStatus.ACTIVE
     data: bytes | None = None
 
 
@@ -40,7 +33,7 @@ class Challenge:
 class UsedCommitment:
     """A commitment whose input was used, of L1 block `included`."""
 
-    commitment: Commitment
+    commitment: commitments.Commitment
     included: int
     challenge_window_end: int
 
@@ -59,7 +52,7 @@ class ChallengeState:
         self.challenges: deque[Challenge] = deque()
         self.commitments: deque[UsedCommitment] = deque()
         self.expired: deque[UsedCommitment] = deque()
-        self.counts = dict.fromkeys(ChallengeStatus, 0)
+        self.counts = dict.fromkeys(commitments.ChallengeStatus, 0)
         self._by_key: dict[Key, Challenge] = {}
         self._old: deque[Challenge] = deque()
         self._origin: int | None = None
@@ -77,8 +70,6 @@ class ChallengeState:
             self._old.clear()
             self._by_key.clear()
 
-    # --- inputs ----------------------------------------------------------------------------------------------------
-
     def contradicts(self, block: L1BlockRef) -> bool:
         """Whether the challenges that are known were read on another L1 chain than that of this block."""
         known = self.challenge_origin
@@ -89,9 +80,7 @@ class ChallengeState:
         return block.number == known.number and block.hash != known.hash
 
     def read_events(self, block: L1Block) -> None:
-        """Take the events of the L1 block after those known, then lets challenges expire [ADA9].
-
-        Those of a known block are not taken again."""
+        """Take the events of a block after the known ones, then let challenges expire [ADA9]."""
         number = block.header.number
         if self.challenge_origin is not None and number <= self.challenge_origin.number:
             return
@@ -102,15 +91,15 @@ class ChallengeState:
         while self.challenges and self.challenges[0].resolve_window_end <= number:
             challenge = self.challenges.popleft()
             self._old.append(challenge)
-            if challenge.status is ChallengeStatus.ACTIVE:
-                self._set_status(challenge, ChallengeStatus.EXPIRED)
+            if challenge.status is commitments.ChallengeStatus.ACTIVE:
+                self._set_status(challenge, commitments.ChallengeStatus.EXPIRED)
         self.challenge_origin = block.ref
 
-    def expire_commitments(self, number: int) -> Commitment | None:
+    def expire_commitments(self, number: int) -> commitments.Commitment | None:
         """Lets the commitments expire whose windows are over at the L1 block being read.
 
         One whose challenge was not resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
-        unresolved: Commitment | None = None
+        unresolved: commitments.Commitment | None = None
         if self._origin is None:
             windows = self._config.challenge_window + self._config.resolve_window
             self.complete_from = number + windows if number > self._genesis else 0
@@ -119,13 +108,13 @@ class ChallengeState:
             used = self.commitments.popleft()
             self.expired.append(used)
             challenge = self._by_key.get((used.included, used.commitment))
-            if challenge is not None and challenge.status is not ChallengeStatus.RESOLVED:
+            if challenge is not None and challenge.status is not commitments.ChallengeStatus.RESOLVED:
                 unresolved = used.commitment
         if unresolved is None:
             self._prune()
         return unresolved
 
-    def use(self, commitment: Commitment, included: int) -> None:
+    def use(self, commitment: commitments.Commitment, included: int) -> None:
         """Record that the input of a commitment of the L1 block being read is used."""
         self.commitments.append(UsedCommitment(commitment, included, included + self._config.challenge_window))
 
@@ -134,9 +123,7 @@ class ChallengeState:
         self._finalized = finalized
         self._prune()
 
-    # --- outputs ---------------------------------------------------------------------------------------------------
-
-    def challenge(self, commitment: Commitment, included: int) -> Challenge | None:
+    def challenge(self, commitment: commitments.Commitment, included: int) -> Challenge | None:
         """Return the latest challenge of a commitment of an L1 block."""
         return self._by_key.get((included, commitment))
 
@@ -170,33 +157,31 @@ class ChallengeState:
             min(self._finalized, waiting[0].included - 1) if waiting else max(0, known - self._config.challenge_window)
         )
 
-    # --- events ----------------------------------------------------------------------------------------------------
-
     def _read_event(self, challenge_log: ChallengeLog, number: int) -> None:
         try:
-            event = decode_event(challenge_log.log)
-        except ChallengeError as error:
+            event = commitments.decode_event(challenge_log.log)
+        except commitments.ChallengeError as error:
             self._events.drop(DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, str(error)))
             return
-        if event.commitment.kind != KECCAK:
+        if event.commitment.kind != commitments.KECCAK:
             self._events.drop(
                 DropEffect.DROPPED, reasons.ChallengeMalformed(challenge_log.log.index, "its commitment is generic")
             )
-        elif event.status == ChallengeStatus.ACTIVE:
+        elif event.status == commitments.ChallengeStatus.ACTIVE:
             self._add(event, number)
-        elif event.status == ChallengeStatus.RESOLVED:
+        elif event.status == commitments.ChallengeStatus.RESOLVED:
             self._resolve(event, challenge_log)
         else:
             self._events.drop(DropEffect.DROPPED, reasons.ChallengeStatusUnknown(challenge_log.log.index, event.status))
 
-    def _add(self, event: ChallengeEvent, number: int) -> None:
+    def _add(self, event: commitments.ChallengeEvent, number: int) -> None:
         """Add a challenge; it replaces an earlier one of the same commitment."""
         challenge = Challenge(event.commitment, event.block_number, number + self._config.resolve_window)
         self.challenges.append(challenge)
         self._by_key[event.block_number, event.commitment] = challenge
-        self.counts[ChallengeStatus.ACTIVE] += 1
+        self.counts[commitments.ChallengeStatus.ACTIVE] += 1
 
-    def _resolve(self, event: ChallengeEvent, challenge_log: ChallengeLog) -> None:
+    def _resolve(self, event: commitments.ChallengeEvent, challenge_log: ChallengeLog) -> None:
         index, data = challenge_log.log.index, challenge_log.resolve_data
         if data is None:
             self._events.drop(DropEffect.DROPPED, reasons.ChallengeDataMissing(index))
@@ -209,13 +194,11 @@ class ChallengeState:
             self._events.drop(DropEffect.DROPPED, reasons.ChallengeNotTracked(index, event.commitment.content))
             return
         challenge.data = data
-        self._set_status(challenge, ChallengeStatus.RESOLVED)
+        self._set_status(challenge, commitments.ChallengeStatus.RESOLVED)
 
-    def _set_status(self, challenge: Challenge, status: ChallengeStatus) -> None:
+    def _set_status(self, challenge: Challenge, status: commitments.ChallengeStatus) -> None:
         challenge.status = status
         self.counts[status] += 1
-
-    # --- windows ---------------------------------------------------------------------------------------------------
 
     def _window_end(self, used: UsedCommitment) -> int:
         challenge = self._by_key.get((used.included, used.commitment))

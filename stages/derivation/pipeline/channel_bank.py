@@ -147,9 +147,7 @@ class ChannelBank:
         """Nothing: before Holocene an invalid batch takes no channel with it."""
 
     def _first_ready(self, rules: L1Rules) -> bytes | None:
-        """Return the oldest complete channel, or before Canyon the oldest one if that is complete.
-
-        None of them has timed out: the oldest time out first."""
+        """Return the oldest complete channel, before Canyon the oldest if complete; none has timed out yet."""
         if not self._ready:
             return None
         if rules.read_any_ready_channel and len(self._ready) == 1:
@@ -176,11 +174,8 @@ class ChannelBank:
 
 
 class _StagingChannel:
-    """The channel that is being assembled."""
-
     def __init__(self, channel: bytes, opened: int) -> None:
-        self.channel = channel
-        self.opened = opened
+        self.channel, self.opened = channel, opened
         self.size = 0
         self.closed = False
         self.parts: list[bytes] = []

@@ -15,12 +15,7 @@ from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
 from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded
-from rollup_node.stages.derivation.reasons.channels import (
-    ChannelBehindSafeHead,
-    ChannelEnd,
-    SpanBatchNotAllowed,
-    StreamExhausted,
-)
+from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.messages.derivation import DropEffect
@@ -45,13 +40,11 @@ def _with_key(task: DecodeChannel) -> NeedDecoded:
 
 
 def read_rejection(batch: DecodedBatch, rules: L1Rules, time: int) -> Reason | None:
-    """Return why a batch is dropped alone when it is read at an L1 block of this time [BE5, BE6].
-
-    Span batches are not allowed yet, or its transactions cannot be restored."""
+    """Return why a batch is dropped alone at an L1 block of this time: a span too early, or broken [BE5, BE6]."""
     if isinstance(batch, SingularBatch):
         return None
     if not rules.span_batches:
-        return SpanBatchNotAllowed(time)
+        return reasons.SpanBatchNotAllowed(time)
     return batch.reason if isinstance(batch, RejectedBatch) else None
 
 
@@ -59,11 +52,10 @@ class ChannelReader:
     """Holds at most one channel, which is opened and read to its end at the same L1 block."""
 
     def __init__(self, span: SpanRules, events: PipelineEvents) -> None:
-        self._span = span
-        self._events = events
+        self._span, self._events = span, events
         self._need: NeedDecoded | None = None
         self._batches: deque[DecodedBatch] = deque()
-        self._end: ChannelEnd | None = None
+        self._end: reasons.ChannelEnd | None = None
         self.channel: bytes | None = None
 
     def open(self, channel: ReadyChannel, rules: L1Rules) -> None:
@@ -74,7 +66,6 @@ class ChannelReader:
         self._need = need_decoded(channel.body, rules, self._span)
 
     def close(self) -> None:
-        """Drop the channel."""
         self.channel = self._need = self._end = None
         self._batches.clear()
 
@@ -93,9 +84,7 @@ class ChannelReader:
         return True
 
     def pop(self, rules: L1Rules, time: int) -> SingularBatch | SpanBatch | NeedDecoded | Flow:
-        """Return the next batch; OUT_OF_DATA when the channel is at its end and closed.
-
-        `rules` and `time` (in seconds) are those of the L1 block being read."""
+        """Return the next batch, or OUT_OF_DATA at a closed end, by `rules` and `time` of the L1 block being read."""
         if not self._batches:
             if self._need is not None:
                 return self._need
@@ -111,7 +100,7 @@ class ChannelReader:
         return batch
 
     def _finish(self) -> None:
-        if self._end is not None and not isinstance(self._end, StreamExhausted):
+        if self._end is not None and not isinstance(self._end, reasons.StreamExhausted):
             self._events.drop(DropEffect.ENDED, self._end)
         self.close()
 
@@ -122,10 +111,7 @@ class ChannelBatches:
     def __init__(
         self, traversal: L1Traversal, ingestion: FrameIngestion, reader: ChannelReader, events: PipelineEvents
     ) -> None:
-        self._traversal = traversal
-        self._ingestion = ingestion
-        self._reader = reader
-        self._events = events
+        self._traversal, self._ingestion, self._reader, self._events = traversal, ingestion, reader, events
 
     def next_batch(self) -> SingularBatch | SpanBatch | Need | Flow:
         """Return the next batch of the L1 block; OUT_OF_DATA when the block is exhausted."""
@@ -148,7 +134,7 @@ class ChannelBatches:
             channel = self._ingestion.next_channel(self._traversal.origin, self._traversal.rules)
             if not isinstance(channel, ReadyChannel):
                 return channel
-            reason = ChannelBehindSafeHead(channel.id, self._traversal.origin.number)
+            reason = reasons.ChannelBehindSafeHead(channel.id, self._traversal.origin.number)
             self._events.drop(DropEffect.DISCARDED, reason)
 
     def flush_channel(self) -> None:

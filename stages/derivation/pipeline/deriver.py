@@ -82,9 +82,7 @@ class _Pipeline:
         self.ingestion.open(block, self.traversal.batcher, self.traversal.rules, frames)
 
     def advance(self, block: L1Block, frames: BlockFrames | None) -> None:
-        """Move to the next L1 block.
-
-        At the fork that replaces stages, this happens before any of its data is read [PS3, PS4]."""
+        """Move to the next L1 block; a fork that replaces stages does so before its data is read [PS3, PS4]."""
         before = self.traversal.origin.timestamp
         self.traversal.advance(block)
         self.block = without_inbox(block)
@@ -182,9 +180,7 @@ class Deriver:
         self.events.drop(DropEffect.DISCARDED, PayloadReplacedByDeposits())
 
     def add_l1_block(self, block: L1Block, frames: BlockFrames | None = None) -> bool:
-        """Brings the L1 block that is needed; False if it is another.
-
-        `frames` are what was parsed of it ahead, which spares parsing it here."""
+        """Bring the L1 block that is needed, with `frames` parsed ahead of it if any; False if it is another."""
         if block.header.number != self._needed_block or self._start is None:
             return False
         self._needed_block = self._exhausted_on = None
@@ -232,9 +228,7 @@ class Deriver:
         return self._pipeline is not None and self._pipeline.ingestion.source.add_blobs(block_hash, contents)
 
     def add_frames(self, frames: BlockFrames) -> bool:
-        """Brings, instead of the blobs that are needed, what was parsed of their block ahead.
-
-        False if it is of another block."""
+        """Bring what was parsed ahead of the needed block instead of its blobs; False if it is of another block."""
         return self._pipeline is not None and self._pipeline.ingestion.source.add_frames(frames)
 
     def blobs_not_found(self, block_hash: Hash) -> None:
@@ -254,9 +248,7 @@ class Deriver:
     # --- outputs ---------------------------------------------------------------------------------------------------
 
     def step(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output:
-        """Return the next output.
-
-        `safe_head` is the block to build on, `safe_config` the system config that it carries."""
+        """Return the next output, building on `safe_head`, which carries `safe_config`."""
         while True:
             if self.events.drops:
                 return self.events.drops.popleft()

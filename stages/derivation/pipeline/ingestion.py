@@ -51,9 +51,7 @@ class FrameIngestion:
         self.source.open(block, batcher, rules, frames)
 
     def replace_channels(self, rules: L1Rules) -> tuple[int, int]:
-        """Replace the channel stage by an empty one of these rules.
-
-        The number of frames and of channels that are discarded [PS3]."""
+        """Replace the channel stage by an empty one of these rules; the discarded frames and channels [PS3]."""
         discarded = len(self._frames), len(self._channels)
         self._frames.clear()
         self._channels = CHANNEL_STAGES[rules.channel_stage](self._events)
@@ -151,7 +149,6 @@ class DataSource:
         return self._need is not None and self._take(frames)
 
     def is_waiting_for(self, block_hash: Hash) -> bool:
-        """Whether the blobs of this block are needed."""
         return self._need is not None and self._need.block.hash == block_hash
 
     def pop(self) -> ItemFrames | NeedBlobs | None:

@@ -18,9 +18,7 @@ from rollup_node.stages.protocol.types import U64_MASK, Address, L1Block, L1Bloc
 
 
 def without_inbox(block: L1Block) -> L1Block:
-    """Return the block with what attributes need of it: header, deposits and config updates.
-
-    Its batcher data, which is read once, can then be freed."""
+    """Return the block with header, deposits and config updates alone, so that its batcher data can be freed."""
     return msgspec.structs.replace(block, inbox=())
 
 
@@ -51,7 +49,6 @@ class L1OriginWindow:
         return self.blocks[0].header.number
 
     def ref(self, number: int) -> L1BlockRef | None:
-        """Return the block of this number, if it is in the window."""
         block = self.block(number)
         return None if block is None else block.header.ref
 
@@ -112,9 +109,7 @@ class L1Traversal:
     def __init__(self, schedule: ForkSchedule, events: PipelineEvents, base: L1BlockRef, config: SystemConfig) -> None:
         self.origin = base
         self.rules: L1Rules = schedule.l1(base.timestamp)
-        self._schedule = schedule
-        self._events = events
-        self.config = config
+        self._schedule, self._events, self.config = schedule, events, config
         events.origin = self.origin
 
     @property

@@ -61,9 +61,7 @@ class Lookahead:
     def confirm(
         self, accepted: AcceptedBatch, parent: L2BlockRef, parent_config: SystemConfig
     ) -> AttributesReady | None:
-        """Return the attributes that were derived ahead for this batch, now with its parent.
-
-        None if they are others."""
+        """Return the attributes derived ahead for this batch, now with its parent; None if they are others."""
         if not self._unconfirmed:
             return None
         ahead, batch = self._unconfirmed.popleft()
@@ -77,9 +75,7 @@ class Lookahead:
 
 
 def block_of(rollup: RollupConfig, derived: AttributesReady) -> tuple[L2BlockRef, SystemConfig] | None:
-    """Return the block that an engine builds of these attributes, without hashes, and its system config.
-
-    None where the attributes do not say."""
+    """Return the block that an engine builds of attributes, unhashed, and its config; None if they do not say."""
     attributes, number = derived.attributes, derived.parent.number + 1
     try:
         info = l1_info_of_block(attributes.transactions, rollup.schedule().l1_info_format(attributes.timestamp))

@@ -57,9 +57,7 @@ class NeedReset(msgspec.Struct, frozen=True):
 
 
 class AwaitSafeHead(msgspec.Struct, frozen=True):
-    """Nothing to do until the last attributes are confirmed [AQ5], or until the first reset.
-
-    For good at the last block before a foreign fork [LFT3]."""
+    """Nothing to do until a reset or confirmed attributes [AQ5]; for good before a foreign fork [LFT3]."""
 
 
 NeedData = NeedBlobs | NeedInput | NeedChallenges

@@ -111,8 +111,6 @@ class SpanBatchChecks(BlockChecks):
         super().__init__(config, schedule, assume_parents)
         self._overlap_blocks = overlap_blocks
 
-    # --- prefix ----------------------------------------------------------------------------------------------------
-
     def check_prefix(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict | NeedL2Blocks:
@@ -197,8 +195,6 @@ class SpanBatchChecks(BlockChecks):
             return drop(reasons.SpanEpochTooOld(start, parent.l1_origin.number))
         return None
 
-    # --- full check, before Holocene -------------------------------------------------------------------------------
-
     def check_full(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
     ) -> BatchVerdict | NeedL2Blocks:
@@ -259,8 +255,6 @@ class SpanBatchChecks(BlockChecks):
             if block.epoch_number != epoch:
                 return drop(reasons.OverlapEpochMismatch(number, block.epoch_number, epoch))
         return ACCEPTED
-
-    # --- extraction ------------------------------------------------------------------------------------------------
 
     def extract(self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef) -> SpanCursor | Reason:
         """Return a cursor at the first block after the safe head, or why the span cannot be used [X1 to X3]."""

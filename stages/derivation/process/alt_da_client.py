@@ -1,6 +1,4 @@
-"""What Alt-DA needs of other processes: inputs of commitments from blobs, L1's finalized head from l1.
-
-Also reports its state: log lines, metrics, a health problem."""
+"""What Alt-DA needs of other processes: inputs from blobs, L1's finalized head from l1; and what it reports."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -16,14 +14,7 @@ from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLe
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
-from rollup_node.stages.protocol.commitments import (
-    KECCAK,
-    VERSION,
-    ChallengeStatus,
-    Commitment,
-    CommitmentError,
-    decode_commitment,
-)
+from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.types import Address, L1Block
 
 REPEAT_SECONDS = 0.5
@@ -71,14 +62,13 @@ class AltDaClient:
             self._resolver.add_input(message.commitment, message.data)
         elif isinstance(message, InputTooLarge):
             self._resolver.add_too_large(message.commitment, message.size)
-        elif self._is_needed(message.commitment):
+        elif self._resolver.needed is not None and self._resolver.needed.commitment == message.commitment:
             if message.not_found:
                 self._on_not_found(message, now)
             self._error = message.error
             self._code = Code.ALTDA_MISSING if message.not_found else Code.ALTDA_UNREACHABLE
 
     def on_l1_status(self, message: L1Heads | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
-        """L1's heads."""
         if isinstance(message, L1Heads):
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
 
@@ -105,7 +95,7 @@ class AltDaClient:
         if state.settled is not None:
             self._meter.set("challenges_head", state.settled, type="finalized")
         for status, count in state.counts.items():
-            if status is not ChallengeStatus.UNINITIALIZED:
+            if status is not commitments.ChallengeStatus.UNINITIALIZED:
                 self._meter.set("challenges_status", count, status=status.name.lower())
         needed, since = self._waits_for
         if needed != self._resolver.needed:
@@ -137,9 +127,6 @@ class AltDaClient:
         if is_lost or not is_last_chance:
             self._resolver.input_not_found(message.commitment)
 
-    def _is_needed(self, commitment: Commitment) -> bool:
-        return self._resolver.needed is not None and self._resolver.needed.commitment == commitment
-
     def _explain(self, needed: NeedInput, is_last_chance: bool) -> None:
         until = self._resolver.challenges.challenge_window_end(needed.block.number)
         fields = {"commitment": needed.commitment, "block": needed.block, "challenged_until": until}
@@ -157,7 +144,7 @@ class AltDaClient:
         """Return the input, and what becomes of it on L1."""
         state, included = self._resolver.challenges, needed.block.number
         challenge = state.challenge(needed.commitment, included)
-        if needed.commitment.kind != KECCAK:
+        if needed.commitment.kind != commitments.KECCAK:
             window = ""
         elif challenge is None:
             window = f", which can be challenged until L1 block {state.challenge_window_end(included)}"
@@ -167,12 +154,16 @@ class AltDaClient:
         return f"the input of commitment {needed.commitment} of L1 block {needed.block}{window}{known}"
 
 
-def _commitments(blocks: Iterable[L1Block], batcher: Address | None) -> Iterable[Commitment]:
+def _commitments(blocks: Iterable[L1Block], batcher: Address | None) -> Iterable[commitments.Commitment]:
     for block in blocks:
         for transaction in block.inbox:
-            if transaction.sender != batcher or transaction.blobs or transaction.data[:1] != bytes((VERSION,)):
+            if (
+                transaction.sender != batcher
+                or transaction.blobs
+                or transaction.data[:1] != bytes((commitments.VERSION,))
+            ):
                 continue
             try:
-                yield decode_commitment(transaction.data[1:])
-            except CommitmentError:
+                yield commitments.decode_commitment(transaction.data[1:])
+            except commitments.CommitmentError:
                 continue

@@ -59,9 +59,7 @@ class BatchParents:
         return derived is not None and self._sent[0] == derived.sequence and self._sent[1] >= MANY_REPEATS
 
     def attach(self, messages: Iterable[Message]) -> list[Message]:
-        """Return the messages.
-
-        Attributes of a block with upgrade transactions have what batches name from that block on."""
+        """Return the messages; attributes with upgrade transactions get what batches name from that block on."""
         return [self._attached(message) if isinstance(message, AttributesReady) else message for message in messages]
 
     def _attached(self, derived: AttributesReady) -> AttributesReady:

@@ -2,12 +2,7 @@
 
 from collections import Counter
 
-from rollup_node.stages.derivation.reasons.batches import (
-    ParentHashMismatch,
-    SpanParentMismatch,
-    SpanPast,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
@@ -30,9 +25,7 @@ MAX_SENDERS = 16
 
 
 class BatchWatch:
-    """Counts the L1 blocks since the last batch that became a block, and what came to the inbox instead [LOG16].
-
-    `window` is the sequencing window in L1 blocks."""
+    """Counts the L1 blocks since the last batch that became a block, and what came instead [LOG16]."""
 
     def __init__(self, window: int, log: Logger) -> None:
         self._window = window
@@ -58,7 +51,6 @@ class BatchWatch:
         self._blocks = 0
 
     def at_block(self, block: L1BlockRef) -> None:
-        """Note that the next L1 block is read."""
         if self._since is None:
             return
         self._blocks = block.number - self._since
@@ -71,11 +63,9 @@ class BatchWatch:
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
 
     def dropped(self, dropped: Dropped) -> None:
-        """Something that came to the inbox was not used.
-
-        After a start the batches of the blocks before the safe head are read again."""
+        """Note that inbox data was not used; after a start, batches before the safe head are read again."""
         reason = dropped.reason
-        if isinstance(reason, TimestampPast | SpanPast):
+        if isinstance(reason, reasons.TimestampPast | reasons.SpanPast):
             if dropped.origin is not None and self._since is not None:
                 self._since = max(self._since, dropped.origin.number)
         elif not isinstance(reason, SenderNotBatcher):
@@ -115,27 +105,22 @@ class UpgradeWatch:
     def __init__(self, rollup: RollupConfig, log: Logger) -> None:
         self._bundles = selectable_bundles(rollup)
         self._condition = LastingCondition(log, counts=False)
-        self._problem: Problem | None = None
-
-    @property
-    def problem(self) -> Problem | None:
-        """The health problem, if there is one."""
-        return self._problem
+        self.problem: Problem | None = None
 
     def dropped(self, dropped: Dropped, safe: L2BlockRef) -> None:
         """Something that came to the inbox was not used, on this safe head."""
-        if not self._bundles or not isinstance(dropped.reason, ParentHashMismatch | SpanParentMismatch):
+        if not self._bundles or not isinstance(dropped.reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch):
             return
         for bundle in self._bundles:
             if safe.timestamp >= bundle.time and not bundle.is_proven(safe.timestamp):
                 text = f"batches after the activation of {bundle.fork} name another parent than block {safe.number}"
                 wrong = f"the bundle {bundle.bundle.sha256[:8]} ({bundle.bundle.origin}) is probably not the chain's"
                 back = "or the engine has the block of a wrong one, final by now: set it back to before the fork"
-                self._problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
+                self.problem = Problem(Code.BUNDLE_UNCONFIRMED, "", f"{text}: {wrong}, {back}")
                 self._condition.report(Code.BUNDLE_UNCONFIRMED, text, safe=safe, bundle=bundle.bundle.sha256)
 
     def derived(self) -> None:
         """Note a block of a batch that has become safe."""
-        if self._problem is not None:
-            self._problem = None
+        if self.problem is not None:
+            self.problem = None
             self._condition.end("batches are accepted again")

@@ -34,8 +34,7 @@ class DecodingClient:
     """Without a pool, channels are decoded in this process when they are needed. `wake` is called on each result."""
 
     def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
-        self._pool = pool
-        self._wake = wake
+        self._pool, self._wake = pool, wake
         self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
         self._queued: OrderedDict[bytes, NeedDecoded] = OrderedDict()
@@ -97,10 +96,7 @@ class DecodingClient:
             self._wake()
 
     async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
-        """By a worker.
-
-        A task that workers fail at, such as a channel that takes them too long, runs in a thread of this process, so
-        that its event loop keeps beating."""
+        """Decode by a worker, or in a thread if workers fail at it, so that the event loop keeps beating."""
         try:
             result: DecodedChannel = await pool.run(need.task)
         except TaskFailed as failure:

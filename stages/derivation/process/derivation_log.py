@@ -9,27 +9,14 @@ from prometheus_client import Counter
 
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
 from rollup_node.stages.derivation.pipeline import outputs
-from rollup_node.stages.derivation.reasons.batches import (
-    ParentHashMismatch,
-    SpanParentMismatch,
-    SpanPast,
-    TimestampPast,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
+from rollup_node.stages.messages import derivation
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import (
-    Drop,
-    DropCount,
-    DropCounts,
-    DropEffect,
-    Drops,
-    DropsRequest,
-    DropsResponse,
-)
 from rollup_node.stages.protocol.types import L1BlockRef
 
 LONG_WAIT = 15.0
@@ -44,17 +31,9 @@ SAME_RESETS = 3
 MAX_WARNINGS, WARNING_SECONDS = 30, 60.0
 """Drops that are logged as warnings in so many seconds; the others are logged at debug, and counted."""
 
-_WARNINGS = frozenset(
-    (
-        DropEffect.DROPPED,
-        DropEffect.FLUSHED,
-        DropEffect.ENDED,
-        DropEffect.UNDECIDED,
-        DropEffect.TIMED_OUT,
-        DropEffect.RESET,
-    )
-)
-_EXPECTED = TimestampPast | SpanPast
+_QUIET = (derivation.DropEffect.IGNORED, derivation.DropEffect.PAST, derivation.DropEffect.DISCARDED)
+"""What happens to input every day, or follows from something else."""
+_EXPECTED = reasons.TimestampPast | reasons.SpanPast
 """Batches that are read again after every start; not worth a warning."""
 
 
@@ -71,11 +50,12 @@ class _Kind:
         self.repeats = self.count = 0
         self.last = dropped
 
-    def counted(self) -> DropCount:
-        """Its count as it is published."""
+    def counted(self) -> derivation.DropCount:
         dropped, reason = self.last, self.last.reason
         block = None if dropped.origin is None else dropped.origin.number
-        return DropCount(reason.rule, reason.name, dropped.effect, self.count, str(dropped)[:MAX_COUNT_TEXT], block)
+        return derivation.DropCount(
+            reason.rule, reason.name, dropped.effect, self.count, str(dropped)[:MAX_COUNT_TEXT], block
+        )
 
 
 class DerivationLog:
@@ -85,9 +65,7 @@ class DerivationLog:
     read."""
 
     def __init__(self, meter: Meter, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._meter = meter
-        self._log = log
-        self._clock = clock
+        self._meter, self._log, self._clock = meter, log, clock
         self._warned_since = clock()
         self._warned = 0
         self._origin: L1BlockRef | None = None
@@ -97,34 +75,34 @@ class DerivationLog:
         self._last_reset: tuple[str | None, int] = (None, 0)
         self.buffer = DropBuffer()
         self._restarted_at = self._frames_added = 0
-        self._drops = Drops(0, ())
-        self._counts: DropCounts | None = None
+        self._drops = derivation.Drops(0, ())
+        self._counts: derivation.DropCounts | None = None
         self._counted = 0
-        self._kinds: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
-        self._in_block: dict[tuple[DropEffect, type[Reason]], _Kind] = {}
+        self._kinds: dict[tuple[derivation.DropEffect, type[Reason]], _Kind] = {}
+        self._in_block: dict[tuple[derivation.DropEffect, type[Reason]], _Kind] = {}
 
     @property
-    def drops(self) -> Drops:
+    def drops(self) -> derivation.Drops:
         """The latest drops since derivation started, as they are published."""
         total = self.buffer.total
         if self._drops.total != total:
-            self._drops = Drops(total, self.buffer.latest(min(LATEST_DROPS, total - self._restarted_at)))
+            self._drops = derivation.Drops(total, self.buffer.latest(min(LATEST_DROPS, total - self._restarted_at)))
         return self._drops
 
     @property
-    def drop_counts(self) -> DropCounts | None:
+    def drop_counts(self) -> derivation.DropCounts | None:
         """The drops since the process began; None without any."""
         if self.buffer.total != self._counted:
             self._counted = self.buffer.total
             kinds = sorted(self._kinds.values(), key=lambda kind: -kind.count)[:MAX_COUNTS]
-            self._counts = DropCounts(tuple(kind.counted() for kind in kinds))
+            self._counts = derivation.DropCounts(tuple(kind.counted() for kind in kinds))
         return self._counts
 
     def restart(self) -> None:
         """Clear the latest drops, because derivation starts again."""
         self._log_repeats()
         self._restarted_at = self.buffer.total
-        self._drops = Drops(self.buffer.total, ())
+        self._drops = derivation.Drops(self.buffer.total, ())
 
     def dropped(self, dropped: Dropped) -> None:
         """Count a drop, adds it to the buffer, and logs it if it is the first of its kind in the L1 block."""
@@ -141,7 +119,7 @@ class DerivationLog:
             counter.inc()
         kind.count += 1
         kind.last = dropped
-        if dropped.effect is DropEffect.TIMED_OUT:
+        if dropped.effect is derivation.DropEffect.TIMED_OUT:
             self._meter.count("channel_timeout")
 
     def _new_kind(self, dropped: Dropped) -> _Kind:
@@ -150,7 +128,7 @@ class DerivationLog:
             self._meter.counter("derivation_drops_total", effect=effect, rule=dropped.label),
             self._meter.counter("derivation_drop_effects_total", effect=effect),
         )
-        is_warning = dropped.effect in _WARNINGS and not isinstance(dropped.reason, _EXPECTED)
+        is_warning = dropped.effect not in _QUIET and not isinstance(dropped.reason, _EXPECTED)
         kind = self._kinds[dropped.effect, type(dropped.reason)] = _Kind(counters, is_warning, dropped)
         return kind
 
@@ -294,15 +272,15 @@ class DropBuffer:
         self._drops.append(dropped)
         self.total += 1
 
-    def answer(self, request: DropsRequest) -> DropsResponse:
+    def answer(self, request: derivation.DropsRequest) -> derivation.DropsResponse:
         """Return the drops from the requested number on, at most a page of them, or from the oldest that is kept."""
         self._read = max(self._read, min(request.first, self.total))
         oldest = self.total - len(self._drops)
         first = min(max(request.first, oldest), self.total)
         page = islice(self._drops, first - oldest, first - oldest + PAGE)
-        return DropsResponse(request.id, first, tuple(map(_message, page)), self.total)
+        return derivation.DropsResponse(request.id, first, tuple(map(_message, page)), self.total)
 
-    def latest(self, count: int) -> tuple[Drop, ...]:
+    def latest(self, count: int) -> tuple[derivation.Drop, ...]:
         """Return the last `count` drops, oldest first, or as many as are kept."""
         size = len(self._drops)
         return tuple(map(_message, islice(self._drops, max(0, size - count), size)))
@@ -313,13 +291,13 @@ class DropBuffer:
         return self.total - self._read >= self._kept
 
 
-def _message(dropped: Dropped) -> Drop:
+def _message(dropped: Dropped) -> derivation.Drop:
     reason = dropped.reason
-    return Drop(
+    return derivation.Drop(
         rule=reason.rule,
         text=str(dropped),
         origin=dropped.origin,
-        needs_parent_hash=isinstance(reason, ParentHashMismatch | SpanParentMismatch),
+        needs_parent_hash=isinstance(reason, reasons.ParentHashMismatch | reasons.SpanParentMismatch),
         effect=dropped.effect,
         reason=reason.name,
         values=reason.values,

@@ -6,13 +6,7 @@ the pipeline takes over the frames that were parsed here."""
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from rollup_node.stages.derivation.pipeline.block_frames import (
-    BlockFrames,
-    are_contents_of,
-    blob_refs,
-    data_items,
-    parse_block,
-)
+from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
 from rollup_node.stages.derivation.pipeline.events import DiscardedEvents
@@ -31,21 +25,19 @@ _FRAME_OVERHEAD, _DROP_OVERHEAD = 250, 300
 
 
 class _PendingBlock:
-    """A block whose frames are not ingested yet: the data items until its blobs are there, then the frames.
-
-    `replaces_stages` at the fork that replaces the channel stage."""
+    """A block not ingested yet: its items until its blobs are there, then its frames."""
 
     def __init__(self, ref: L1BlockRef, batcher: Address, rules: L1Rules, replaces_stages: bool) -> None:
         self.ref, self.batcher, self.rules, self.replaces_stages = ref, batcher, rules, replaces_stages
         self.items: list[bytes | BlobRef] = []
         self.need: NeedBlobs | None = None
-        self.frames: BlockFrames | None = None
+        self.frames: block_frames.BlockFrames | None = None
 
 
 class _Parsed:
     """The frames of a block until the pipeline takes them; `size` is what they take, in bytes."""
 
-    def __init__(self, number: int, frames: BlockFrames, size: int) -> None:
+    def __init__(self, number: int, frames: block_frames.BlockFrames, size: int) -> None:
         self.number, self.frames, self.size = number, frames, size
 
 
@@ -110,20 +102,17 @@ class Prefetcher:
         for pending in waiting:
             if pending.ref.hash == block_hash and pending.need is not None:
                 is_full = self.parsed_bytes > MAX_PARSED and pending is not waiting[0]
-                if is_full or not are_contents_of(contents, pending.need.blobs):
+                if is_full or not block_frames.are_contents_of(contents, pending.need.blobs):
                     return False
                 self._parse(pending, contents)
                 return True
         return False
 
     def has_frames(self, block_hash: Hash) -> bool:
-        """Whether the frames of this block wait for the pipeline."""
         return block_hash in self._parsed
 
-    def take_frames(self, block: L1BlockRef) -> BlockFrames | None:
-        """Return the frames of the block that the pipeline reads now, if it was parsed.
-
-        Those of blocks up to it are discarded."""
+    def take_frames(self, block: L1BlockRef) -> block_frames.BlockFrames | None:
+        """Return the parsed frames of the block that the pipeline reads now; earlier ones are discarded."""
         _parsed = self._parsed.get(block.hash)
         for key in [key for key, parsed in self._parsed.items() if parsed.number <= block.number]:
             self.parsed_bytes -= self._parsed.pop(key).size
@@ -144,8 +133,8 @@ class Prefetcher:
         if parsed is not None and parsed.frames.batcher == pending.batcher:
             pending.frames = parsed.frames
             return
-        pending.items = data_items(block, pending.batcher, pending.rules)
-        blobs = blob_refs(pending.items)
+        pending.items = block_frames.data_items(block, pending.batcher, pending.rules)
+        blobs = block_frames.blob_refs(pending.items)
         if blobs:
             pending.need = NeedBlobs(block.ref, blobs)
         else:
@@ -153,14 +142,14 @@ class Prefetcher:
 
     def _parse(self, pending: _PendingBlock, contents: Sequence[BlobContent]) -> None:
         ref = pending.ref
-        pending.frames = parse_block(ref.hash, pending.batcher, pending.items, contents, pending.rules)
+        pending.frames = block_frames.parse_block(ref.hash, pending.batcher, pending.items, contents, pending.rules)
         pending.need, pending.items = None, []
         replaced = self._parsed.get(ref.hash)
         parsed = _Parsed(ref.number, pending.frames, _memory(pending.frames))
         self._parsed[ref.hash] = parsed
         self.parsed_bytes += parsed.size - (0 if replaced is None else replaced.size)
 
-    def _ingest(self, pending: _PendingBlock, frames: BlockFrames, after: int) -> Iterator[NeedDecoded]:
+    def _ingest(self, pending: _PendingBlock, frames: block_frames.BlockFrames, after: int) -> Iterator[NeedDecoded]:
         ingestion = self._ingestion
         if ingestion is None:
             return
@@ -172,7 +161,7 @@ class Prefetcher:
                 yield need_decoded(channel.body, pending.rules, self._span)
 
 
-def _memory(frames: BlockFrames) -> int:
+def _memory(frames: block_frames.BlockFrames) -> int:
     """Bytes of memory, about."""
     return sum(
         sum(_FRAME_OVERHEAD + len(frame.data) for frame in item.frames) + _DROP_OVERHEAD * len(item.drops)

@@ -54,9 +54,7 @@ class Requests:
         self._send(self._blobs, "blobs", BlobsRequest(need.block, need.blobs, True), now)
 
     def prefetch_blobs(self, needs: Sequence[NeedBlobs], urgent: object, held: int, now: float) -> None:
-        """Request the next blobs, the nearest first, until the bound is reached with the `held` bytes.
-
-        The `urgent` need is requested separately."""
+        """Request the next blobs, nearest first, up to the bound with the `held` bytes; not the `urgent` ones."""
         names: set[Hashable] = set()
         may_wait = held > VERIFIED_AHEAD
         for need in needs:

@@ -21,20 +21,11 @@ from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
+from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.attributes_channel import AttributesSender
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
-from rollup_node.stages.messages.engine import (
-    AttributesOutcome,
-    AttributesReady,
-    AttributesResult,
-    EngineStatus,
-    ForkDoubts,
-    Halting,
-    L2BlocksResponse,
-    PipelineStart,
-)
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlockUnavailable
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.pacing import backoff
@@ -67,7 +58,7 @@ class DerivationStage(Stage):
         self.derivation_log = DerivationLog(meter, log)
         self._batches = BatchWatch(config.rollup.seq_window_size, log)
         self._upgrades = UpgradeWatch(config.rollup, log)
-        self._start: PipelineStart | None = None
+        self._start: engine.PipelineStart | None = None
         self._safe: tuple[L2BlockRef, SystemConfig] | None = None
         self._run = AttributesSender(config.ahead)
         self._reset_reason: str | None = None
@@ -110,7 +101,6 @@ class DerivationStage(Stage):
         await self._decoding.close()
 
     def reset(self, error: Exception) -> None:
-        """Request a reset from the engine."""
         self._reset_reason = str(error)
 
     def report(self, problems: tuple[Problem, ...]) -> None:
@@ -152,10 +142,10 @@ class DerivationStage(Stage):
             self._blobs_not_found = _MissingBlobs(block_hash, now, missing.resets + 1)
             self.deriver.blobs_not_found(block_hash)
 
-    def _on_engine(self, message: PipelineStart | AttributesResult | L2BlocksResponse) -> None:
-        if isinstance(message, PipelineStart):
+    def _on_engine(self, message: engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse) -> None:
+        if isinstance(message, engine.PipelineStart):
             self._restart(message)
-        elif isinstance(message, AttributesResult):
+        elif isinstance(message, engine.AttributesResult):
             if self._run.take(message, time.monotonic()):
                 self.deriver.cancel_ahead()
         elif self._start is not None and message.reset == self._start.reset and message.error is None:
@@ -163,9 +153,9 @@ class DerivationStage(Stage):
         self._task.wake.set()
 
     def _on_engine_status(
-        self, message: EngineStatus | Halting | ForkDoubts | Endpoints | QueueLength | Health
+        self, message: engine.EngineStatus | engine.Halting | engine.ForkDoubts | Endpoints | QueueLength | Health
     ) -> None:
-        if isinstance(message, EngineStatus):
+        if isinstance(message, engine.EngineStatus):
             self._engine_reset = message.reset
             if message.provided_l1 != self._provided:
                 self._provided = message.provided_l1
@@ -176,7 +166,7 @@ class DerivationStage(Stage):
         if self._drops_are_read:
             self._task.wake.set()
 
-    def _restart(self, start: PipelineStart) -> None:
+    def _restart(self, start: engine.PipelineStart) -> None:
         if self._start is not None and start.reset <= self._start.reset:
             return
         log.info("starting derivation", safe=start.safe_head, base=start.base, reset=start.number)
@@ -195,15 +185,15 @@ class DerivationStage(Stage):
         if self._alt_da is not None:
             self._alt_da.restart(start.reset)
 
-    def _take_answer(self, answer: AttributesResult) -> None:
+    def _take_answer(self, answer: engine.AttributesResult) -> None:
         """Take the engine's answer to the attributes that the deriver waits for."""
         self._safe = answer.safe_head, answer.safe_config
-        if answer.outcome is not AttributesOutcome.ACCEPTED:
+        if answer.outcome is not engine.AttributesOutcome.ACCEPTED:
             self._run.cancel_ahead()
-        if answer.outcome is AttributesOutcome.REFUSED:
+        if answer.outcome is engine.AttributesOutcome.REFUSED:
             self.deriver.attributes_refused()
             return
-        if answer.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS:
+        if answer.outcome is engine.AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
         self._blocks_derived += 1
         if self._batches.derived(answer.safe_head.l1_origin, answer.derived_from):
@@ -280,7 +270,7 @@ class DerivationStage(Stage):
                 self._parents.read(output.key)
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
-            case AttributesReady():
+            case engine.AttributesReady():
                 self._run.derived(output, time.monotonic())
                 return self._run.is_answered
             case outputs.NeedReset():

@@ -9,9 +9,7 @@ from rollup_node.stages.messages.derivation import DerivationWaits
 
 
 class WaitClock:
-    """Adds the time between two changes of what derivation does to what it did.
-
-    `clock` returns seconds of any monotonic clock."""
+    """Adds the time between two changes of what derivation does, by a monotonic `clock` in seconds, to what it did."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

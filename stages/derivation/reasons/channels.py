@@ -2,8 +2,6 @@
 
 from rollup_node.stages.derivation.reasons.reason import Reason, reason
 
-# --- channel bank, before Holocene ---------------------------------------------------------------------------------
-
 
 @reason("CB2", "channel", "channel {channel}, opened at L1 block {opened}, timed out after {timeout} blocks")
 class ChannelTimedOut(Reason, frozen=True):
@@ -57,9 +55,6 @@ class ChannelEvicted(Reason, frozen=True):
     channel: bytes
     size: int
     limit: int
-
-
-# --- channel assembler, from Holocene ------------------------------------------------------------------------------
 
 
 @reason("CA1", "channel", "channel {channel}, opened at L1 block {opened}, timed out after {timeout} blocks")

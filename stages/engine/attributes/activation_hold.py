@@ -7,6 +7,7 @@ import msgspec
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import BatchParent
+from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.consolidation import ComparedField, mismatches
 from rollup_node.stages.protocol.deposits import DepositError, is_deposit
@@ -14,15 +15,6 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, 
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.stages.protocol.upgrade_bundle import entries_of_deposits, first_difference, write_bundle
-from rollup_node.stages.protocol.upgrade_transactions import (
-    FUND,
-    SET_FEATURE,
-    bundle_of,
-    carried_bundle,
-    carried_file,
-    upgrade_gas,
-    upgrade_transactions,
-)
 
 _FOLLOW_FROM_THE_BUNDLE = frozenset(
     {ComparedField.TRANSACTION_COUNT, ComparedField.TRANSACTION, ComparedField.GAS_LIMIT}
@@ -84,7 +76,7 @@ def other_upgrade(
     forks = [activation.bundle for activation in activations if activation.bundle is not None]
     if len(forks) != 1 or forks[0] not in SELECTABLE:
         return None
-    fork, ours = forks[0], upgrade_transactions(rollup, activations)
+    fork, ours = forks[0], upgrades.upgrade_transactions(rollup, activations)
     before = attributes.transactions[: len(attributes.transactions) - len(ours)]
     theirs = block.transactions[len(before) :]
     if block.transactions[: len(before)] != before or not 0 < len(theirs) <= MAX_TRANSACTIONS:
@@ -94,7 +86,7 @@ def other_upgrade(
     fields = {item.field for item in mismatches(rollup, attributes, parent_hash, block)}
     if not fields or fields - _FOLLOW_FROM_THE_BUNDLE:
         return None
-    gas = block.gas_limit - attributes.gas_limit + upgrade_gas(rollup, activations)
+    gas = block.gas_limit - attributes.gas_limit + upgrades.upgrade_gas(rollup, activations)
     return _described(rollup, fork, block, theirs, gas)
 
 
@@ -102,11 +94,11 @@ def _described(
     rollup: RollupConfig, fork: str, block: ExecutionPayload, theirs: tuple[bytes, ...], gas: int
 ) -> OtherUpgrade | None:
     """`gas` is the gas that the block adds to its limit."""
-    used, rules = bundle_of(rollup, fork), BUNDLE_FORKS[fork]
+    used, rules = upgrades.bundle_of(rollup, fork), BUNDLE_FORKS[fork]
     linked = rollup.dependency_set_size > 1
-    wrapped = len(theirs) > 2 and (theirs[0], theirs[-1]) == (SET_FEATURE, FUND)
+    wrapped = len(theirs) > 2 and (theirs[0], theirs[-1]) == (upgrades.SET_FEATURE, upgrades.FUND)
     bundle = theirs[1:-1] if wrapped else theirs
-    intents = [entry.intent for item in rules.carried for entry in carried_file(fork, item).entries]
+    intents = [entry.intent for item in rules.carried for entry in upgrades.carried_file(fork, item).entries]
     try:
         entries = entries_of_deposits(bundle, rules.label, intents)
     except DepositError:
@@ -120,7 +112,7 @@ def _described(
         if wrapped is linked:
             return None
     others = [] if same_bundle else rules.carried
-    carried = (other for other in others if carried_bundle(fork, other).transactions == bundle)
+    carried = (other for other in others if upgrades.carried_bundle(fork, other).transactions == bundle)
     return OtherUpgrade(
         fork,
         block.block_number,
@@ -129,7 +121,7 @@ def _described(
         used.sha256,
         file,
         hashlib.sha256(file).hexdigest(),
-        next((item for item in carried if carried_bundle(fork, item).gas == gas), None),
+        next((item for item in carried if upgrades.carried_bundle(fork, item).gas == gas), None),
         same_bundle,
     )
 

@@ -32,22 +32,7 @@ from rollup_node.stages.engine.attributes.activation_hold import ActivationHold,
 from rollup_node.stages.engine.attributes.attributes_job import LOST_BUILDS, BuildProbe, may_lack_gas
 from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
 from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
-from rollup_node.stages.engine.calls.engine_api import (
-    CallResult,
-    CallStatus,
-    EngineCall,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    answer_text,
-    build_start_result,
-    insert_result,
-    raise_for_fork_mismatch,
-)
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.attributes_channel import MAX_UNREPORTED, AttributesReceiver
@@ -248,7 +233,7 @@ class AttributesHandler:
         """Whether the current job's block is inserted, and among the heads in force."""
         return self.job is not None and self.job.step is AttributesStep.CHOOSE
 
-    def next(self) -> EngineCall | None:
+    def next(self) -> engine_api.EngineCall | None:
         """Return the call that is due for the current job; None without one."""
         heads, job = self.controller.heads, self.job
         if heads is None or job is None:
@@ -259,19 +244,21 @@ class AttributesHandler:
                 return due
         match job.step:
             case AttributesStep.CONSOLIDATE:
-                return GetBlock(job.derived.parent.number + 1)
+                return engine_api.GetBlock(job.derived.parent.number + 1)
             case AttributesStep.HOLD:
                 return self._compared(job, heads.unsafe.number)
             case AttributesStep.START:
                 parent = Forkchoice(job.derived.parent.hash, heads.safe.hash, heads.finalized.hash)
-                return ForkchoiceUpdate(parent, job.asked)
+                return engine_api.ForkchoiceUpdate(parent, job.asked)
             case AttributesStep.INSERT if job.payload is not None:
-                return NewPayload(job.payload)
+                return engine_api.NewPayload(job.payload)
             case AttributesStep.CHOOSE:
-                return ForkchoiceUpdate(heads.forkchoice(), None if job.following is None else job.following.attributes)
-        return GetPayload(job.payload_id, job.attributes.timestamp)
+                return engine_api.ForkchoiceUpdate(
+                    heads.forkchoice(), None if job.following is None else job.following.attributes
+                )
+        return engine_api.GetPayload(job.payload_id, job.attributes.timestamp)
 
-    def _compared(self, job: AttributesJob, unsafe: int) -> EngineCall | None:
+    def _compared(self, job: AttributesJob, unsafe: int) -> engine_api.EngineCall | None:
         """Return the block to look at while derivation waits; None until it asks again."""
         number, hold = job.derived.parent.number + 1, job.hold
         if hold is None:
@@ -282,7 +269,7 @@ class AttributesHandler:
         elif signed is not None and self._mismatch(job, signed) is None:
             job.reason = Problem(None, "", f"the sequencer has replaced block {hold.other.block}")
         elif is_there or signed is not None:
-            return GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
+            return engine_api.GetBlock(hold.due(unsafe) or number) if is_there and hold.look_again else None
         job.hold, job.step = None, AttributesStep.START
         return self.next()
 
@@ -298,22 +285,26 @@ class AttributesHandler:
         same call is due again, ResetError when a new start is needed, CriticalError when deposits alone are invalid,
         and ForkMismatchError when the engine has other forks."""
         job = self.job
-        if isinstance(call, ForkchoiceUpdate) and call.attributes is None and call == self.controller.forkchoice_due():
+        if (
+            isinstance(call, engine_api.ForkchoiceUpdate)
+            and call.attributes is None
+            and call == self.controller.forkchoice_due()
+        ):
             self.controller.answer(call, answer)
             return self._chosen(job) if job is not None and job.step is AttributesStep.CHOOSE else None
         if job is None or self.controller.heads is None or call != self.next():
             return None
         match call:
-            case GetBlock(name=int(number)) if job.hold is not None and job.hold.due(number) == number:
+            case engine_api.GetBlock(name=int(number)) if job.hold is not None and job.hold.due(number) == number:
                 job.hold.compare(number, answer.block_hash if isinstance(answer, ExecutionPayload) else None)
                 return None
-            case GetBlock():
+            case engine_api.GetBlock():
                 return self._consolidate(job, answer)
-            case ForkchoiceUpdate(forkchoice=sent) if job.following is not None:
+            case engine_api.ForkchoiceUpdate(forkchoice=sent) if job.following is not None:
                 return self._joined(job, job.following, sent, answer)
-            case ForkchoiceUpdate(forkchoice=sent):
+            case engine_api.ForkchoiceUpdate(forkchoice=sent):
                 return self._started(job, sent, answer)
-            case GetPayload():
+            case engine_api.GetPayload():
                 return self._sealed(job, answer)
         return self._inserted(job, answer)
 
@@ -338,12 +329,12 @@ class AttributesHandler:
         return None
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> AttributesResult | None:
-        result = build_start_result(answer)
-        raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
-        if result.status is CallStatus.INVALID:
+        result = engine_api.build_start_result(answer)
+        engine_api.raise_for_fork_mismatch(self.rollup, job.attributes, job.derived.parent.number + 1, answer)
+        if result.status is engine_api.CallStatus.INVALID:
             return self._invalid(job, Problem(None, "", result.text))
-        raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
-        if isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
+        raise_unless_done(engine_api.CallResult(result.status, f"{job.block}: {result.text}"))
+        if isinstance(answer, engine_api.ForkchoiceAnswer) and answer.payload_id is not None:
             self.controller.accept(sent)
             job.payload_id, job.step = answer.payload_id, AttributesStep.SEAL
         return None
@@ -353,9 +344,9 @@ class AttributesHandler:
     ) -> AttributesResult | None:
         """Take the answer to a joint update; after any other than success the two are asked apart."""
         job.following, job.apart = None, True
-        if build_start_result(answer).status is not CallStatus.DONE:
+        if engine_api.build_start_result(answer).status is not engine_api.CallStatus.DONE:
             return None
-        if not isinstance(answer, ForkchoiceAnswer) or answer.payload_id is None:
+        if not isinstance(answer, engine_api.ForkchoiceAnswer) or answer.payload_id is None:
             return None
         self.controller.accept(sent)
         processed = self._chosen(job)
@@ -364,12 +355,12 @@ class AttributesHandler:
         return processed
 
     def _sealed(self, job: AttributesJob, answer: object) -> AttributesResult | None:
-        if job.probe is not None and isinstance(answer, ErrorAnswer):
+        if job.probe is not None and isinstance(answer, engine_api.ErrorAnswer):
             job.probe.lost()
             return self._probed(job, job.probe)
         if not isinstance(answer, ExecutionPayload):
             job.step, job.lost = AttributesStep.START, job.lost + 1
-            lost = f"the engine began to build {job.block}, and does not return it: {answer_text(answer)}"
+            lost = f"the engine began to build {job.block}, and does not return it: {engine_api.answer_text(answer)}"
             raise TemporaryError(lost, Code.BUILD_LOST)
         mismatch = sealed_mismatch(self.rollup, job.asked, job.derived.parent, answer)
         if mismatch is not None and mismatch.left_out:
@@ -391,11 +382,11 @@ class AttributesHandler:
         return None if proof is None else self._invalid(job, Problem(Code.TRANSACTION_INVALID, "", proof))
 
     def _inserted(self, job: AttributesJob, answer: object) -> AttributesResult | None:
-        result = insert_result(answer)
-        if result.status is CallStatus.INVALID:
+        result = engine_api.insert_result(answer)
+        if result.status is engine_api.CallStatus.INVALID:
             return self._invalid(job, Problem(None, "", result.text))
-        raise_unless_done(CallResult(result.status, f"{job.block}: {result.text}"))
-        if isinstance(answer, PayloadAnswer) and job.payload is not None:
+        raise_unless_done(engine_api.CallResult(result.status, f"{job.block}: {result.text}"))
+        if isinstance(answer, engine_api.PayloadAnswer) and job.payload is not None:
             job.inserted = l2_block_info(job.payload, self.rollup)
             job.step = AttributesStep.CHOOSE
             self.controller.insert_derived(job.inserted.ref, job.derived.concluding)

@@ -89,11 +89,7 @@ class AttributesRow(HeadRow):
     purpose = CallPurpose.ATTRIBUTES
 
     def __init__(
-        self,
-        core: CoreContext,
-        attributes: AttributesHandler,
-        session: DerivationSession,
-        safe_heads: SafeHeadRecorder,
+        self, core: CoreContext, attributes: AttributesHandler, session: DerivationSession, safe_heads: SafeHeadRecorder
     ) -> None:
         super().__init__(core)
         self._attributes, self._session, self._safe_heads = attributes, session, safe_heads
@@ -134,7 +130,6 @@ class AttributesRow(HeadRow):
         return call
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Move the job on."""
         self._core.report(self._attributes.answer(pending.call, answer), now)
         self._core.publish(now)
 

@@ -22,9 +22,6 @@ class Action(msgspec.Struct, frozen=True):
     """An instruction to the process."""
 
 
-# --- the log, metrics and problems -----------------------------------------------------------------------------------
-
-
 class LogLine(Action, frozen=True):
     """Write a line to the log."""
 
@@ -35,8 +32,6 @@ class LogLine(Action, frozen=True):
 
 
 class Count(Action, frozen=True):
-    """Add to a counter."""
-
     metric: str
     labels: Mapping[str, str] = {}
     value: float = 1
@@ -85,9 +80,6 @@ class ShowProblem(Action, frozen=True):
 
     name: str
     problem: Problem | None
-
-
-# --- messages --------------------------------------------------------------------------------------------------------
 
 
 class SendToDerivation(Action, frozen=True):
@@ -143,9 +135,6 @@ class PublishStatus(Action, frozen=True):
     """Publish the state of heads and sequencer."""
 
     status: EngineStatus
-
-
-# --- failures, resets and blocks -------------------------------------------------------------------------------------
 
 
 class Severity(StrEnum):

@@ -12,14 +12,8 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     SafeHeadsWritten,
     SafeHeadWrite,
 )
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import (
-    L1AtSafeHeadRequest,
-    OutputRequest,
-    OutputResponse,
-    SafeHeadRequest,
-    SafeHeadResponse,
-)
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -37,8 +31,6 @@ class CommitPayload(msgspec.Struct, frozen=True):
 
 
 class Leadership(msgspec.Struct, frozen=True):
-    """Whether this node is the leader."""
-
     is_leader: bool
 
 
@@ -172,10 +164,10 @@ class CallPurpose(Enum):
     __hash__ = object.__hash__
 
 
-Read = L2BlocksRequest | OutputRequest | PayloadRequest | SafeHeadRequest | L1AtSafeHeadRequest
+Read = L2BlocksRequest | control.OutputRequest | PayloadRequest | control.SafeHeadRequest | control.L1AtSafeHeadRequest
 """Reads of the engine or the safe head database on behalf of other processes; the answer is the response."""
 
-ReadAnswer = L2BlocksResponse | OutputResponse | PayloadResponse | SafeHeadResponse
+ReadAnswer = L2BlocksResponse | control.OutputResponse | PayloadResponse | control.SafeHeadResponse
 CoreCall = EngineCall | ConductorCall | GetFollowStatus | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
 CoreAnswer = (
     EngineAnswer

@@ -78,8 +78,6 @@ class ForkchoiceAnswer(msgspec.Struct, frozen=True):
 
 
 class PayloadAnswer(msgspec.Struct, frozen=True):
-    """The status of a new payload."""
-
     status: str
     error: str | None = None
     latest_valid: Hash | None = None

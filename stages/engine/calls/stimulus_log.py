@@ -28,7 +28,6 @@ class StimulusLog:
         self._entries.append((unix, " ".join((kind, *map(describe, values)))))
 
     def lines(self) -> list[str]:
-        """Return the lines with their times."""
         return [f"{unix:.6f} {text}" for unix, text in self._entries]
 
 

@@ -70,10 +70,7 @@ from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
-from rollup_node.stages.messages.control import (
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 
@@ -140,8 +137,6 @@ class EngineCore:
             self._lost_blocks,
         )
 
-    # --- what can be seen ------------------------------------------------------------------------------------------
-
     @property
     def heads(self) -> Heads | None:
         """The heads in force; None while a start is searched for."""
@@ -170,8 +165,6 @@ class EngineCore:
             return None
         return heads.safe
 
-    # --- what comes in ---------------------------------------------------------------------------------------------
-
     def on_message(self, message: Notification, now: Instant) -> None:
         """Take what l1, derivation or peers publish."""
         self._state.log.add(now.unix, "message", message)
@@ -193,7 +186,6 @@ class EngineCore:
         self._state.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
 
     def request(self, peer: ProcessId, message: PeerRequest, now: Instant) -> None:
-        """Take a request of another process."""
         self._state.log.add(now.unix, "request", message)
         self._inbox.request(peer, message, now)
 
@@ -224,8 +216,6 @@ class EngineCore:
         """End: nothing new is sequenced; a block that is sealed may still be committed and inserted [SEQ28]."""
         if self._state.sequencer.sequencer.active:
             self._state.sequencer.sequencer.stop()
-
-    # --- what goes out ---------------------------------------------------------------------------------------------
 
     def next_calls(self, now: Instant) -> list[PendingCall]:
         """Return the calls to make now, at most one for each lane that has none open."""
@@ -264,7 +254,6 @@ class EngineCore:
         return min(times, default=now.monotonic + IDLE_SECONDS)
 
     def _move_heads(self, now: Instant) -> None:
-        """Make the moves that need no call."""
         state = self._state
         state.restart_due(now)
         state.finality_row.finalize_due(now)

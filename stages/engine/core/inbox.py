@@ -8,23 +8,8 @@ from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.sequencer.build_api_row import BuildRequest
 from rollup_node.stages.engine.sequencer.sequencer import NOT_ENABLED
 from rollup_node.stages.engine.sequencer.sequencer_rows import SequencerRequest
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import (
-    CommitBlockRequest,
-    ControlResponse,
-    L1AtSafeHeadRequest,
-    OpenBlockRequest,
-    OutputRequest,
-    OverrideLeaderRequest,
-    PostUnsafePayloadRequest,
-    ResetDerivationRequest,
-    SafeHeadRequest,
-    SealBlockRequest,
-    SetRecoverModeRequest,
-    SetSdmOptInRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
@@ -35,9 +20,13 @@ MAX_OVERLAP_BLOCKS = 4096
 
 DerivationRequest = StartRequest | AttributesReady | AttributesAhead | L2BlocksRequest
 AdminRequest = (
-    SequencerRequest | ResetDerivationRequest | PostUnsafePayloadRequest | SetRecoverModeRequest | SetSdmOptInRequest
+    SequencerRequest
+    | control.ResetDerivationRequest
+    | control.PostUnsafePayloadRequest
+    | control.SetRecoverModeRequest
+    | control.SetSdmOptInRequest
 )
-RpcRequest = AdminRequest | BuildRequest | OutputRequest | SafeHeadRequest | L1AtSafeHeadRequest
+RpcRequest = AdminRequest | BuildRequest | control.OutputRequest | control.SafeHeadRequest | control.L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
 Notification = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock | LatestBlocksResponse
 
@@ -84,18 +73,16 @@ class Inbox:
             case StartRequest() | AttributesReady() | AttributesAhead() | L2BlocksRequest():
                 if self._state.session.see(peer):
                     self._derivation(peer, message, now)
-            case OutputRequest():
+            case control.OutputRequest():
                 self._state.output_row.add(peer, message)
-            case SafeHeadRequest() | L1AtSafeHeadRequest():
+            case control.SafeHeadRequest() | control.L1AtSafeHeadRequest():
                 self._state.safe_head_row.add(peer, message)
             case PayloadRequest():
                 self._state.payload_row.add(peer, message)
-            case OpenBlockRequest() | SealBlockRequest() | CommitBlockRequest():
+            case control.OpenBlockRequest() | control.SealBlockRequest() | control.CommitBlockRequest():
                 self._state.build_api_row.request(peer, message)
             case _:
                 self._admin(peer, message, now)
-
-    # --- derivation ------------------------------------------------------------------------------------------------
 
     def _derivation(self, peer: ProcessId, message: DerivationRequest, now: Instant) -> None:
         match message:
@@ -125,24 +112,22 @@ class Inbox:
         elif step is SessionStep.RESTART:
             self._state.attributes.cancel_ahead()
 
-    # --- admin -----------------------------------------------------------------------------------------------------
-
     def _admin(self, peer: ProcessId, message: AdminRequest, now: Instant) -> None:
         match message:
-            case StartSequencerRequest() | StopSequencerRequest() | OverrideLeaderRequest():
+            case control.StartSequencerRequest() | control.StopSequencerRequest() | control.OverrideLeaderRequest():
                 self._state.leader_row.request(peer, message, now)
-            case ResetDerivationRequest():
+            case control.ResetDerivationRequest():
                 if self._state.sequencer.add_reset((peer, message.id)):
                     self._state.request_reset("requested by admin_resetDerivationPipeline", now)
-            case PostUnsafePayloadRequest():
+            case control.PostUnsafePayloadRequest():
                 self._state.add_unsafe(message.payload)
                 rollup = self._state.config.rollup
                 foreign = rollup.is_foreign(message.payload.timestamp)
                 self._respond(peer, message.id, end_text(rollup) if foreign else None)
-            case SetRecoverModeRequest():
+            case control.SetRecoverModeRequest():
                 self._state.sequencer.production.set_recover(message.mode)
                 self._respond(peer, message.id, None)
-            case SetSdmOptInRequest():
+            case control.SetSdmOptInRequest():
                 enabled = self._state.sequencer.sequencer.enabled
                 if enabled:
                     self._state.sdm_opt_in = message.enabled
@@ -150,4 +135,4 @@ class Inbox:
                 self._respond(peer, message.id, None if enabled else NOT_ENABLED)
 
     def _respond(self, peer: ProcessId, number: int, error: str | None) -> None:
-        self._state.do(SendToRpc(peer, ControlResponse(number, error, None)))
+        self._state.do(SendToRpc(peer, control.ControlResponse(number, error, None)))

@@ -4,18 +4,7 @@ import msgspec
 
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.attributes.attributes_row import AttributesRow, DerivationSession
-from rollup_node.stages.engine.calls.actions import (
-    AttributesProcessed,
-    PublishStatus,
-    ResetStarted,
-    SendToDerivation,
-    SendToP2P,
-    SendToRpc,
-    Severity,
-    ShowProblem,
-    UnsafeBlockReceived,
-    WorkFailed,
-)
+from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
@@ -34,16 +23,10 @@ from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
 from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
+from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
-from rollup_node.stages.messages.engine import (
-    AttributesOutcome,
-    AttributesResult,
-    EngineStatus,
-    L2BlocksResponse,
-    PipelineStart,
-)
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -93,7 +76,7 @@ class CoreState(CoreContext):
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
         self._last_heads: Heads | None = None
-        self.do(ShowProblem("start", Problem(None, "", self._start_problem)))
+        self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
     def _add_rows(self) -> None:
         self.forkchoice_row = ForkchoiceRow(self)
@@ -107,21 +90,21 @@ class CoreState(CoreContext):
         self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
         self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
         self.overlap_row = ReadRow(
-            self, CallPurpose.OVERLAP_BLOCKS, L2BlocksResponse, SendToDerivation, MAX_OVERLAP_REQUESTS
+            self, CallPurpose.OVERLAP_BLOCKS, engine.L2BlocksResponse, actions.SendToDerivation, MAX_OVERLAP_REQUESTS
         )
-        self.output_row = ReadRow(self, CallPurpose.OUTPUT, OutputResponse, SendToRpc)
-        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD, SafeHeadResponse, SendToRpc)
-        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD, PayloadResponse, SendToP2P)
+        self.output_row = ReadRow(self, CallPurpose.OUTPUT, OutputResponse, actions.SendToRpc)
+        self.safe_head_row = ReadRow(self, CallPurpose.SAFE_HEAD, SafeHeadResponse, actions.SendToRpc)
+        self.payload_row = ReadRow(self, CallPurpose.PEER_PAYLOAD, PayloadResponse, actions.SendToP2P)
 
-    def status(self) -> EngineStatus:
+    def status(self) -> engine.EngineStatus:
         """Return heads and sequencer as other processes see them."""
         heads, sequencer = self.controller.announced, self.sequencer.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
             reset = self.attributes.reset
-            return EngineStatus(reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in)
+            return engine.EngineStatus(reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in)
         self.sequencer.last_announced = heads
-        return EngineStatus(
+        return engine.EngineStatus(
             self.attributes.reset,
             heads.unsafe,
             heads.verified_safe,
@@ -156,7 +139,7 @@ class CoreState(CoreContext):
     def take_unreadable(self, call: CoreCall) -> bool:
         return self.el_sync.take_unreadable(call)
 
-    def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> AttributesResult | None:
+    def take_forkchoice(self, pending: PendingCall, answer: CoreAnswer) -> engine.AttributesResult | None:
         return self.attributes.answer(pending.call, answer)
 
     def on_derived_build(self) -> None:
@@ -168,7 +151,7 @@ class CoreState(CoreContext):
             self._last_heads = self._logged_heads or self._last_heads
             self.log.add(now.unix, "heads", self._logged_heads)
         self._show_unsafe(now)
-        self.do(PublishStatus(self.status()))
+        self.do(actions.PublishStatus(self.status()))
         self.unsafe.chain.on_heads(self.controller.heads, now.monotonic)
 
     def _show_unsafe(self, now: Instant) -> None:
@@ -200,7 +183,7 @@ class CoreState(CoreContext):
     def _clear(self, error: ResetError, now: Instant) -> None:
         self.reset_count += 1
         self.log.add(now.unix, "reset", str(error))
-        self.do(ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
+        self.do(actions.ResetStarted(str(error), isinstance(error, InconsistentOriginError)))
         self.controller.clear()
         self.attributes.clear()
         self.sequencer.production.on_reset()
@@ -214,7 +197,7 @@ class CoreState(CoreContext):
         self.start_row.clear()
         self.unconfirmed = None
         self.drop_moves()
-        self.do(ShowProblem("start", Problem(None, self._start_problem, str(error))))
+        self.do(actions.ShowProblem("start", Problem(None, self._start_problem, str(error))))
         self.publish(now)
 
     def request_reset(self, reason: str, now: Instant) -> None:
@@ -232,7 +215,9 @@ class CoreState(CoreContext):
             return
         self.reset(error, now)
         seconds = self.backoff.reset(purpose.task, now.monotonic)
-        self.do(WorkFailed(purpose.task, Severity.RESET, str(error), seconds, code=Problem.of(error).code))
+        self.do(
+            actions.WorkFailed(purpose.task, actions.Severity.RESET, str(error), seconds, code=Problem.of(error).code)
+        )
 
     def _begin_search(self) -> PipelineStartSearch | None:
         """Return a search for heads; None while EL sync or the supervisor comes first."""
@@ -250,7 +235,7 @@ class CoreState(CoreContext):
         """End a start search: heads are in force and to be confirmed, or derivation can restart."""
         self._starts += 1
         base = found_start.base
-        start = PipelineStart(
+        start = engine.PipelineStart(
             self._first_reset | self._starts, found_start.safe, found_start.safe_config, base.base, base.config
         )
         heads = found_start.heads
@@ -284,7 +269,7 @@ class CoreState(CoreContext):
         if self.start_row.restart is not None and is_free:
             self.apply_restart(self.start_row.restart, now)
 
-    def apply_restart(self, start: PipelineStart, now: Instant) -> None:
+    def apply_restart(self, start: engine.PipelineStart, now: Instant) -> None:
         """Start derivation over at the safe head; another safe head than that of the start needs another search."""
         self.start_row.restart = None
         if self.confirmed_heads is None or self.confirmed_heads.safe != start.safe_head:
@@ -298,7 +283,7 @@ class CoreState(CoreContext):
         self.publish(now)
         self.recover_drive()
 
-    def _begin(self, start: PipelineStart) -> None:
+    def _begin(self, start: engine.PipelineStart) -> None:
         self.interop.on_derivation_start()
         self.session.begin(start)
         self.send_start()
@@ -308,7 +293,7 @@ class CoreState(CoreContext):
         if self.safe_heads.pending:
             return
         if self.session.owner is not None and self.session.start is not None:
-            self.do(SendToDerivation(self.session.owner, self.session.start))
+            self.do(actions.SendToDerivation(self.session.owner, self.session.start))
 
     # --- heads -----------------------------------------------------------------------------------------------------
 
@@ -328,20 +313,20 @@ class CoreState(CoreContext):
             self.el_sync_row.finish(heads, now)
             resets, self.sequencer.resets = self.sequencer.resets, []
             for peer, number in resets:
-                self.do(SendToRpc(peer, ControlResponse(number, None, None)))
-            self.do(ShowProblem("start", None))
+                self.do(actions.SendToRpc(peer, ControlResponse(number, None, None)))
+            self.do(actions.ShowProblem("start", None))
         self.recover_drive()
 
-    def report(self, result: AttributesResult | None, now: Instant) -> None:
+    def report(self, result: engine.AttributesResult | None, now: Instant) -> None:
         heads = self.controller.heads
         if result is None or heads is None:
             return
         self.forkchoice_at = now.monotonic + FORKCHOICE_DELAY
-        if result.safe_head == heads.safe and result.outcome is not AttributesOutcome.REFUSED:
+        if result.safe_head == heads.safe and result.outcome is not engine.AttributesOutcome.REFUSED:
             self._note_safe(heads.safe, result.derived_from, now)
         if self.attributes.result_due:
             self.send_result(result)
-        self.do(AttributesProcessed(result))
+        self.do(actions.AttributesProcessed(result))
         self.sequencer.sequencer.on_heads(heads, now.unix)
         self.recover_drive(processed=True)
 
@@ -355,10 +340,10 @@ class CoreState(CoreContext):
         if self.interop.enabled:
             self.controller.promote_cross(ref, None)
 
-    def send_result(self, result: AttributesResult) -> None:
+    def send_result(self, result: engine.AttributesResult) -> None:
         """Send derivation the result of its attributes, once the safe head that results is recorded [SDB13]."""
         if self.session.owner is not None and not self.safe_heads.pending:
-            self.do(SendToDerivation(self.session.owner, self.attributes.result_to_send(result)))
+            self.do(actions.SendToDerivation(self.session.owner, self.attributes.result_to_send(result)))
 
     def safe_head_written(self) -> None:
         """Send derivation what waited for a change of the safe head database."""
@@ -375,7 +360,7 @@ class CoreState(CoreContext):
     def add_unsafe(self, payload: ExecutionPayload) -> None:
         """Queue a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""
         foreign = self.config.rollup.is_foreign(payload.timestamp)
-        self.do(UnsafeBlockReceived(payload, not foreign and self.unsafe.chain.queue.add(payload)))
+        self.do(actions.UnsafeBlockReceived(payload, not foreign and self.unsafe.chain.queue.add(payload)))
         if foreign:
             return
         self.attributes.note_signed(payload)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import Action, FetchEnded, FetchLasts, LogLevel
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
@@ -12,25 +13,8 @@ from rollup_node.stages.engine.calls.calls import (
     Instant,
     PendingCall,
 )
-from rollup_node.stages.engine.calls.engine_api import (
-    INVALID_FORKCHOICE,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    is_syncing,
-)
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.follow.follow_source import (
-    ASK_SECONDS,
-    FollowCall,
-    FollowError,
-    FollowResetError,
-    FollowResult,
-    FollowSource,
-    FollowTarget,
-    StaleTargetError,
-)
+from rollup_node.stages.engine.follow import follow_source
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -42,16 +26,16 @@ PROBLEM = "follow source"
 class FollowSourceRead(Action, frozen=True):
     """Report the end of a round of following the source, after a success with our safe head at this number."""
 
-    result: FollowResult
+    result: follow_source.FollowResult
     safe: int = 0
 
 
 class Following:
     """What the rows share: the source's safe head while it is below ours, and what operators were told."""
 
-    def __init__(self, core: CoreContext, source: FollowSource) -> None:
+    def __init__(self, core: CoreContext, source: follow_source.FollowSource) -> None:
         self._core, self.source = core, source
-        self.target = FollowTarget()
+        self.target = follow_source.FollowTarget()
         self._behind: L2BlockRef | None = None
         self._shown = False
 
@@ -114,7 +98,7 @@ class Following:
         """Note that a round with the source ended well. Of a move without one the source knows nothing."""
         core, heads = self._core, self._core.controller.heads
         if not self.source.resumed:
-            core.do(FollowSourceRead(FollowResult.SUCCESS, 0 if heads is None else heads.safe.number))
+            core.do(FollowSourceRead(follow_source.FollowResult.SUCCESS, 0 if heads is None else heads.safe.number))
             core.recover(CallPurpose.FOLLOW)
 
     def end_sync(self) -> None:
@@ -133,7 +117,7 @@ class Following:
         if self.source.taken is not None:
             # The engine may be on the source's chain.
             self._core.controller.distrust()
-        reason = error.reason if isinstance(error, FollowError) else FollowReason.ENGINE_ANSWER
+        reason = error.reason if isinstance(error, follow_source.FollowError) else FollowReason.ENGINE_ANSWER
         pause = max(0.0, self.source.due_at - now.monotonic)
         self._core.fail(purpose, error, now, reason=reason, pause=pause)
 
@@ -156,11 +140,11 @@ class FollowReadRow(Row):
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or not isinstance(pending.call, FollowCall):
+        if heads is None or not isinstance(pending.call, follow_source.FollowCall):
             return
         try:
             self._source.answer(pending.call, answer, heads, now.unix)
-        except FollowError as error:
+        except follow_source.FollowError as error:
             if error.result is not None:
                 core.do(FollowSourceRead(error.result))
             self._source.failed(error)
@@ -196,11 +180,11 @@ class FollowTargetRow(Row):
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         source, call = self._source, pending.call
-        if source.target is not None or not isinstance(call, GetBlockRef | GetL1BlockRef):
+        if source.target is not None or not isinstance(call, engine_api.GetBlockRef | GetL1BlockRef):
             return
         try:
             may_move = self._target.answer(call, answer, now.monotonic)
-        except StaleTargetError as error:
+        except follow_source.StaleTargetError as error:
             self._following.give_up(str(error), now)
             return
         self._core.recover(self.purpose)
@@ -222,9 +206,9 @@ class FollowHeadRow(HeadRow):
         if heads is None:
             return None
         if (wanted := self._source.to_confirm()) is not None:
-            return GetBlockRef(wanted.hash)
+            return engine_api.GetBlockRef(wanted.hash)
         forkchoice = self._source.forkchoice(heads)
-        return None if forkchoice is None else ForkchoiceUpdate(forkchoice)
+        return None if forkchoice is None else engine_api.ForkchoiceUpdate(forkchoice)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Take the answer to such a call. Raises FollowError and FollowResetError [FSR3]."""
@@ -232,17 +216,17 @@ class FollowHeadRow(HeadRow):
         moved = None if heads is None else source.moved(heads)
         if heads is None or moved is None:
             return
-        if isinstance(pending.call, GetBlockRef):
+        if isinstance(pending.call, engine_api.GetBlockRef):
             if source.confirm(pending.call, answer):
                 self._move(heads, moved, now)
             return
-        if is_syncing(answer):
+        if engine_api.is_syncing(answer):
             self._wait_for_sync(heads.unsafe, moved.unsafe, now)
             return
-        if not isinstance(answer, ForkchoiceAnswer) or answer.status != "VALID":
+        if not isinstance(answer, engine_api.ForkchoiceAnswer) or answer.status != "VALID":
             # It may be what the source said earlier: the next round has what it says then.
             self._following.end_sync()
-            raise FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
+            raise follow_source.FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
         source.taken = moved.forkchoice()
 
     def _move(self, heads: Heads, moved: Heads, now: Instant) -> None:
@@ -256,31 +240,30 @@ class FollowHeadRow(HeadRow):
         replaced = self._source.reached(now.monotonic)
         self._following.end_sync()
         if replaced and core.config.sequencer_enabled:
-            raise FollowResetError(moved)
+            raise follow_source.FollowResetError(moved)
         core.confirm(now)
         core.publish(now)
 
     def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
         self._following.note_success()
-        self._following.target.retry(now.monotonic + ASK_SECONDS)
+        self._following.target.retry(now.monotonic + follow_source.ASK_SECONDS)
         self._source.wait_for_sync(now.monotonic)
         if not self._source.holds(now.monotonic):
             self._following.show_sync(tip, wanted)
         self._core.publish(now)
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """End the round."""
         self._following.fail(self.purpose, error, now)
         self._source.end_round()
-        self._following.target.retry(now.monotonic + ASK_SECONDS)
+        self._following.target.retry(now.monotonic + follow_source.ASK_SECONDS)
         return None
 
 
 def _refusal(target: L2BlockRef, answer: CoreAnswer) -> str:
     what = f"the execution engine refuses the source's local safe head {target}"
-    if isinstance(answer, ErrorAnswer):
-        why = ", which contradicts the finalized block" if answer.code == INVALID_FORKCHOICE else ""
+    if isinstance(answer, engine_api.ErrorAnswer):
+        why = ", which contradicts the finalized block" if answer.code == engine_api.INVALID_FORKCHOICE else ""
         return f"{what}{why}: {answer.message} ({answer.code})"
-    if isinstance(answer, ForkchoiceAnswer):
+    if isinstance(answer, engine_api.ForkchoiceAnswer):
         return f"{what}: {answer.status}" + (f", {answer.error}" if answer.error else "")
     return f"{what}: not an answer to a forkchoice update"

@@ -96,8 +96,7 @@ class FollowSource:
         self.start_heads: Heads | None = None
         self.proven = 0
         self.current_l1: L1BlockRef | None = None
-        self.due_at = 0.0
-        self._hold_at = 0.0
+        self.due_at = self._hold_at = 0.0
         self._replaces = False
         self._rollup = rollup
         self._l1: dict[int, L1BlockRef | None] = {}
@@ -451,7 +450,6 @@ class FollowTarget:
             self._canonical.clear()
 
     def next(self, now: float) -> GetBlockRef | GetL1BlockRef | None:
-        """Return the call that is due."""
         if self._status is None or now < self.due_at:
             return None
         if not self._is_reached:

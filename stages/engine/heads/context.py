@@ -6,15 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import (
-    Action,
-    Count,
-    LogLevel,
-    LogLine,
-    Severity,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall, Read
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, GetPayload, Unavailable, is_syncing
 from rollup_node.stages.engine.calls.heads import Heads
@@ -85,7 +77,7 @@ class CoreContext(ABC):
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
         self.log = StimulusLog()
-        self.actions: list[Action] = []
+        self.actions: list[actions.Action] = []
         self.reset_count = 0
         self.unconfirmed: PipelineStart | None = None
         self.forkchoice_at = 0.0
@@ -102,17 +94,17 @@ class CoreContext(ABC):
 
     # --- actions, failures -----------------------------------------------------------------------------------------
 
-    def do(self, action: Action) -> None:
+    def do(self, action: actions.Action) -> None:
         """Add an action for the process."""
         self.actions.append(action)
 
-    def write(self, level: LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
+    def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
         """Have a line written to the log."""
-        self.do(LogLine(level, text, code, fields))
+        self.do(actions.LogLine(level, text, code, fields))
 
     def count(self, metric: str, /, **labels: str) -> None:
         """Have one added to a counter."""
-        self.do(Count(metric, labels))
+        self.do(actions.Count(metric, labels))
 
     def waits(self, purpose: CallPurpose, now: Instant) -> bool:
         """Return whether calls of this purpose pause after a failure."""
@@ -125,13 +117,15 @@ class CoreContext(ABC):
         seconds = self.backoff.fail(purpose.task, now.monotonic, pause)
         problem = Problem.of(error)
         self.log.add(now.unix, "failed", purpose, str(problem))
-        self.do(WorkFailed(purpose.task, Severity.TEMPORARY, problem.text, seconds, reason, problem.code))
+        self.do(
+            actions.WorkFailed(purpose.task, actions.Severity.TEMPORARY, problem.text, seconds, reason, problem.code)
+        )
         return seconds
 
     def recover(self, purpose: CallPurpose) -> None:
         """Note that work of this purpose succeeded."""
         if failures := self.backoff.recover(purpose.task):
-            self.do(WorkRecovered(purpose.task, failures))
+            self.do(actions.WorkRecovered(purpose.task, failures))
 
     def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
         """Return whether a block is not fetched again: it cannot be read, or was not there twice [ENG21, SEQ6]."""
@@ -306,7 +300,7 @@ class ReadRow(Row):
         core: CoreContext,
         purpose: CallPurpose,
         kind: type[CoreAnswer],
-        send: Callable[[ProcessId, Any], Action],
+        send: Callable[[ProcessId, Any], actions.Action],
         bound: int = 64,
     ) -> None:
         super().__init__(core)

@@ -7,13 +7,7 @@ is due while the heads differ from those of the last accepted one [ENG37]."""
 
 import msgspec
 
-from rollup_node.stages.engine.calls.engine_api import (
-    CallResult,
-    CallStatus,
-    ErrorAnswer,
-    ForkchoiceUpdate,
-    forkchoice_result,
-)
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -38,8 +32,6 @@ class EngineController:
         self.backup_unsafe_head: L2BlockRef | None = None
         self.restoring_backup = False
 
-    # --- starts ----------------------------------------------------------------------------------------------------
-
     def start(self, heads: Heads) -> None:
         """Note that a start was found; the heads are in force, and the engine has accepted none of them."""
         self.clear()
@@ -57,8 +49,6 @@ class EngineController:
         """No heads are in force."""
         self.heads = self.announced = self.accepted = self.promoted_from = self.backup_unsafe_head = None
         self.restoring_backup = False
-
-    # --- moves -----------------------------------------------------------------------------------------------------
 
     def advance(self, ref: L2BlockRef) -> None:
         """Make a block that the engine has validated the unsafe head."""
@@ -115,16 +105,14 @@ class EngineController:
         if self.forkchoice_due() is None:
             self.announced = self.heads
 
-    # --- forkchoice updates ----------------------------------------------------------------------------------------
-
-    def forkchoice_due(self) -> ForkchoiceUpdate | None:
+    def forkchoice_due(self) -> engine_api.ForkchoiceUpdate | None:
         """Return the forkchoice update that the engine needs; None if it has accepted these heads."""
         if self.heads is None:
             return None
         wanted = self.heads.forkchoice()
         if self.restoring_backup and self.backup_unsafe_head is not None:
-            return ForkchoiceUpdate(msgspec.structs.replace(wanted, head=self.backup_unsafe_head.hash))
-        return None if wanted == self.accepted else ForkchoiceUpdate(wanted)
+            return engine_api.ForkchoiceUpdate(msgspec.structs.replace(wanted, head=self.backup_unsafe_head.hash))
+        return None if wanted == self.accepted else engine_api.ForkchoiceUpdate(wanted)
 
     def distrust(self) -> None:
         """Note that the engine may have lost the heads that it accepted: an update is due again [ENG38]."""
@@ -136,31 +124,31 @@ class EngineController:
         if self.heads is not None and self.heads.forkchoice() == sent:
             self.announced = self.heads
 
-    def answer(self, call: ForkchoiceUpdate, answer: object) -> None:
+    def answer(self, call: engine_api.ForkchoiceUpdate, answer: object) -> None:
         """Take the answer to the update. Raises TemporaryError when it is due again, and ResetError."""
         if self.restoring_backup and self.backup_unsafe_head is not None:
             self._answer_restore(self.backup_unsafe_head, call.forkchoice, answer)
             return
-        raise_unless_done(forkchoice_result(answer))
+        raise_unless_done(engine_api.forkchoice_result(answer))
         self.accept(call.forkchoice)
         self.promoted_from = None
 
     def _answer_restore(self, backup_unsafe_head: L2BlockRef, sent: Forkchoice, answer: object) -> None:
         """Note that the displaced tip is back or given up, unless the engine could not decide [ENG35]."""
-        result = forkchoice_result(answer)
-        if result.status is CallStatus.RETRY:
+        result = engine_api.forkchoice_result(answer)
+        if result.status is engine_api.CallStatus.RETRY:
             raise TemporaryError(result.text, Code.ENGINE_ANSWER)
         self.backup_unsafe_head, self.restoring_backup = None, False
-        if result.status is CallStatus.DONE:
+        if result.status is engine_api.CallStatus.DONE:
             self.advance(backup_unsafe_head)
             self.accept(sent)
-        elif isinstance(answer, ErrorAnswer):
+        elif isinstance(answer, engine_api.ErrorAnswer):
             raise ResetError(result.text)
 
 
-def raise_unless_done(result: CallResult) -> None:
+def raise_unless_done(result: engine_api.CallResult) -> None:
     """Raise ResetError where a reset follows from an answer, TemporaryError where another try does."""
-    if result.status is CallStatus.RESET:
+    if result.status is engine_api.CallStatus.RESET:
         raise ResetError(result.text)
-    if result.status is not CallStatus.DONE:
+    if result.status is not engine_api.CallStatus.DONE:
         raise TemporaryError(result.text, Code.ENGINE_ANSWER)

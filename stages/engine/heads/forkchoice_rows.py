@@ -65,7 +65,6 @@ class DoubtRow(HeadRow):
 
     @property
     def purpose(self) -> CallPurpose:
-        """The purpose of that update."""
         return CallPurpose.FORKCHOICE if self._core.doubted is None else self._core.doubted[0]
 
     def due(self, now: Instant) -> CoreCall | None:

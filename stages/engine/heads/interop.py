@@ -13,18 +13,8 @@ from collections import deque
 
 import msgspec
 
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import (
-    OTHER,
-    BuildError,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    commit_error,
-    open_error,
-    seal_error,
-)
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
@@ -328,36 +318,40 @@ class InteropRow(HeadRow):
             return None
         self._called = self._number
         if self._payload is not None:
-            return NewPayload(self._payload)
+            return engine_api.NewPayload(self._payload)
         if self._payload_id is not None:
-            return GetPayload(self._payload_id, replacing.attributes.timestamp)
+            return engine_api.GetPayload(self._payload_id, replacing.attributes.timestamp)
         forkchoice = Forkchoice(replacing.parent.hash, heads.verified_safe.hash, heads.finalized.hash)
-        return ForkchoiceUpdate(forkchoice, replacing.attributes)
+        return engine_api.ForkchoiceUpdate(forkchoice, replacing.attributes)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Take the answer to a call of this replacement. Raises ResetError when the block cannot be replaced."""
         replacing = self._replacing
         if replacing is None or self._called != self._number:
             return
-        if isinstance(pending.call, ForkchoiceUpdate):
-            error = open_error(answer)
-            self._payload_id = answer.payload_id if isinstance(answer, ForkchoiceAnswer) else None
-        elif isinstance(pending.call, GetPayload):
+        if isinstance(pending.call, engine_api.ForkchoiceUpdate):
+            error = engine_api.open_error(answer)
+            self._payload_id = answer.payload_id if isinstance(answer, engine_api.ForkchoiceAnswer) else None
+        elif isinstance(pending.call, engine_api.GetPayload):
             self._payload = answer if isinstance(answer, ExecutionPayload) else None
-            error = seal_error(answer, "seal") if self._payload is None else self._mismatch(replacing, self._payload)
+            error = (
+                engine_api.seal_error(answer, "seal")
+                if self._payload is None
+                else self._mismatch(replacing, self._payload)
+            )
         else:
-            error = commit_error(answer)
+            error = engine_api.commit_error(answer)
         if error is not None:
             self._replacing = None
-            contradicts = isinstance(pending.call, GetPayload) and self._payload is not None
+            contradicts = isinstance(pending.call, engine_api.GetPayload) and self._payload is not None
             text = f"block {replacing.invalidated} cannot be replaced: {error.text}"
             raise ResetError(text, Code.ENGINE_CONTRADICTS if contradicts else None)
-        if isinstance(pending.call, NewPayload):
+        if isinstance(pending.call, engine_api.NewPayload):
             self._replaced(replacing, pending.call.payload, now)
 
-    def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> BuildError | None:
+    def _mismatch(self, replacing: Invalidate, payload: ExecutionPayload) -> engine_api.BuildError | None:
         mismatch = sealed_mismatch(self._core.config.rollup, replacing.attributes, replacing.parent, payload)
-        return None if mismatch is None else BuildError(OTHER, mismatch.text)
+        return None if mismatch is None else engine_api.BuildError(engine_api.OTHER, mismatch.text)
 
     def _replaced(self, replacing: Invalidate, payload: ExecutionPayload, now: Instant) -> None:
         core, heads = self._core, self._core.controller.heads

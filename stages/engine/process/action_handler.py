@@ -23,7 +23,7 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_payload
-from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import RestartError
@@ -67,15 +67,12 @@ class ActionHandler:
         self._handlers: Handlers = {**self._message_handlers(), **self._report_handlers(), **self._block_handlers()}
 
     def perform(self, actions: list[act.Action]) -> None:
-        """Perform actions in their order."""
         for action in actions:
             self._handlers[type(action)](action)
 
     def tick(self) -> None:
         """End what only time ends; called every second."""
         self._resets.tick()
-
-    # --- messages --------------------------------------------------------------------------------------------------
 
     def _message_handlers(self) -> Handlers:
         return {
@@ -106,8 +103,6 @@ class ActionHandler:
     def _request_latest_blocks(self, action: act.RequestLatestBlocks) -> None:
         if self._p2p is not None:
             self._p2p.request_latest(action.head)
-
-    # --- the log, metrics and problems -----------------------------------------------------------------------------
 
     def _report_handlers(self) -> Handlers:
         return {
@@ -166,8 +161,6 @@ class ActionHandler:
             self._meter.count("sequencer_resets")
         self._resets.reset(action.reason)
 
-    # --- blocks ----------------------------------------------------------------------------------------------------
-
     def _block_handlers(self) -> Handlers:
         return {
             act.AttributesProcessed: self._attributes_processed,
@@ -202,7 +195,7 @@ class ActionHandler:
             log.debug("received unsafe block", number=payload.block_number, hash=to_hex(payload.block_hash))
 
     def _unsafe_queue_changed(self, action: act.UnsafeQueueChanged) -> None:
-        self._status.set_queue_length(action.length)
+        self._status.set(QueueLength(action.length, 0))
         self._meter.set("unsafe_payloads_buffer_len", action.length)
         self._meter.set("unsafe_payloads_buffer_mem_size", action.bytes)
         if action.lowest is not None:

@@ -9,17 +9,9 @@ from typing import Any
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages import p2p
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.messages.p2p import (
-    GapEnd,
-    LatestBlocksRequest,
-    LatestBlocksResponse,
-    PublishRequest,
-    PublishResponse,
-    UnsafeBlock,
-    UnsafeBlocksRequest,
-)
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
@@ -116,7 +108,7 @@ log = get_logger("engine")
 class _Publishing:
     """A block that is not published yet, as far as is known; times are monotonic seconds."""
 
-    message: PublishRequest
+    message: p2p.PublishRequest
     since: float
     repeat_at: float
 
@@ -128,7 +120,7 @@ class P2PClient:
         self,
         bus: Bus,
         meter: Meter,
-        on_block: Callable[[UnsafeBlock | LatestBlocksResponse], None],
+        on_block: Callable[[p2p.UnsafeBlock | p2p.LatestBlocksResponse], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._meter, self._clock = meter, clock
@@ -142,7 +134,7 @@ class P2PClient:
     def publish(self, payload: ExecutionPayload, parent: L2BlockRef, derived: int) -> None:
         """Have a block signed and gossiped, with its parent and the number up to which the chain is derived."""
         self._last += 1
-        message, now = PublishRequest(self._last, payload, parent, derived), self._clock()
+        message, now = p2p.PublishRequest(self._last, payload, parent, derived), self._clock()
         self._publishing[message.id] = _Publishing(message, now, now + P2P_REPEAT_SECONDS)
         self._client.send(message)
         if len(self._publishing) > MAX_PUBLISHING:
@@ -150,15 +142,15 @@ class P2PClient:
 
     def request(self, head: int, gap_end: ExecutionPayload | None) -> None:
         """Request blocks above the unsafe head's number; with the block above a gap, those in the gap too."""
-        end = None if gap_end is None else GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
-        self._client.send(UnsafeBlocksRequest(head, end))
+        end = None if gap_end is None else p2p.GapEnd(gap_end.block_number, gap_end.block_hash, gap_end.parent_hash)
+        self._client.send(p2p.UnsafeBlocksRequest(head, end))
         self._request_at = self._clock() + P2P_REPEAT_SECONDS
 
     def request_latest(self, head: BlockId) -> None:
         """Request the latest blocks above the unsafe head; those that are not published yet are sent before."""
         for waiting in self._publishing.values():
             self._client.send(waiting.message)
-        self._client.send(LatestBlocksRequest(head))
+        self._client.send(p2p.LatestBlocksRequest(head))
 
     def repeat(self, head: int) -> None:
         """Repeat what is due; to be called about every second."""
@@ -181,9 +173,9 @@ class P2PClient:
         self._error = reason
 
     def _take(self, message: Any) -> None:
-        if isinstance(message, UnsafeBlock | LatestBlocksResponse):
+        if isinstance(message, p2p.UnsafeBlock | p2p.LatestBlocksResponse):
             self._on_block(message)
-        elif isinstance(message, PublishResponse) and message.id in self._publishing:
+        elif isinstance(message, p2p.PublishResponse) and message.id in self._publishing:
             if message.error is not None:
                 self._give_up(message.id, message.error)
             else:

@@ -35,7 +35,6 @@ class CallRunner:
         self._tasks: dict[asyncio.Task[CoreAnswer], PendingCall] = {}
 
     def start(self, pending: PendingCall) -> None:
-        """Make a call."""
         task = asyncio.create_task(self._run(pending.call), name=f"{pending.purpose.value} call")
         self._tasks[task] = pending
         task.add_done_callback(lambda _: self._wake())

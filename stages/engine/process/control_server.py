@@ -11,17 +11,8 @@ from rollup_node.stages.engine.process.sequencer_store import SequencerStore, St
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import (
-    BuildResponse,
-    ControlResponse,
-    OutputResponse,
-    SafeHeadResponse,
-    SetRecoverModeRequest,
-    SetSdmOptInRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
 MAX_RESPONSES = 512
@@ -32,7 +23,7 @@ RESPONSE_BYTES = 1024
 TRANSACTION_BYTES = 48
 """What a transaction takes beside its bytes."""
 
-RpcResponse = ControlResponse | OutputResponse | SafeHeadResponse | BuildResponse
+RpcResponse = control.ControlResponse | control.OutputResponse | control.SafeHeadResponse | control.BuildResponse
 
 
 class ControlServer:
@@ -52,7 +43,7 @@ class ControlServer:
 
     def refuse(self, peer: ProcessId, number: int, error: str) -> None:
         """Answer an admin call with an error."""
-        self.respond(peer, ControlResponse(number, error, None))
+        self.respond(peer, control.ControlResponse(number, error, None))
 
     def _take(self, peer: ProcessId, message: RpcRequest) -> None:
         response = self.responses.get((peer, message.id))
@@ -65,12 +56,17 @@ class ControlServer:
 def _size(response: RpcResponse) -> int:
     """Return the bytes of memory that a response takes, about."""
     size = RESPONSE_BYTES + len(response.error or "")
-    if isinstance(response, BuildResponse) and response.payload is not None:
+    if isinstance(response, control.BuildResponse) and response.payload is not None:
         size += sum(TRANSACTION_BYTES + len(transaction) for transaction in response.payload.transactions)
     return size
 
 
-StoredRequest = StartSequencerRequest | StopSequencerRequest | SetRecoverModeRequest | SetSdmOptInRequest
+StoredRequest = (
+    control.StartSequencerRequest
+    | control.StopSequencerRequest
+    | control.SetRecoverModeRequest
+    | control.SetSdmOptInRequest
+)
 
 IDLE_SECONDS = 3600.0
 RETRY_SECONDS = 1.0
@@ -123,10 +119,10 @@ class StoredRequests:
 
     async def _keep(self, message: StoredRequest) -> str | None:
         """Store what a call brings about; the error text if that fails."""
-        if isinstance(message, SetRecoverModeRequest):
+        if isinstance(message, control.SetRecoverModeRequest):
             error = await self._write(lambda: self._store.store_recover(message.mode))
             return None if error is None else f"failed to store recover mode: {error}"
-        if isinstance(message, SetSdmOptInRequest):
+        if isinstance(message, control.SetSdmOptInRequest):
             error = await self._write(lambda: self._store.store_sdm_opt_in(message.enabled))
             return None if error is None else f"failed to notify SDM-state listener of state change: {error}"
         active = self._core.sequencer_change(message) if self._store.keeps_active else None

@@ -26,9 +26,6 @@ MAX_STATUS = 40
 """Characters that are kept of a status."""
 
 
-# --- statuses ------------------------------------------------------------------------------------------------------
-
-
 class PayloadStatus(msgspec.Struct, rename="camel"):
     """The answer to engine_newPayload."""
 
@@ -75,8 +72,6 @@ def syncing_blocks(answer: Syncing) -> SyncingBlocks:
     return SyncingBlocks(current or 0, _optional("highestBlock", answer.highest_block, from_quantity) or 0)
 
 
-# --- payloads ------------------------------------------------------------------------------------------------------
-
 _NoWithdrawals = list[msgspec.Raw] | None
 _LISTS = {"transactions": list[str] | None, "withdrawals": _NoWithdrawals}
 _Payload = msgspec.defstruct(
@@ -97,9 +92,6 @@ def payload_of_envelope(answer: Any) -> ExecutionPayload:
             "parentBeaconBlockRoot": answer.parentBeaconBlockRoot,
         }
     )
-
-
-# --- blocks --------------------------------------------------------------------------------------------------------
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -136,9 +128,6 @@ def ref_of_result(rollup: RollupConfig, result: msgspec.Raw) -> L2BlockRef | Non
     """Return the reference of a block in an undecoded result, or None. Raises BlockError and MalformedJsonError."""
     value = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
     return None if value is None else ref_of_block(rollup, value)
-
-
-# --- proofs --------------------------------------------------------------------------------------------------------
 
 
 class AccountProof(msgspec.Struct, rename="camel"):

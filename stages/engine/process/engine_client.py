@@ -8,23 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
-from rollup_node.stages.engine.calls.engine_api import (
-    BlockName,
-    EngineAnswer,
-    EngineCall,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    GetBlockRefs,
-    GetIdentity,
-    GetPayload,
-    GetSyncProgress,
-    NewPayload,
-    PayloadAnswer,
-    SyncingBlocks,
-)
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import (
     EngineIdentity,
     fork_doubts,
@@ -83,7 +67,6 @@ class Token:
         self._headers: dict[str, str] = {}
 
     def headers(self) -> dict[str, str]:
-        """Return the Authorization header."""
         now = time.time()
         if not 0 <= now - self._made_at < TOKEN_SECONDS:
             self._headers = {"Authorization": authorization(self._secret, now)}
@@ -112,6 +95,7 @@ class EngineClient:
             max_batch=READ_AT_ONCE,
             long_answers=True,
             on_exchange=self._meter.exchanged,
+            direct=True,
         )
         self._rollup = rollup
         self._schedule = rollup.schedule()
@@ -124,40 +108,39 @@ class EngineClient:
         return time.monotonic() - self._answered_at
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
     # --- calls of the machines -------------------------------------------------------------------------------------
 
-    async def ask(self, call: EngineCall) -> EngineAnswer:
+    async def ask(self, call: engine_api.EngineCall) -> engine_api.EngineAnswer:
         """Make a call. Raises TemporaryError when the engine does not answer, or not as it should."""
         try:
             match call:
-                case GetBlock():
+                case engine_api.GetBlock():
                     return await self.payload(call.name)
-                case GetBlockRef():
+                case engine_api.GetBlockRef():
                     return await self._ref(call.name)
-                case GetBlockRefs():
+                case engine_api.GetBlockRefs():
                     return await self._refs(call.first, call.last)
-                case ForkchoiceUpdate():
+                case engine_api.ForkchoiceUpdate():
                     return await self._update_forkchoice(call)
-                case GetPayload():
+                case engine_api.GetPayload():
                     return await self._get_payload(call)
-                case GetSyncProgress():
+                case engine_api.GetSyncProgress():
                     return await self._sync_progress()
-                case GetIdentity():
+                case engine_api.GetIdentity():
                     return await engine_identity(self._call)
             return await self._new_payload(call)
         except RpcFailure as failure:
-            return ErrorAnswer(failure.code, _message(failure))
+            return engine_api.ErrorAnswer(failure.code, _message(failure))
 
-    async def _get_payload(self, call: GetPayload) -> ExecutionPayload:
+    async def _get_payload(self, call: engine_api.GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
         method = f"engine_getPayloadV{version}"
         result = await self._call(answers.Envelope, method, to_hex(call.payload_id))
         return self._read(method, lambda: answers.payload_of_envelope(result))
 
-    async def _update_forkchoice(self, call: ForkchoiceUpdate) -> ForkchoiceAnswer:
+    async def _update_forkchoice(self, call: engine_api.ForkchoiceUpdate) -> engine_api.ForkchoiceAnswer:
         version, attributes = 3, None
         if call.attributes is not None:
             version = self._schedule.l2(call.attributes.timestamp).attributes_version
@@ -171,7 +154,7 @@ class EngineClient:
         result = await self._call(answers.ForkchoiceUpdated, method, state, attributes)
         return self._read(method, lambda: answers.forkchoice_answer(result))
 
-    async def _new_payload(self, call: NewPayload) -> PayloadAnswer:
+    async def _new_payload(self, call: engine_api.NewPayload) -> engine_api.PayloadAnswer:
         payload = call.payload
         version = self._schedule.l2(payload.timestamp).new_payload_version
         params: list[Any] = [orjson.Fragment(encode_payload(payload))]
@@ -183,13 +166,13 @@ class EngineClient:
         result = await self._call(answers.PayloadStatus, method, *params)
         return self._read(method, lambda: answers.payload_answer(result))
 
-    async def _sync_progress(self) -> SyncingBlocks:
+    async def _sync_progress(self) -> engine_api.SyncingBlocks:
         result = await self._call(bool | answers.Syncing, "eth_syncing")
         if not isinstance(result, bool):
             return self._read("eth_syncing", lambda: answers.syncing_blocks(result))
         text = await self._call(str, "eth_blockNumber")
         number = self._read("eth_blockNumber", lambda: from_quantity(text))
-        return SyncingBlocks(number, number)
+        return engine_api.SyncingBlocks(number, number)
 
     async def fork_doubts(self, network: str, now: float) -> list[ForkDoubt]:
         """Return the forks to come that the engine seems not to know. Raises TemporaryError."""
@@ -217,11 +200,11 @@ class EngineClient:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    async def _ref(self, name: BlockName) -> L2BlockRef | None:
+    async def _ref(self, name: engine_api.BlockName) -> L2BlockRef | None:
         block, method = await self._block(answers.BlockWithCalls, name)
         return None if block is None else self._read(method, lambda: answers.ref_of_block(self._rollup, block))
 
-    async def payload(self, name: BlockName) -> ExecutionPayload | None:
+    async def payload(self, name: engine_api.BlockName) -> ExecutionPayload | None:
         """Return a block, whose hash is checked; None if the engine has no such block. Raises TemporaryError."""
         block, method = await self._block(answers.Block, name)
         return None if block is None else self._read(method, lambda: answers.payload_of_block(block))
@@ -273,7 +256,7 @@ class EngineClient:
             raise self._error(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
         return root
 
-    async def _block(self, shape: Any, name: BlockName) -> tuple[Any, str]:
+    async def _block(self, shape: Any, name: engine_api.BlockName) -> tuple[Any, str]:
         """Return a block or None, and the method; that of a label which is pruned is unreadable [STA18]."""
         method = "eth_getBlockByHash" if isinstance(name, bytes) else BY_NUMBER
         param = to_hex(name) if isinstance(name, bytes) else hex(name) if isinstance(name, int) else name

@@ -11,17 +11,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.engine.calls.engine_api import BlockName, ErrorAnswer, GetBlockRef
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.heads.interop import (
-    Decision,
-    ForceStart,
-    Interop,
-    Invalidate,
-    PromoteCrossSafe,
-    PromoteCrossUnsafe,
-    PromoteFinalized,
-    ProvideL1,
-    block_ref,
-)
+from rollup_node.stages.engine.heads import interop as decisions
 from rollup_node.stages.engine.process.bus_clients import L1Client
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
@@ -35,6 +25,7 @@ from rollup_node.stages.messages.interop import (
     InteropRequest,
     InteropResponse,
 )
+from rollup_node.stages.protocol import types
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
@@ -42,14 +33,6 @@ from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, Tem
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import (
-    OPTIMISTIC_BLOCK_DEPOSITOR,
-    ZERO_HASH,
-    BlockId,
-    Hash,
-    L1BlockRef,
-    L2BlockRef,
-)
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
@@ -99,8 +82,8 @@ class InteropServer:
         client: EngineClient,
         reader: Reader,
         l1: L1Client,
-        interop: Interop,
-        decide: Callable[[Decision, int], None],
+        interop: decisions.Interop,
+        decide: Callable[[decisions.Decision, int], None],
         reset_count: Callable[[], int],
     ) -> None:
         self._rollup, self._client, self._reader, self._l1 = config.rollup, client, reader, l1
@@ -114,9 +97,9 @@ class InteropServer:
         self._receipts = asyncio.Semaphore(MAX_RECEIPTS)
         self._calls: dict[tuple[ProcessId, int], asyncio.Task[None]] = {}
         self._methods: dict[str, Callable[[InteropRequest], Awaitable[Any]]] = {
-            "updateCrossUnsafe": partial(self._promote, kind=PromoteCrossUnsafe),
+            "updateCrossUnsafe": partial(self._promote, kind=decisions.PromoteCrossUnsafe),
             "updateCrossSafe": self._update_cross_safe,
-            "updateFinalized": partial(self._promote, kind=PromoteFinalized),
+            "updateFinalized": partial(self._promote, kind=decisions.PromoteFinalized),
             "invalidateBlock": self._invalidate_block,
             "anchorPoint": self._anchor_point,
             "reset": self._reset,
@@ -191,14 +174,16 @@ class InteropServer:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    async def _promote(self, request: InteropRequest, kind: type[PromoteCrossUnsafe] | type[PromoteFinalized]) -> None:
+    async def _promote(
+        self, request: InteropRequest, kind: type[decisions.PromoteCrossUnsafe] | type[decisions.PromoteFinalized]
+    ) -> None:
         count = self._reset_count()
         self._decide(kind(await self._block(request.blocks[0].hash)), count)
 
     async def _update_cross_safe(self, request: InteropRequest) -> None:
         count = self._reset_count()
         block = await self._block(request.blocks[0].hash)
-        self._decide(PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
+        self._decide(decisions.PromoteCrossSafe(block, await self._l1_block(request.blocks[1])), count)
 
     async def _invalidate_block(self, request: InteropRequest) -> None:
         count = self._reset_count()
@@ -208,22 +193,24 @@ class InteropServer:
         except InteropError as error:
             raise InteropError(f"failed to get parent of invalidated block: {error}") from None
         invalidated = l2_ref_of_payload(self._rollup, payload)
-        self._decide(Invalidate(invalidated, parent, replacement_attributes(payload)), count)
+        self._decide(decisions.Invalidate(invalidated, parent, replacement_attributes(payload)), count)
 
     async def _provide_l1(self, request: InteropRequest) -> None:
         if request.l1 is not None:
-            self._decide(ProvideL1(request.l1), self._reset_count())
+            self._decide(decisions.ProvideL1(request.l1), self._reset_count())
 
     async def _reset_pre_interop(self, request: InteropRequest) -> None:
-        self._decide(ForceStart(None), self._reset_count())
+        self._decide(decisions.ForceStart(None), self._reset_count())
 
     async def _reset(self, request: InteropRequest) -> None:
         result = [await self._target(*item) for item in zip(request.blocks, RESET_TARGETS, strict=True)]
         unsafe, cross_unsafe, safe, cross_safe, finalized = result
         await self._check_depth(unsafe)
-        self._decide(ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count())
+        self._decide(
+            decisions.ForceStart(Heads(unsafe, safe, safe, finalized, cross_safe, cross_unsafe)), self._reset_count()
+        )
 
-    async def _target(self, block: BlockId, name: str) -> L2BlockRef:
+    async def _target(self, block: types.BlockId, name: str) -> types.L2BlockRef:
         """Return a block to reset to, which must be canonical."""
         result = await self._ask(block.number)
         if isinstance(result, str):
@@ -234,9 +221,9 @@ class InteropServer:
             raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(result))
         return result
 
-    async def _check_depth(self, unsafe: L2BlockRef) -> None:
+    async def _check_depth(self, unsafe: types.L2BlockRef) -> None:
         tip = await self._ask("latest")
-        if not isinstance(tip, L2BlockRef):
+        if not isinstance(tip, types.L2BlockRef):
             raise InteropError(f"failed to get previous unsafe block: {tip or 'not found'}")
         if unsafe.l1_origin.number + MAX_REORG_LOOKBACKS * sync_lookback(self._rollup) < tip.l1_origin.number:
             shown = f"L2 block {_show(unsafe.id)}, but too deep compared to previous unsafe block {_show(tip.id)}"
@@ -256,7 +243,7 @@ class InteropServer:
         except InteropError as error:
             raise InteropError(f"failed to fetch L1 block ref: {error}") from None
         derived = await self._ref(genesis.l2.hash)
-        return {"source": shown_block(source), "derived": shown_block(block_ref(derived))}
+        return {"source": shown_block(source), "derived": shown_block(decisions.block_ref(derived))}
 
     async def _fetch_receipts(self, request: InteropRequest) -> Any:
         async with self._receipts:
@@ -297,20 +284,20 @@ class InteropServer:
 
     # --- blocks ----------------------------------------------------------------------------------------------------
 
-    async def _block(self, block_hash: Hash) -> L2BlockRef:
+    async def _block(self, block_hash: types.Hash) -> types.L2BlockRef:
         try:
             return await self._ref(block_hash)
         except InteropError as error:
             raise InteropError(f"failed to get L2BlockRef: {error}") from None
 
-    async def _ref(self, name: BlockName) -> L2BlockRef:
+    async def _ref(self, name: BlockName) -> types.L2BlockRef:
         result = await self._ask(name)
-        if isinstance(result, L2BlockRef):
+        if isinstance(result, types.L2BlockRef):
             return result
         shown = f"block-hash of hash {to_hex(name)}" if isinstance(name, bytes) else f"L2BlockRef of height {name}"
         raise InteropError(f"failed to determine {shown}, could not get payload: {result or 'not found'}")
 
-    async def _ask(self, name: BlockName) -> L2BlockRef | str | None:
+    async def _ask(self, name: BlockName) -> types.L2BlockRef | str | None:
         """Return a block's reference, None if there is no such block, or the text of an error."""
         try:
             result = await self._client.ask(GetBlockRef(name))
@@ -318,9 +305,9 @@ class InteropServer:
             return str(error)
         if isinstance(result, ErrorAnswer):
             return result.message
-        return result if isinstance(result, L2BlockRef) else None
+        return result if isinstance(result, types.L2BlockRef) else None
 
-    async def _payload(self, block_hash: Hash, what: str) -> ExecutionPayload:
+    async def _payload(self, block_hash: types.Hash, what: str) -> ExecutionPayload:
         try:
             result = await self._client.payload(block_hash)
         except TemporaryError as error:
@@ -329,7 +316,7 @@ class InteropServer:
             raise InteropError(f"{what}: not found")
         return result
 
-    async def _l1_block(self, block: BlockId) -> L1BlockRef:
+    async def _l1_block(self, block: types.BlockId) -> types.L1BlockRef:
         try:
             result = await self._l1.ref(block.number, False)
             if result is None or result.hash != block.hash:
@@ -355,18 +342,18 @@ def shown_block(ref: BlockRef) -> dict[str, Any]:
     }
 
 
-def shown_l2(ref: L2BlockRef) -> dict[str, Any]:
+def shown_l2(ref: types.L2BlockRef) -> dict[str, Any]:
     """Return an L2 block reference as JSON [RPC21]."""
     origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
-    return {**shown_block(block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
+    return {**shown_block(decisions.block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
 
 
-def _shown_output(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dict[str, Any]:
+def _shown_output(state_root: types.Hash, storage_root: types.Hash, block_hash: types.Hash) -> dict[str, Any]:
     names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
     return dict(zip(names, map(to_hex, (state_root, storage_root, block_hash)), strict=True))
 
 
-def _show(block: BlockId) -> str:
+def _show(block: types.BlockId) -> str:
     return f"{to_hex(block.hash)}:{block.number}"
 
 
@@ -391,7 +378,7 @@ def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
     )
 
 
-def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None:
+def replaced_output(payload: ExecutionPayload) -> tuple[types.Hash, types.Hash, types.Hash] | None:
     """Return state root, storage root and hash of the block that this one replaced. Raises ReplacementError."""
     if not payload.transactions:
         raise ReplacementError("expected block-replacement tx and more")
@@ -402,9 +389,9 @@ def replaced_output(payload: ExecutionPayload) -> tuple[Hash, Hash, Hash] | None
         deposit = decode_deposit(last)
     except DepositError as error:
         raise ReplacementError(f"failed to unmarshal invalidated-block system tx: {error}") from None
-    if deposit.sender != OPTIMISTIC_BLOCK_DEPOSITOR:
+    if deposit.sender != types.OPTIMISTIC_BLOCK_DEPOSITOR:
         return None
     data = deposit.data
-    if len(data) != PREIMAGE_BYTES or data[:32] != ZERO_HASH:
+    if len(data) != PREIMAGE_BYTES or data[:32] != types.ZERO_HASH:
         raise ReplacementError("failed to unmarshal output-root preimage: it is not of version 0")
     return data[32:64], data[64:96], data[96:]

@@ -7,24 +7,9 @@ from typing import Annotated, Any
 import msgspec
 import orjson
 
-from rollup_node.stages.engine.calls.calls import (
-    CommitPayload,
-    Committed,
-    ConductorAnswer,
-    ConductorCall,
-    FollowReason,
-    FollowStatus,
-    FollowUnread,
-    Leadership,
-)
+from rollup_node.stages.engine.calls import calls
+from rollup_node.stages.io.http import jsonrpc
 from rollup_node.stages.io.http.endpoint_record import RpcMeter
-from rollup_node.stages.io.http.jsonrpc import (
-    AnswerTooLargeError,
-    EndpointError,
-    JsonRpcClient,
-    MalformedAnswerError,
-    RpcFailure,
-)
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
@@ -46,15 +31,10 @@ class NeighbourClient:
 
     def __init__(self, kind: str, url: str, timeout: float, meter: Meter | None) -> None:
         self._meter = RpcMeter(meter, kind)
-        self._rpc = JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
-
-    @property
-    def name(self) -> str:
-        """Host and port of the neighbour."""
-        return self._rpc.name
+        self._rpc = jsonrpc.JsonRpcClient(url, timeout=timeout, max_body=MAX_ANSWER, on_exchange=self._meter.exchanged)
+        self.name = self._rpc.name
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
 
@@ -65,12 +45,12 @@ class ConductorClient(NeighbourClient):
         self._timeout = min(timeout, MAX_CALL_SECONDS)
         super().__init__(RPC, url, self._timeout, meter)
 
-    async def ask(self, call: ConductorCall) -> ConductorAnswer:
+    async def ask(self, call: calls.ConductorCall) -> calls.ConductorAnswer:
         """Make a call. Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
-        if isinstance(call, CommitPayload):
+        if isinstance(call, calls.CommitPayload):
             await self._call(Any, "conductor_commitUnsafePayload", encode_envelope(call.payload))
-            return Committed()
-        return Leadership(await self._call(bool, "conductor_leader"))
+            return calls.Committed()
+        return calls.Leadership(await self._call(bool, "conductor_leader"))
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
         left = self._timeout
@@ -88,9 +68,9 @@ class ConductorClient(NeighbourClient):
         try:
             with self._meter.timed(method):
                 return await self._rpc.call_typed(shape, method, *params, timeout=timeout)
-        except RpcFailure as failure:
+        except jsonrpc.RpcFailure as failure:
             raise TemporaryError(f"{self.name}: {failure}", Code.CONDUCTOR_UNREACHABLE) from None
-        except EndpointError as error:
+        except jsonrpc.EndpointError as error:
             raise TemporaryError(str(error), Code.CONDUCTOR_UNREACHABLE) from None
 
 
@@ -144,14 +124,14 @@ class FollowClient(NeighbourClient):
         self._rollup = rollup
         self._chain_checked = False
 
-    async def ask(self, *, check_chain: bool = False) -> FollowStatus | FollowUnread:
+    async def ask(self, *, check_chain: bool = False) -> calls.FollowStatus | calls.FollowUnread:
         """Return the heads of the node, or why there are none."""
         try:
             return await self.status(check_chain=check_chain)
         except FollowClientError as error:
-            return FollowUnread(error.reason, str(error), error.code)
+            return calls.FollowUnread(error.reason, str(error), error.code)
 
-    async def status(self, *, check_chain: bool = False) -> FollowStatus:
+    async def status(self, *, check_chain: bool = False) -> calls.FollowStatus:
         """Return the heads of the node, whose chain was checked before. Raises FollowClientError."""
         if check_chain or not self._chain_checked:
             await self.check_chain()
@@ -161,14 +141,14 @@ class FollowClient(NeighbourClient):
             refs = _l2_ref(result.local_safe_l2), _l2_ref(result.safe_l2), _l2_ref(result.finalized_l2)
         except HexError as error:
             raise self._malformed("optimism_syncStatus", error) from None
-        return FollowStatus(current if any(current.hash) else None, *refs)
+        return calls.FollowStatus(current if any(current.hash) else None, *refs)
 
     async def check_chain(self) -> bool:
         """Check chain id and genesis; False if the node does not serve its config. Raises FollowClientError."""
         try:
             result = await self._call(_RollupConfig, "optimism_rollupConfig")
             genesis = hash_from_hex(result.genesis.l2.hash)
-        except RpcFailure:
+        except jsonrpc.RpcFailure:
             self._chain_checked = True
             return False
         except HexError as error:
@@ -177,7 +157,7 @@ class FollowClient(NeighbourClient):
         if (result.l2_chain_id, genesis) != (ours.l2_chain_id, ours.genesis.l2.hash):
             self._chain_checked = False
             raise WrongChainError(
-                FollowReason.WRONG_CHAIN,
+                calls.FollowReason.WRONG_CHAIN,
                 f"{self.name} is on L2 chain {result.l2_chain_id} with genesis {to_hex(genesis)}, "
                 f"but this node is on {ours.l2_chain_id} with {to_hex(ours.genesis.l2.hash)}",
                 Code.FOLLOW_CHAIN,
@@ -189,18 +169,20 @@ class FollowClient(NeighbourClient):
         try:
             with self._meter.timed(method):
                 return await self._rpc.call_typed(shape, method)
-        except RpcFailure as failure:
+        except jsonrpc.RpcFailure as failure:
             if failure.code == METHOD_NOT_FOUND and method == "optimism_rollupConfig":
                 raise
             self._chain_checked = False
-            raise FollowClientError(FollowReason.RPC_ERROR, f"{self.name}: {method}: {failure}") from None
-        except EndpointError as error:
+            raise FollowClientError(calls.FollowReason.RPC_ERROR, f"{self.name}: {method}: {failure}") from None
+        except jsonrpc.EndpointError as error:
             self._chain_checked = False
             raise FollowClientError(_reason(error), str(error)) from None
 
     def _malformed(self, method: str, error: HexError) -> "FollowClientError":
         self._chain_checked = False
-        return FollowClientError(FollowReason.MALFORMED, f"{self.name}: the answer to {method} is malformed: {error}")
+        return FollowClientError(
+            calls.FollowReason.MALFORMED, f"{self.name}: the answer to {method} is malformed: {error}"
+        )
 
 
 class FollowClientError(TemporaryError):
@@ -208,7 +190,7 @@ class FollowClientError(TemporaryError):
 
     code: Code
 
-    def __init__(self, reason: FollowReason, text: str, code: Code = Code.FOLLOW_UNREACHABLE) -> None:
+    def __init__(self, reason: calls.FollowReason, text: str, code: Code = Code.FOLLOW_UNREACHABLE) -> None:
         super().__init__(text, code)
         self.reason = reason
 
@@ -217,10 +199,10 @@ class WrongChainError(FollowClientError):
     """The node is of another chain. Temporary while the node runs: another node may answer under the same URL."""
 
 
-def _reason(error: EndpointError) -> FollowReason:
-    if isinstance(error, MalformedAnswerError | AnswerTooLargeError):
-        return FollowReason.MALFORMED
-    return FollowReason.NO_ANSWER if error.status is None else FollowReason.HTTP_STATUS
+def _reason(error: jsonrpc.EndpointError) -> calls.FollowReason:
+    if isinstance(error, jsonrpc.MalformedAnswerError | jsonrpc.AnswerTooLargeError):
+        return calls.FollowReason.MALFORMED
+    return calls.FollowReason.NO_ANSWER if error.status is None else calls.FollowReason.HTTP_STATUS
 
 
 def _block_id(ref: _Id) -> BlockId:

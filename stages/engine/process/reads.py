@@ -42,7 +42,6 @@ class Reader:
         self._config, self._client, self._status = config, client, status
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def overlap_blocks(self, request: L2BlocksRequest) -> L2BlocksResponse:

@@ -11,21 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rollup_node.stages.engine.calls.safe_head_entries import (
-    EntriesChange,
-    FindSafeHeads,
-    FoundSafeHeads,
-    KeepSafeHeads,
-    PastSafeHeads,
-    RecordSafeHead,
-    ResetSafeHeads,
-    SafeHeadEntry,
-    SafeHeadsWritten,
-    SafeHeadWrite,
-    keep,
-    record,
-    reset,
-)
+from rollup_node.stages.engine.calls import safe_head_entries
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, StoreError, open_sqlite
 from rollup_node.stages.io.log.logger import get_logger
@@ -98,27 +84,28 @@ class SafeHeadStore:
             raise
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
-    def write(self, write: SafeHeadWrite) -> SafeHeadEntry | None:
+    def write(self, write: safe_head_entries.SafeHeadWrite) -> safe_head_entries.SafeHeadEntry | None:
         """Make a change, on disk when this returns; the last entry if a gap begins [SDB3, SDB7, SDB15]."""
-        ended_at: SafeHeadEntry | None = None
+        ended_at: safe_head_entries.SafeHeadEntry | None = None
         with self._errors(), self._transaction():
             match write:
-                case RecordSafeHead(entry=entry):
-                    self._apply(record(entry))
-                case ResetSafeHeads(safe=safe):
+                case safe_head_entries.RecordSafeHead(entry=entry):
+                    self._apply(safe_head_entries.record(entry))
+                case safe_head_entries.ResetSafeHeads(safe=safe):
                     first = self._find(_FIRST_OF_RESET, safe.l1_origin.number, safe.number)
                     earlier = self._find(_AT_L1, MAX_NUMBER if first is None else first.l1_block.number - 1)
                     if first is None and write.l1_genesis is None:
                         ended_at = earlier
-                    self._apply(reset(write, first, earlier))
-                case KeepSafeHeads():
-                    self._apply(keep(write))
+                    self._apply(safe_head_entries.reset(write, first, earlier))
+                case safe_head_entries.KeepSafeHeads():
+                    self._apply(safe_head_entries.keep(write))
         return ended_at
 
-    def add_past(self, past: PastSafeHeads, entries: Iterable[SafeHeadEntry]) -> int:
+    def add_past(
+        self, past: safe_head_entries.PastSafeHeads, entries: Iterable[safe_head_entries.SafeHeadEntry]
+    ) -> int:
         """Add entries below those of the file, which they must reach; returns how many. Raises StoreError [SDB16]."""
         with self._errors(), self._transaction():
             first = self._find(_FIRST)
@@ -140,7 +127,9 @@ class SafeHeadStore:
                 self._connection.execute("insert into gaps values (?, ?, ?, ?)", msgspec.structs.astuple(gap))
         return added
 
-    def _check_reaches(self, past: PastSafeHeads, first: SafeHeadEntry | None) -> None:
+    def _check_reaches(
+        self, past: safe_head_entries.PastSafeHeads, first: safe_head_entries.SafeHeadEntry | None
+    ) -> None:
         text = ""
         if first is not None and first.l1_block.number <= past.before.l1_block.number:
             text = (
@@ -151,18 +140,20 @@ class SafeHeadStore:
         if text:
             raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
-    def at_l1(self, number: int) -> SafeHeadEntry | None:
+    def at_l1(self, number: int) -> safe_head_entries.SafeHeadEntry | None:
         """Return the last entry at or below an L1 block [SDB5]. Raises HistoryUnavailableError in a gap [SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L1, number, "safe head history unavailable")
             return self._find(_AT_L1, min(number, MAX_NUMBER))
 
-    def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
+    def find(self, wanted: safe_head_entries.FindSafeHeads) -> safe_head_entries.FoundSafeHeads:
         """Return the entries at which derivation may resume after EL sync [SDB9]."""
         with self._errors():
-            return FoundSafeHeads(self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER)))
+            return safe_head_entries.FoundSafeHeads(
+                self._find(_AT_L1, MAX_NUMBER), self._find(_L1_OF, min(wanted.number, MAX_NUMBER))
+            )
 
-    def l1_of(self, number: int) -> SafeHeadEntry | None:
+    def l1_of(self, number: int) -> safe_head_entries.SafeHeadEntry | None:
         """Return the first entry that has reached an L2 block. Raises HistoryUnavailableError [SDB6, SDB15]."""
         with self._errors():
             self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
@@ -171,9 +162,7 @@ class SafeHeadStore:
                 raise HistoryUnavailableError(UNAVAILABLE)
             return result
 
-    # --- rows ------------------------------------------------------------------------------------------------------
-
-    def _has_earlier(self, entry: SafeHeadEntry) -> bool:
+    def _has_earlier(self, entry: safe_head_entries.SafeHeadEntry) -> bool:
         return self._find(_AT_L1, entry.l1_block.number - 1) is not None
 
     def _raise_in_gap(self, query: str, number: int, text: str) -> None:
@@ -181,7 +170,7 @@ class SafeHeadStore:
         if self._connection.execute(query, (wanted, wanted)).fetchone() is not None:
             raise HistoryUnavailableError(text)
 
-    def _apply(self, change: EntriesChange) -> None:
+    def _apply(self, change: safe_head_entries.EntriesChange) -> None:
         execute = self._connection.execute
         execute("delete from safe_heads where l1_number >= ?", (change.delete_from,))
         execute("delete from gaps where l1_after > ? or l2_first > ?", (change.delete_from, change.end))
@@ -196,14 +185,14 @@ class SafeHeadStore:
             execute("delete from gaps where l1_until is null")
             execute("insert into gaps values (?, ?, ?, ?)", msgspec.structs.astuple(change.gap))
 
-    def _find(self, query: str, *values: int) -> SafeHeadEntry | None:
+    def _find(self, query: str, *values: int) -> safe_head_entries.SafeHeadEntry | None:
         row = self._connection.execute(query, values).fetchone()
         if row is None:
             return None
         l1_number, l1_hash, l2_number, l2_hash = row
         if not _is_block(l1_number, l1_hash) or not _is_block(l2_number, l2_hash):
             raise sqlite3.DatabaseError("an entry is no pair of blocks: remove the file")
-        return SafeHeadEntry(BlockId(l1_number, l1_hash), BlockId(l2_number, l2_hash))
+        return safe_head_entries.SafeHeadEntry(BlockId(l1_number, l1_hash), BlockId(l2_number, l2_hash))
 
     def _check_chain(self, chain_id: int, genesis: bytes) -> None:
         """Raise an error for the file of another chain [SDB12]."""
@@ -217,8 +206,6 @@ class SafeHeadStore:
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
                 f"not of chain {chain_id} with genesis {to_hex(genesis)}: give each chain its own ({OPTION})"
             )
-
-    # --- errors ----------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -239,7 +226,7 @@ class SafeHeadStore:
             raise StoreError(f"{WHAT} {self._path}: {error} ({OPTION})") from None
 
 
-def _row(entry: SafeHeadEntry) -> tuple[int, bytes, int, bytes]:
+def _row(entry: safe_head_entries.SafeHeadEntry) -> tuple[int, bytes, int, bytes]:
     return entry.l1_block.number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash
 
 
@@ -256,13 +243,13 @@ class SafeHeadDatabase:
         self._store: SafeHeadStore | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="safe head database")
 
-    async def write(self, write: SafeHeadWrite) -> SafeHeadsWritten:
+    async def write(self, write: safe_head_entries.SafeHeadWrite) -> safe_head_entries.SafeHeadsWritten:
         """Make a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
         try:
             ended_at = await self._run(lambda store: store.write(write))
         except StoreError as error:
             raise TemporaryError(str(error), Code.SAFEDB) from None
-        if ended_at is not None and isinstance(write, ResetSafeHeads):
+        if ended_at is not None and isinstance(write, safe_head_entries.ResetSafeHeads):
             what = "has a gap" if write.supervised else "is cleared"
             log.warn(
                 f"the safe head database {what}: blocks became safe since its last entry that it lacks",
@@ -271,9 +258,9 @@ class SafeHeadDatabase:
                 derived_from=ended_at.l1_block,
                 safe=write.safe,
             )
-        return SafeHeadsWritten()
+        return safe_head_entries.SafeHeadsWritten()
 
-    async def find(self, wanted: FindSafeHeads) -> FoundSafeHeads:
+    async def find(self, wanted: safe_head_entries.FindSafeHeads) -> safe_head_entries.FoundSafeHeads:
         """Return the entries at which derivation may resume. Raises TemporaryError when the file fails."""
         try:
             return await self._run(lambda store: store.find(wanted))
@@ -290,7 +277,11 @@ class SafeHeadDatabase:
         return await self._respond(request.id, lambda store: store.l1_of(request.number), "l1 at safe head not found")
 
     async def _respond(
-        self, number: int, read: Callable[[SafeHeadStore], SafeHeadEntry | None], missing: str, failed: str = ""
+        self,
+        number: int,
+        read: Callable[[SafeHeadStore], safe_head_entries.SafeHeadEntry | None],
+        missing: str,
+        failed: str = "",
     ) -> SafeHeadResponse:
         result, error = None, missing
         try:

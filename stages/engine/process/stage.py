@@ -8,15 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
-from rollup_node.stages.engine.calls.calls import (
-    CommitPayload,
-    CoreAnswer,
-    CoreCall,
-    GetFollowStatus,
-    GetL1BlockRef,
-    GetLeader,
-    Instant,
-)
+from rollup_node.stages.engine.calls import calls
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
@@ -46,7 +38,7 @@ from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, L2BlocksRequest
+from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import network_left
@@ -60,9 +52,8 @@ JITTER_SECONDS = 0.25
 log = get_logger("engine")
 
 
-def present() -> Instant:
-    """Return the current time."""
-    return Instant(time.time(), time.monotonic())
+def present() -> calls.Instant:
+    return calls.Instant(time.time(), time.monotonic())
 
 
 class EngineStage(Stage):
@@ -74,7 +65,7 @@ class EngineStage(Stage):
         bus: Bus,
         meter: Meter,
         backoff: TaskBackoff | None = None,
-        clock: Callable[[], Instant] = present,
+        clock: Callable[[], calls.Instant] = present,
     ) -> None:
         store = SequencerStore(config)
         config = store.load()
@@ -120,8 +111,8 @@ class EngineStage(Stage):
             reading = self._reading_client, self._reader, self._l1, self.core.interop
             self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
         signal = self._reading_client.signal_versions
-        self._versions = ProtocolVersions(config.halt, signal, self._status.announce_halt, meter)
-        fork_watch = ForkWatch(self._fork_doubts, self._status.set_fork_doubts)
+        self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
+        fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
         repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
         self.periodic_tasks += [self._stored.task, self._versions.task, fork_watch.task, *repeat]
         bus.subscribe("status.l1", self._on_status)
@@ -129,7 +120,7 @@ class EngineStage(Stage):
             bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
 
-    def _call_table(self) -> dict[type, Callable[[Any], Awaitable[CoreAnswer]]]:
+    def _call_table(self) -> dict[type, Callable[[Any], Awaitable[calls.CoreAnswer]]]:
         """Return who makes the core's calls that are not the engine client's, by type."""
         return {
             L2BlocksRequest: self._reader.overlap_blocks,
@@ -139,13 +130,11 @@ class EngineStage(Stage):
             L1AtSafeHeadRequest: self._safe_heads.l1_of,
             FindSafeHeads: self._safe_heads.find,
             **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
-            **dict.fromkeys((GetLeader, CommitPayload), self._conductor.ask),
+            **dict.fromkeys((calls.GetLeader, calls.CommitPayload), self._conductor.ask),
         }
 
     async def _fork_doubts(self) -> list[ForkDoubt]:
         return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
-
-    # --- what the runtime calls ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Log what this node leaves to others; the clients connect with their first call."""
@@ -189,8 +178,6 @@ class EngineStage(Stage):
         self._status.set_runtime_problems(problems)
         self._actions.tick()
 
-    # --- the loop --------------------------------------------------------------------------------------------------
-
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Perform the actions of what the core takes in the block; the loop goes on then."""
@@ -224,17 +211,15 @@ class EngineStage(Stage):
                 self.core.answer(pending, answer, self._clock())
             self._actions.perform(self.core.take_actions())
 
-    async def _ask(self, call: CoreCall) -> CoreAnswer:
+    async def _ask(self, call: calls.CoreCall) -> calls.CoreAnswer:
         """Make one call. Raises TemporaryError when there is no answer."""
         match call:
-            case GetL1BlockRef(number=number, fresh=fresh):
+            case calls.GetL1BlockRef(number=number, fresh=fresh):
                 return await self._l1.ref(number, fresh)
-            case GetFollowStatus(check_chain=check_chain):
+            case calls.GetFollowStatus(check_chain=check_chain):
                 assert self._follow is not None
                 return await self._follow.ask(check_chain=check_chain)
         return await self._asked.get(type(call), self._client.ask)(call)
-
-    # --- messages --------------------------------------------------------------------------------------------------
 
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
         if self.config.sequencer_enabled and isinstance(message, StoredRequest):
@@ -255,8 +240,6 @@ class EngineStage(Stage):
             self._on_message(message)
         elif isinstance(message, RuntimeConfig):
             self._versions.update(message)
-
-    # --- beside the loop -------------------------------------------------------------------------------------------
 
     async def _watch(self) -> float:
         """Notice that the engine is away also while no call shows it."""

@@ -1,7 +1,5 @@
 """What the engine process publishes: heads, sequencer, problems, and the metrics of heads."""
 
-from collections.abc import Sequence
-
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.engine.calls.actions import WorkFailed
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord
@@ -9,7 +7,7 @@ from rollup_node.stages.io.metrics.meter import Meter, show_head
 from rollup_node.stages.io.task import PacedPublisher
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubts, Halting
 from rollup_node.stages.protocol.types import L2BlockRef
 
 ENGINE_CODES = frozenset(
@@ -21,19 +19,19 @@ ENGINE_CODES = frozenset(
 
 
 class StatusPublisher:
-    """The publisher of `status.engine`; problems are those of the runtime, of failed tasks, and named ones."""
+    """The publisher of `status.engine`: problems are those of the runtime, of failed tasks, and named; `set` others."""
 
     def __init__(self, bus: Bus, meter: Meter, record: EndpointRecord) -> None:
         self._publisher = bus.publish("status.engine")
         self._record, self._counts = record, PacedPublisher(self._publisher.set)
-        self._publisher.on_send = self._show
+        self._publisher.on_send, self.set = self._show, self._publisher.set
         self._meter = meter
         self._runtime: tuple[Problem, ...] = ()
         self._failed: dict[str, Problem] = {}
         self._named: dict[str, Problem] = {}
         self._shown: dict[str, L2BlockRef] = {}
         self._others: tuple[object, ...] = ()
-        self.set_queue_length(0)
+        self.set(QueueLength(0, 0))
 
     def publish(self, status: EngineStatus) -> None:
         """Publish heads and sequencer, with their metrics. Whatever is no head is published at once."""
@@ -59,18 +57,6 @@ class StatusPublisher:
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
                 show_head(self._meter, name, ref)
-
-    def set_queue_length(self, length: int) -> None:
-        """Publish how many unsafe blocks wait for their parents."""
-        self._publisher.set(QueueLength(length, 0))
-
-    def set_fork_doubts(self, doubts: Sequence[ForkDoubt]) -> None:
-        """Publish which forks to come the engine seems not to know."""
-        self._publisher.set(ForkDoubts(tuple(doubts)))
-
-    def announce_halt(self) -> None:
-        """Publish that the node halts."""
-        self._publisher.set(Halting())
 
     def set_runtime_problems(self, problems: tuple[Problem, ...]) -> None:
         """Set the problems that the runtime reports: those of periodic tasks."""

@@ -54,7 +54,6 @@ class BlockProduction:
         self.without_origin = False
 
     def set_recover(self, recover: bool) -> None:
-        """Set the mode for the next blocks."""
         self.selector.recover = recover
 
     def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:
@@ -181,8 +180,7 @@ class OriginSelector:
     def __init__(self, rollup: RollupConfig, confirmations: int, recover: bool) -> None:
         self.rollup = rollup
         self.schedule = rollup.schedule()
-        self.confirmations = confirmations
-        self.recover = recover
+        self.confirmations, self.recover = confirmations, recover
 
     def wanted(self, head: L2BlockRef, window: L1Window) -> tuple[int, int]:
         """(first, count) of the L1 blocks that the next choices need; a count of 0 for none."""

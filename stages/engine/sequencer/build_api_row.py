@@ -12,21 +12,9 @@ One request is worked on at a time, and its calls are made between those of the 
 from collections import deque
 
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import SendToRpc
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import (
-    BuildError,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    GetPayload,
-    NewPayload,
-    Unavailable,
-    commit_error,
-    open_error,
-    seal_error,
-)
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.messages.control import BuildResponse, CommitBlockRequest, OpenBlockRequest, SealBlockRequest
@@ -62,10 +50,7 @@ class BuildApiRow(HeadRow):
 
     @property
     def waiting(self) -> bool:
-        """Whether a request is to be answered."""
         return bool(self._waiting)
-
-    # --- what is due -----------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
         """Return the next call of the oldest request; it waits for heads, and while a derived block is built."""
@@ -76,7 +61,7 @@ class BuildApiRow(HeadRow):
             self._begin()
         while self._waiting:
             call = self._call(self._waiting[0][1], heads)
-            if not isinstance(call, BuildError):
+            if not isinstance(call, engine_api.BuildError):
                 return call
             self._respond(call)
         return None
@@ -84,44 +69,44 @@ class BuildApiRow(HeadRow):
     def _begin(self) -> None:
         self._reset_count, self._has_parent, self._committed = self._core.reset_count, False, None
 
-    def _call(self, request: BuildRequest, heads: Heads) -> CoreCall | BuildError:
+    def _call(self, request: BuildRequest, heads: Heads) -> CoreCall | engine_api.BuildError:
         rollup = self._core.config.rollup
         match request:
             case OpenBlockRequest(attributes=block) | CommitBlockRequest(payload=block) if rollup.is_foreign(
                 block.timestamp
             ):
-                return BuildError(SERVER_ERROR, end_text(rollup))
+                return engine_api.BuildError(SERVER_ERROR, end_text(rollup))
             case OpenBlockRequest(parent=parent) if not self._has_parent:
-                return GetBlockRef(parent.hash)
+                return engine_api.GetBlockRef(parent.hash)
             case OpenBlockRequest(parent=parent, attributes=attributes):
-                return ForkchoiceUpdate(Forkchoice(parent.hash, heads.safe.hash, heads.finalized.hash), attributes)
+                return engine_api.ForkchoiceUpdate(
+                    Forkchoice(parent.hash, heads.safe.hash, heads.finalized.hash), attributes
+                )
             case SealBlockRequest(payload_id=payload_id, timestamp=timestamp):
-                return GetPayload(payload_id, timestamp)
+                return engine_api.GetPayload(payload_id, timestamp)
         return self._new_payload(request.payload, heads)
 
-    def _new_payload(self, payload: ExecutionPayload, heads: Heads) -> CoreCall | BuildError:
+    def _new_payload(self, payload: ExecutionPayload, heads: Heads) -> CoreCall | engine_api.BuildError:
         try:
             ref = l2_ref_of_payload(self._core.config.rollup, payload)
         except BlockError as error:
-            return BuildError(SERVER_ERROR, f"invalid payload: {error}")
+            return engine_api.BuildError(SERVER_ERROR, f"invalid payload: {error}")
         if ref.number < heads.finalized.number:
             shown = f"unsafe head {_show(ref.id)} is behind finalized head {_show(heads.finalized.id)}"
             text = f"failed to update engine forkchoice: invalid forkchoice state, {shown}"
-            return BuildError(SERVER_ERROR, text)
+            return engine_api.BuildError(SERVER_ERROR, text)
         self._committed = ref
-        return NewPayload(payload)
-
-    # --- answers ---------------------------------------------------------------------------------------------------
+        return engine_api.NewPayload(payload)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         request = self._waiting[0][1]
         match request:
-            case OpenBlockRequest() if isinstance(pending.call, ForkchoiceUpdate):
+            case OpenBlockRequest() if isinstance(pending.call, engine_api.ForkchoiceUpdate):
                 self._opened(pending.call, answer, now)
             case OpenBlockRequest(parent=parent):
                 self._parent(parent, answer)
             case SealBlockRequest(cancel=cancel) if not isinstance(answer, ExecutionPayload):
-                self._respond(seal_error(answer, "cancel" if cancel else "seal"))
+                self._respond(engine_api.seal_error(answer, "cancel" if cancel else "seal"))
             case SealBlockRequest(cancel=cancel):
                 self._respond(None, payload=None if cancel or not isinstance(answer, ExecutionPayload) else answer)
             case CommitBlockRequest():
@@ -137,14 +122,16 @@ class BuildApiRow(HeadRow):
             self._has_parent = True
             return
         reason = "not found"
-        if isinstance(answer, ErrorAnswer | Unavailable):
-            reason = answer.message if isinstance(answer, ErrorAnswer) else answer.text
+        if isinstance(answer, engine_api.ErrorAnswer | engine_api.Unavailable):
+            reason = answer.message if isinstance(answer, engine_api.ErrorAnswer) else answer.text
         inner = f"failed to determine block-hash of hash {to_hex(parent.hash)}, could not get payload: {reason}"
-        self._respond(BuildError(SERVER_ERROR, f"failed to retrieve parent block {_show(parent)} from engine: {inner}"))
+        self._respond(
+            engine_api.BuildError(SERVER_ERROR, f"failed to retrieve parent block {_show(parent)} from engine: {inner}")
+        )
 
-    def _opened(self, call: ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
-        error = open_error(answer)
-        if error is not None or not isinstance(answer, ForkchoiceAnswer):
+    def _opened(self, call: engine_api.ForkchoiceUpdate, answer: CoreAnswer, now: Instant) -> None:
+        error = engine_api.open_error(answer)
+        if error is not None or not isinstance(answer, engine_api.ForkchoiceAnswer):
             self._respond(error)
             return
         core = self._core
@@ -155,7 +142,7 @@ class BuildApiRow(HeadRow):
         core.publish(now)
 
     def _inserted(self, answer: CoreAnswer, now: Instant) -> None:
-        error = commit_error(answer)
+        error = engine_api.commit_error(answer)
         if error is not None or self._committed is None:
             self._respond(error)
             return
@@ -179,10 +166,13 @@ class BuildApiRow(HeadRow):
     def fail_commit(self, reason: str) -> None:
         """Answer the commit, if one is under way: the engine did not make the block the head."""
         if self._waiting and self._committed is not None:
-            self._respond(BuildError(SERVER_ERROR, f"failed to update engine forkchoice: {reason}"))
+            self._respond(engine_api.BuildError(SERVER_ERROR, f"failed to update engine forkchoice: {reason}"))
 
     def _respond(
-        self, error: BuildError | None, payload_id: bytes | None = None, payload: ExecutionPayload | None = None
+        self,
+        error: engine_api.BuildError | None,
+        payload_id: bytes | None = None,
+        payload: ExecutionPayload | None = None,
     ) -> None:
         """Answer the oldest request; the next one begins."""
         peer, request = self._waiting.popleft()

@@ -22,22 +22,9 @@ from enum import Enum, Flag, auto
 
 import msgspec
 
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import Action
 from rollup_node.stages.engine.calls.calls import CommitPayload
-from rollup_node.stages.engine.calls.engine_api import (
-    CallResult,
-    CallStatus,
-    EngineCall,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    Unavailable,
-    answer_text,
-    build_start_result,
-    insert_result,
-    raise_for_fork_mismatch,
-)
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -122,13 +109,11 @@ class Sequencer:
         max_safe_lag: int = 0,
         conducted: bool = False,
     ) -> None:
-        self.rollup = rollup
-        self.enabled = enabled
+        self.rollup, self.enabled = rollup, enabled
         self.conducted = enabled and conducted
         self.active = enabled and not stopped
         self.stopping = False
-        self.sealing_duration = sealing_duration
-        self.max_safe_lag = max_safe_lag
+        self.sealing_duration, self.max_safe_lag = sealing_duration, max_safe_lag
         self.heads: Heads | None = None
         self.phase = SequencerPhase.IDLE
         self.pause = SequencerPause.RESET
@@ -242,18 +227,18 @@ class Sequencer:
         """Return the time of the next action; None when only an event can lead to one."""
         return None if not self.active or self.pause or self.heads is None else self.due
 
-    def next(self, now: float) -> NeedAttributes | EngineCall | None:
+    def next(self, now: float) -> NeedAttributes | engine_api.EngineCall | None:
         """Return what is due now. After a block was inserted nothing is, until `on_heads` confirms it as the head."""
         due = self.wait_until()
         if due is None or now < due or self.heads is None:
             return None
         if self.sealed is not None:
-            return NewPayload(self.sealed) if self.phase is SequencerPhase.SEALED else None
+            return engine_api.NewPayload(self.sealed) if self.phase is SequencerPhase.SEALED else None
         if self.building is not None:
-            return GetPayload(self.building.payload_id, self.building.attributes.timestamp)
+            return engine_api.GetPayload(self.building.payload_id, self.building.attributes.timestamp)
         if self.attributes is None:
             return NeedAttributes(self.heads.unsafe)
-        return ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
+        return engine_api.ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
 
     def set_attributes(self, need: NeedAttributes, attributes: PayloadAttributes) -> None:
         """Take the attributes of a need; ignored if the tip is another one by now."""
@@ -281,7 +266,7 @@ class Sequencer:
         self.phase, self.due = SequencerPhase.SEALED, now
         return True
 
-    def commit_failed(self, payload: ExecutionPayload, failure: Unavailable, now: float) -> None:
+    def commit_failed(self, payload: ExecutionPayload, failure: engine_api.Unavailable, now: float) -> None:
         """Make the commit of the current block due again in 1 s; the block is kept [SEQ21]."""
         if self._is_committing(payload):
             self.phase = SequencerPhase.FETCHED
@@ -297,34 +282,38 @@ class Sequencer:
         heads = self.heads
         if heads is None:
             return None
-        if isinstance(call, ForkchoiceUpdate) and self.attributes is not None and call.attributes == self.attributes:
+        if (
+            isinstance(call, engine_api.ForkchoiceUpdate)
+            and self.attributes is not None
+            and call.attributes == self.attributes
+        ):
             return self._started(self.attributes, heads, answer, now)
-        if isinstance(call, GetPayload) and self.building is not None:
+        if isinstance(call, engine_api.GetPayload) and self.building is not None:
             return self._fetched(self.building, answer, now)
-        if isinstance(call, NewPayload) and call.payload == self.sealed:
+        if isinstance(call, engine_api.NewPayload) and call.payload == self.sealed:
             return self._inserted(call.payload, answer, now)
         return None
 
     def _started(self, attributes: PayloadAttributes, heads: Heads, answer: object, now: float) -> BuildDropped | None:
-        raise_for_fork_mismatch(self.rollup, attributes, heads.unsafe.number + 1, answer)
-        result = build_start_result(answer)
+        engine_api.raise_for_fork_mismatch(self.rollup, attributes, heads.unsafe.number + 1, answer)
+        result = engine_api.build_start_result(answer)
         self.attributes = None
-        done = result.status is CallStatus.DONE
-        if done and isinstance(answer, ForkchoiceAnswer) and answer.payload_id is not None:
+        done = result.status is engine_api.CallStatus.DONE
+        if done and isinstance(answer, engine_api.ForkchoiceAnswer) and answer.payload_id is not None:
             self.building = BuildJob(heads.unsafe, attributes, answer.payload_id, now)
             self.phase = SequencerPhase.BUILDING
             self.due = max(now, attributes.timestamp - self.sealing_duration)
             return None
-        syncing = result.status is CallStatus.SYNCING
+        syncing = result.status is engine_api.CallStatus.SYNCING
         return self._not_done(result, now, SYNCING_RETRY_SECONDS if syncing else RETRY_SECONDS)
 
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if not isinstance(answer, ExecutionPayload):
             block = f"block {building.parent.number + 1} on {building.parent}"
             lost = f"the engine began to build {block}, and does not return it: "
-            if isinstance(answer, Unavailable):
+            if isinstance(answer, engine_api.Unavailable):
                 return self._drop_block(lost + answer.reason, now, answer.code)
-            return self._drop_block(lost + answer_text(answer), now)
+            return self._drop_block(lost + engine_api.answer_text(answer), now)
         mismatch = sealed_mismatch(self.rollup, building.attributes, building.parent, answer)
         if mismatch is not None:
             return self._drop_block(mismatch.text, now, Code.ENGINE_CONTRADICTS)
@@ -333,8 +322,8 @@ class Sequencer:
         return None
 
     def _inserted(self, payload: ExecutionPayload, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
-        result = insert_result(answer)
-        if result.status is not CallStatus.DONE:
+        result = engine_api.insert_result(answer)
+        if result.status is not engine_api.CallStatus.DONE:
             return self._not_done(result, now, RETRY_SECONDS)
         seconds = now - self.building.started if self.building is not None else 0.0
         self._drop()
@@ -342,11 +331,11 @@ class Sequencer:
         self._end_stop()
         return SequencedBlock(l2_block_info(payload, self.rollup), payload, seconds)
 
-    def _not_done(self, result: CallResult, now: float, pause: float) -> BuildDropped | None:
+    def _not_done(self, result: engine_api.CallResult, now: float, pause: float) -> BuildDropped | None:
         """Temporary: the same call after a pause. INVALID: the block is dropped. RESET: raised."""
-        if result.status is CallStatus.RESET:
+        if result.status is engine_api.CallStatus.RESET:
             raise ResetError(result.text)
-        if result.status is CallStatus.INVALID:
+        if result.status is engine_api.CallStatus.INVALID:
             return self._drop_block(result.text, now)
         self._failed(result.text, now + pause)
         return None

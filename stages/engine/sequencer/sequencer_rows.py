@@ -14,15 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.engine.calls.actions import (
-    Ends,
-    Lasts,
-    Observe,
-    PublishBlock,
-    RequestL1Blocks,
-    SendToRpc,
-    ShowProblem,
-)
+from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
@@ -89,7 +81,7 @@ class Sequencing:
         """Have the block that the sequencer sealed on the unsafe head signed and gossiped."""
         heads = self.sequencer.heads
         if heads is not None and heads.unsafe.hash == payload.parent_hash:
-            self._core.do(PublishBlock(payload, heads.unsafe, self._derived(heads)))
+            self._core.do(actions.PublishBlock(payload, heads.unsafe, self._derived(heads)))
 
     def show_problem(self) -> None:
         """Report why the sequencer cannot build: each failed attempt, and when that ends."""
@@ -101,9 +93,9 @@ class Sequencing:
         if problem is not None and self.sequencer.failures != failures:
             text = "sequencer cannot build a block"
             reason = str(msgspec.structs.replace(problem, subject=""))
-            core.do(Lasts(CONDITION, Code.SEQUENCER_WAITS, text, {"reason": reason}))
+            core.do(actions.Lasts(CONDITION, Code.SEQUENCER_WAITS, text, {"reason": reason}))
         if problem != last:
-            core.do(ShowProblem("sequencer", problem))
+            core.do(actions.ShowProblem("sequencer", problem))
 
     def add_reset(self, key: AdminKey) -> bool:
         """Keep a request for a reset; False if it was made before, or there is no room."""
@@ -133,10 +125,10 @@ class Sequencing:
         head = None if heads is None else heads.unsafe
         stops, self.stops = self.stops, []
         if stops:
-            core.do(Ends(CONDITION, "the sequencer is to build no blocks any more"))
+            core.do(actions.Ends(CONDITION, "the sequencer is to build no blocks any more"))
             core.write("info", "sequencer stopped", head=head)
         for peer, number in stops:
-            core.do(SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
+            core.do(actions.SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
 
 
 class SequencerRow(HeadRow):
@@ -156,7 +148,7 @@ class SequencerRow(HeadRow):
             return None
         wanted = self._production.wanted_l1_blocks(heads)
         if wanted is not None:
-            core.do(RequestL1Blocks(wanted.first, wanted.count))
+            core.do(actions.RequestL1Blocks(wanted.first, wanted.count))
         if core.building_derived or self._lost.pending:
             return None
         call = self._production.next(core.controller.forkchoice_due(), now.unix)
@@ -165,10 +157,9 @@ class SequencerRow(HeadRow):
         return call
 
     def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Move the block on."""
         core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
         if fetched:
-            core.do(Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
+            core.do(actions.Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
         event = self._production.answer(pending.call, answer, now.unix)
         sequencer = state.sequencer
         if fetched and sequencer.sealed is not None and not sequencer.conducted:
@@ -239,8 +230,6 @@ class LeaderRow(Row):
             case OverrideLeaderRequest():
                 self._override(key, now)
 
-    # --- start, stop, override -------------------------------------------------------------------------------------
-
     def _request_start(self, key: AdminKey, head: Hash, now: Instant) -> None:
         if not self._sequencer.conducted:
             self._start(key, head, now)
@@ -291,9 +280,7 @@ class LeaderRow(Row):
 
     def _respond(self, key: AdminKey, error: str | None) -> None:
         peer, number = key
-        self._core.do(SendToRpc(peer, ControlResponse(number, error, None)))
-
-    # --- the conductor ---------------------------------------------------------------------------------------------
+        self._core.do(actions.SendToRpc(peer, ControlResponse(number, error, None)))
 
     @property
     def _stop_waits(self) -> bool:

@@ -21,19 +21,7 @@ from math import ceil, inf
 
 import msgspec
 
-from rollup_node.stages.engine.calls.engine_api import (
-    CallStatus,
-    EngineCall,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    GetIdentity,
-    Label,
-    NewPayload,
-    forkchoice_result,
-    insert_result,
-    is_syncing,
-)
+from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, RecordCall, RecordedSafeHead
@@ -50,7 +38,7 @@ LISTEN_SECONDS = 60.0
 RECENT_SECONDS = 600
 """A head of this age is that of an engine which was at the tip a moment ago."""
 STALE_TARGET_SECONDS = 60.0
-LABELS: tuple[Label, ...] = ("finalized", "safe", "latest")
+LABELS: tuple[engine_api.Label, ...] = ("finalized", "safe", "latest")
 
 
 class ELSyncState(Enum):
@@ -118,7 +106,7 @@ class ELSync:
         self._begin()
 
     def _begin(self) -> None:
-        self.labels: dict[Label, L2BlockRef | None] = {}
+        self.labels: dict[engine_api.Label, L2BlockRef | None] = {}
         self.attempt: ExecutionPayload | None = None
         self.chosen = False
         self.sent: Hash | None = None
@@ -193,7 +181,7 @@ class ELSync:
 
     def take_unreadable(self, call: object) -> bool:
         """Take a block that is incomplete, or of before the rollup; whether that is an answer, as for a label."""
-        is_label = isinstance(call, GetBlockRef) and isinstance(call.name, str)
+        is_label = isinstance(call, engine_api.GetBlockRef) and isinstance(call.name, str)
         if self.state is ELSyncState.WILL_START and is_label:
             self.answer(call, None, 0.0)
             return True
@@ -227,17 +215,20 @@ class ELSync:
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def next(self, monotonic: float, unix: float) -> EngineCall | RecordCall | None:
-        """Return the call that is due."""
+    def next(self, monotonic: float, unix: float) -> engine_api.EngineCall | RecordCall | None:
         if self.state is ELSyncState.WILL_START:
             if self._kind is None:
-                return GetIdentity()
+                return engine_api.GetIdentity()
             missing = [label for label in LABELS if label not in self.labels]
             if missing:
-                return GetBlockRef(missing[0])
+                return engine_api.GetBlockRef(missing[0])
             self._decide(monotonic, unix)
         if self.attempt is not None:
-            return ForkchoiceUpdate(_head_alone(self.attempt)) if self.chosen else NewPayload(self.attempt)
+            return (
+                engine_api.ForkchoiceUpdate(_head_alone(self.attempt))
+                if self.chosen
+                else engine_api.NewPayload(self.attempt)
+            )
         if self.state is ELSyncState.STARTED:
             return self._begin_attempt(monotonic)
         return self._next_lookup() if self.state is ELSyncState.FINISHED_NOT_FINALIZED else None
@@ -245,18 +236,18 @@ class ELSync:
     def answer(self, call: object, answer: object, monotonic: float) -> None:
         """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call:
-            case FindSafeHeads() | KeepSafeHeads() | GetBlockRef() if self._recorded is not None:
+            case FindSafeHeads() | KeepSafeHeads() | engine_api.GetBlockRef() if self._recorded is not None:
                 self._recorded.answer(call, answer)
-            case GetIdentity():
+            case engine_api.GetIdentity():
                 named = answer.kind if isinstance(answer, EngineIdentity) else None
                 self._kind = named or self._options.engine_kind
-            case GetBlockRef():
+            case engine_api.GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
                     raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
                 self._take_block(call, answer)
-            case NewPayload():
+            case engine_api.NewPayload():
                 self._take_insertion(call.payload, answer)
-            case ForkchoiceUpdate():
+            case engine_api.ForkchoiceUpdate():
                 self._take_choice(answer, monotonic)
 
     # --- will start ------------------------------------------------------------------------------------------------
@@ -307,7 +298,7 @@ class ELSync:
 
     # --- started ---------------------------------------------------------------------------------------------------
 
-    def _begin_attempt(self, monotonic: float) -> EngineCall | None:
+    def _begin_attempt(self, monotonic: float) -> engine_api.EngineCall | None:
         """Return the insertion of the target, if it was not sent before or not for a while [ELS10]."""
         if monotonic >= self._listen_until:
             self._skip("the engine does not get the last unsafe blocks, and this node sequences")  # [ELS9]
@@ -322,7 +313,7 @@ class ELSync:
             self._drop(target, str(error))
             return None
         self.attempt, self.chosen = target, False
-        return NewPayload(target)
+        return engine_api.NewPayload(target)
 
     def _replace_stale_target(self, monotonic: float) -> None:
         """Give up a tip that has had no successor for a minute, while lower blocks arrive [ELS11]."""
@@ -333,13 +324,13 @@ class ELSync:
         self.target, self.rival, self._target_at = self.rival, None, monotonic
 
     def _take_insertion(self, payload: ExecutionPayload, answer: object) -> None:
-        result = insert_result(answer)
-        if result.status is CallStatus.INVALID:
+        result = engine_api.insert_result(answer)
+        if result.status is engine_api.CallStatus.INVALID:
             self._drop(payload, result.text)
             return
-        if result.status is not CallStatus.DONE and not is_syncing(answer):
+        if result.status is not engine_api.CallStatus.DONE and not engine_api.is_syncing(answer):
             raise TemporaryError(f"unsafe block {payload.block_number}: {result.text}", Code.ENGINE_ANSWER)
-        if result.status is CallStatus.DONE:
+        if result.status is engine_api.CallStatus.DONE:
             self.state = ELSyncState.FINISHED_NOT_FINALIZED
         self.chosen = True
 
@@ -347,13 +338,13 @@ class ELSync:
         payload = self.attempt
         if payload is None:
             return
-        result = forkchoice_result(answer)
-        if isinstance(answer, ForkchoiceAnswer) and answer.status == "INVALID":
+        result = engine_api.forkchoice_result(answer)
+        if isinstance(answer, engine_api.ForkchoiceAnswer) and answer.status == "INVALID":
             self._drop(payload, result.text)
-        elif is_syncing(answer):
+        elif engine_api.is_syncing(answer):
             self.state, self.attempt = ELSyncState.STARTED, None
             self.sent, self.resend_at = payload.block_hash, monotonic + RESEND_SECONDS
-        elif result.status is CallStatus.DONE:
+        elif result.status is engine_api.CallStatus.DONE:
             self.state, self.attempt = ELSyncState.FINISHED_NOT_FINALIZED, None
             self.synced = l2_block_info(payload, self._rollup).ref
             self._listen_until = inf
@@ -369,7 +360,7 @@ class ELSync:
 
     # --- finished, not finalized -----------------------------------------------------------------------------------
 
-    def _next_lookup(self) -> EngineCall | RecordCall | None:
+    def _next_lookup(self) -> engine_api.EngineCall | RecordCall | None:
         """Return the next lookup: the block behind the synced one, those of the labels above it, the record."""
         if self.heads is not None or self.synced is None:
             return None
@@ -377,10 +368,10 @@ class ELSync:
         if number >= self.synced.number:
             self._behind = self.synced
         if self._behind is None:
-            return GetBlockRef(number)
+            return engine_api.GetBlockRef(number)
         for known in self._known_heads():
             if known.hash not in self._confirmed | self._refuted:
-                return GetBlockRef(known.number)
+                return engine_api.GetBlockRef(known.number)
         if self._options.safe_heads and self._recorded is None:
             self._recorded = RecordedSafeHead(self._behind.number, self.synced.number, usable=self._record_usable)
         call = None if self._recorded is None else self._recorded.next()
@@ -388,7 +379,7 @@ class ELSync:
             self._set_heads(self.synced, self._behind)
         return call
 
-    def _known(self, label: Label) -> L2BlockRef | None:
+    def _known(self, label: engine_api.Label) -> L2BlockRef | None:
         """Return the engine's block of a label from before the sync, if it is above the block behind it."""
         known = self.labels.get(label)
         return known if known is not None and self._behind is not None and known.number > self._behind.number else None
@@ -396,7 +387,7 @@ class ELSync:
     def _known_heads(self) -> list[L2BlockRef]:
         return [known for known in (self._known("finalized"), self._known("safe")) if known is not None]
 
-    def _take_block(self, call: GetBlockRef, block: L2BlockRef | None) -> None:
+    def _take_block(self, call: engine_api.GetBlockRef, block: L2BlockRef | None) -> None:
         name = call.name
         if isinstance(name, str):
             self.labels[name] = block

@@ -21,18 +21,7 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.context import CoreContext, Row
-from rollup_node.stages.engine.starts.start_search import (
-    Base,
-    BaseSearch,
-    MissingBlockError,
-    NeedGenesis,
-    NeedLabel,
-    NeedOffset,
-    NeedOrigin,
-    NeedParent,
-    StartSearch,
-    challenge_lookback,
-)
+from rollup_node.stages.engine.starts import start_search
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -54,7 +43,7 @@ class FoundStart(msgspec.Struct, frozen=True):
     heads: Heads | None
     safe: L2BlockRef
     safe_config: SystemConfig
-    base: Base
+    base: start_search.Base
     l1_genesis: BlockId | None = None
     was_safe: int = 0
 
@@ -81,7 +70,7 @@ class PipelineStartSearch:
         offset: int = 0,
     ) -> None:
         self._rollup, self._find_l1_genesis = rollup, find_l1_genesis
-        self._walk = StartSearch(rollup, skip_check, offset)
+        self._walk = start_search.StartSearch(rollup, skip_check, offset)
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
         self._heads_given = heads is not None
@@ -114,7 +103,7 @@ class PipelineStartSearch:
             assert safe is not None
             try:
                 result = yield from self._find_start(heads, safe)
-            except MissingBlockError:
+            except start_search.MissingBlockError:
                 if not self._walk.shrink():
                     raise
         return result
@@ -122,13 +111,13 @@ class PipelineStartSearch:
     def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
         info = self._block_info((yield GetBlock(safe.hash)))
         if info is None and (self._heads_given or self._walk.recovers):
-            raise MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
+            raise start_search.MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
         if info is None and heads is None:
             raise ResetError(f"the engine has lost the safe block {safe}")
         if info is None:
             raise TemporaryError(f"the engine does not have its safe block {safe}", Code.ENGINE_ANSWER)
-        search = BaseSearch(self._rollup, info, self._look_back(safe))
-        while not isinstance(need := search.next(), Base):
+        search = start_search.BaseSearch(self._rollup, info, self._look_back(safe))
+        while not isinstance(need := search.next(), start_search.Base):
             search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
         l1_genesis = None
         if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
@@ -143,21 +132,23 @@ class PipelineStartSearch:
         read_to = self._read_to
         if read_to is None or read_to.number < safe.number:
             return 0
-        return max(0, challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number))
+        return max(
+            0, start_search.challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number)
+        )
 
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
         search, fresh = self._walk, True
         while not isinstance(need := search.next(), Heads):
             match need:
-                case NeedOrigin():
+                case start_search.NeedOrigin():
                     origin = yield GetL1BlockRef(need.number, fresh)
                     search.add_origin(need, _expect(origin, L1BlockRef))
                     fresh = False
-                case NeedParent():
+                case start_search.NeedParent():
                     search.add_block(need, (yield from self._find_parent(need.child)))
-                case NeedLabel():
+                case start_search.NeedLabel():
                     search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
-                case NeedGenesis() | NeedOffset():
+                case start_search.NeedGenesis() | start_search.NeedOffset():
                     search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
         self._read_to = search.safe
         return need

@@ -103,7 +103,6 @@ class StartSearch:
         self.state: Need | Heads = NeedLabel("finalized")
 
     def next(self) -> Need | Heads:
-        """Return the next need, or the heads to start with."""
         return self.state
 
     def add_block(self, need: Need, block: L2BlockRef | None) -> None:

@@ -68,8 +68,6 @@ class LostBlocks:
         """Whether blocks may have to be put back, so that none may be built."""
         return self.phase is not LostBlocksPhase.DONE
 
-    # --- events ----------------------------------------------------------------------------------------------------
-
     def begin(self, head: BlockId, now: float) -> None:
         """Note that a start is confirmed, with this unsafe head."""
         self.clear()
@@ -107,8 +105,6 @@ class LostBlocks:
     def _end(self, reason: str | None) -> None:
         self.phase, self.reason, self._blocks = LostBlocksPhase.DONE, reason, []
 
-    # --- the p2p process -------------------------------------------------------------------------------------------
-
     def question(self, now: float) -> BlockId | None:
         """Return the head above which the latest blocks are to be asked for now; None if it is not time for that."""
         if self.phase is not LostBlocksPhase.ASKING or now < self.ask_at:
@@ -131,8 +127,6 @@ class LostBlocks:
             except BlockError:
                 break
         self._check()
-
-    # --- L1 origins ------------------------------------------------------------------------------------------------
 
     def origin_call(self) -> GetL1BlockRef | None:
         """Return the call for the next L1 block that is the origin of some of the blocks."""
@@ -160,8 +154,6 @@ class LostBlocks:
             self.phase = LostBlocksPhase.READY
         else:
             self.phase = LostBlocksPhase.CHECKING
-
-    # --- the unsafe queue ------------------------------------------------------------------------------------------
 
     def release(self, lowest: ExecutionPayload | None, now: float) -> list[ExecutionPayload]:
         """Return the blocks to queue now, unless peers have time to fill a gap below another chain [SEQ41]."""

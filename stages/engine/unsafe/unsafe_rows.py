@@ -2,14 +2,7 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.engine.calls.actions import (
-    FetchEnded,
-    FetchLasts,
-    RequestGap,
-    RequestLatestBlocks,
-    ShowProblem,
-    UnsafeQueueChanged,
-)
+from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
@@ -49,16 +42,14 @@ class UnsafeBlocks:
         self._core.write("warn", "dropping invalid unsafe block", Code.UNSAFE_BLOCK, **fields)
 
     def note_inserted(self, block: L2BlockRef) -> None:
-        """Note that an unsafe block is the new tip."""
         queued = len(self.chain.queue) - 1
         self._core.write("trace", "inserted unsafe block", block=block, origin=block.l1_origin, queued=queued)
 
     def show_queue(self) -> None:
-        """Report the queue if it has changed."""
         queue = self.chain.queue
         if (shown := (len(queue), queue.bytes)) != self._shown:
             self._shown = shown
-            self._core.do(UnsafeQueueChanged(*shown, queue.lowest))
+            self._core.do(actions.UnsafeQueueChanged(*shown, queue.lowest))
 
 
 class UnsafeBlockRow(HeadRow):
@@ -127,7 +118,7 @@ class GapRow(HeadRow):
         waited = now.monotonic - self._since
         by_engine = core.config.gaps_from_engine
         if core.config.p2p and core.config.fill_gaps and (not by_engine or waited >= PEERS_SECONDS):
-            core.do(RequestGap(heads.unsafe, end))
+            core.do(actions.RequestGap(heads.unsafe, end))
         if by_engine:
             self._begin(end, waited)
 
@@ -183,7 +174,7 @@ class GapRow(HeadRow):
         self._shown = True
         first, last, name = tip.number + 1, target.number - 1, "unsafe block"
         text = f"the execution engine does not get blocks {first} to {last} below {name} {target} from its peers"
-        self._core.do(FetchLasts(GAP_PROBLEM, text, target.number - tip.number))
+        self._core.do(actions.FetchLasts(GAP_PROBLEM, text, target.number - tip.number))
 
     def _close(self) -> None:
         """Note that there is no gap."""
@@ -192,7 +183,7 @@ class GapRow(HeadRow):
         self._core.recover(self.purpose)
         if self._shown:
             self._shown = False
-            self._core.do(FetchEnded(GAP_PROBLEM))
+            self._core.do(actions.FetchEnded(GAP_PROBLEM))
 
     def _drop(self, dropped: DroppedUnsafeBlock) -> None:
         self._chain.queue.drop(dropped.hash)
@@ -211,8 +202,7 @@ class LostBlocksRow(Row):
     def __init__(self, core: CoreContext, blocks: UnsafeBlocks, sequences: Callable[[], bool]) -> None:
         super().__init__(core)
         self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
-        self._was_pending = False
-        self._is_reported = False
+        self._was_pending = self._is_reported = False
         self._problem: Problem | None = None
 
     def step(self, now: Instant) -> None:
@@ -223,7 +213,7 @@ class LostBlocksRow(Row):
             lost.expire(self._blocks.chain.queue.next(heads) is not None, now.monotonic)
             head = lost.question(now.monotonic)
             if head is not None:
-                core.do(RequestLatestBlocks(head))
+                core.do(actions.RequestLatestBlocks(head))
             self._release(now)
         self._show()
 
@@ -244,7 +234,7 @@ class LostBlocksRow(Row):
         problem = self._present_problem()
         if problem != self._problem:
             self._problem = problem
-            core.do(ShowProblem(PROBLEM, problem))
+            core.do(actions.ShowProblem(PROBLEM, problem))
         heads = core.confirmed_heads
         if self._was_pending and not lost.pending and heads is not None:
             code, reason = Code.BLOCKS_LOST, lost.reason
@@ -266,8 +256,6 @@ class LostBlocksRow(Row):
             text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
             return Problem(None, "", text)
         return None
-
-    # --- L1 origins --------------------------------------------------------------------------------------------------
 
     def due(self, now: Instant) -> CoreCall | None:
         call = self._lost.origin_call()

@@ -104,7 +104,6 @@ def receipts_name(chain_id: int, block_hash: Hash) -> str:
 
 
 def blob_name(versioned_hash: Hash) -> str:
-    """Return the entry with a blob."""
     return f"blobs/{_spread(versioned_hash)}"
 
 

@@ -86,9 +86,7 @@ def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
 
 
 def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, check: bool) -> bool:
-    """Return whether the file is new.
-
-    Raises StoreError for a file of another kind or version, DatabaseError for a damaged one."""
+    """Return whether the file is new. Raises StoreError for another kind or version, DatabaseError if damaged."""
     (application,) = connection.execute("pragma application_id").fetchone()
     (version,) = connection.execute("pragma user_version").fetchone()
     (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()

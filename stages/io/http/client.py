@@ -3,14 +3,13 @@
 An exchange costs a quarter of what aiohttp's client takes. Exchanges at a time have a connection each."""
 
 import asyncio
-import base64
 import functools
 import ipaddress
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from itertools import chain
-from typing import Any, NamedTuple
+from itertools import chain, count
+from typing import Any, NamedTuple, TypeVar
 
 import aiohappyeyeballs
 from yarl import URL
@@ -30,9 +29,11 @@ from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     NoAnswerError,
     endpoint_name,
+    parsed_url,
     why_broken,
     why_not_connected,
 )
+from rollup_node.stages.io.http.proxies import NOT_HTTP, ProxyError, Tunnel, basic_login, proxy_name, proxy_of, through
 
 HAPPY_EYEBALLS_DELAY = 0.25
 """Seconds until the next address of a host is tried as well (RFC 8305)."""
@@ -40,6 +41,9 @@ MAX_REDIRECTS = 10
 _REDIRECTS_OF_GET = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_OF_POST = frozenset({307, 308})
 """The others would have the request sent again without its body."""
+PROXY_LOGIN = 407
+"""The status by which a proxy asks for a login."""
+P = TypeVar("P", bound=asyncio.Protocol)
 
 Headers = Callable[[], Mapping[str, str]]
 Tls = Callable[[], ssl.SSLContext]
@@ -70,13 +74,22 @@ class _Request(NamedTuple):
 class HttpClient:
     """Requests to the server of a URL, which errors name `name`; `headers` and `tls` are called for every request.
 
-    `tls` is for `https` instead of the system's authorities; another context than before means another connection."""
+    `tls` is for `https` instead of the system's authorities; another context than before means another connection.
+    `direct` has the proxies of the environment ignored."""
 
-    def __init__(self, url: str | URL, name: str, headers: Headers | None = None, tls: Tls | None = None) -> None:
-        self.name = name
-        self._url = _http_url(url)
+    def __init__(
+        self,
+        url: str | URL,
+        name: str,
+        headers: Headers | None = None,
+        tls: Tls | None = None,
+        *,
+        direct: bool = False,
+    ) -> None:
+        self.name, self._direct = name, direct
+        self._url = parsed_url(url) or URL()
         self._headers, self._tls = headers, tls
-        self._server = _Server(self._url, name)
+        self._server = _Server(self._url, name, direct)
         self._other_server: _Server | None = None
         self._used_headers: Mapping[str, str] | None = None
         self._post_head = b""
@@ -120,13 +133,18 @@ class HttpClient:
     async def _followed(self, request: _Request, answer: HttpAnswer, headers: Mapping[str, str]) -> HttpAnswer:
         """Return the answer behind a redirect; another host gets neither our headers nor the URL's login [LHD28]."""
         statuses = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_POST
-        for _ in range(MAX_REDIRECTS):
+        is_trusted = True
+        for followed in count():
             location = answer.headers.get("location")
             if answer.status not in statuses or not location:
                 return answer
+            if followed == MAX_REDIRECTS:
+                break
             target = _redirected(request.url, location, self.name)
             own = self._headers() if self._headers is not None else {}
-            if not _is_trusted(self._url, target):
+            # Another host may not lead back to ours with our credentials either.
+            is_trusted = is_trusted and _is_trusted(self._url, target)
+            if not is_trusted:
                 own = {}
             elif target.user is None:
                 target = target.with_user(self._url.user).with_password(self._url.password)
@@ -145,22 +163,23 @@ class HttpClient:
         if self._other_server is None or not self._other_server.is_at(url):
             if self._other_server is not None:
                 self._other_server.close_idle()
-            self._other_server = _Server(url, f"{self.name}, redirected to {endpoint_name(str(url))}")
+            name = f"{self.name}, redirected to {endpoint_name(str(url))}"
+            self._other_server = _Server(url, name, self._direct)
         return self._other_server
 
 
 class _Server:
-    """The connections to the server of a URL, each for one exchange at a time."""
+    """The connections to the server of a URL, each for one exchange at a time; through a proxy unless `direct`."""
 
-    def __init__(self, url: URL, name: str) -> None:
+    def __init__(self, url: URL, name: str, direct: bool) -> None:
         self.name = name
+        self._url, self._proxy = url, None if direct else proxy_of(url)
         self._scheme, self._host, self._port = url.scheme, url.raw_host or "", url.port
         self._tls: ssl.SSLContext | None = None
         self._idle: list[HttpConnection] = []
         self._open: set[HttpConnection] = set()
 
     def is_at(self, url: URL) -> bool:
-        """Return whether it is the server of a URL."""
         return (url.scheme, url.raw_host, url.port) == (self._scheme, self._host, self._port)
 
     async def exchange(self, head: bytes, request: _Request) -> HttpAnswer:
@@ -168,6 +187,8 @@ class _Server:
         if request.tls is not self._tls:
             self.close_idle()
             self._tls = request.tls
+        if self._proxy is not None and self._scheme == "http":
+            head = through(self._proxy, self._url, head)
         try:
             try:
                 response = await self._send(head, request)
@@ -175,6 +196,9 @@ class _Server:
             except ServerDisconnectedError:
                 self.close_idle()
                 response = await self._send(head, request)
+            if response.status == PROXY_LOGIN and self._proxy is not None:
+                text = f"the proxy {proxy_name(self._proxy)} wants a login (HTTP status {PROXY_LOGIN})"
+                raise EndpointError(self.name, text, PROXY_LOGIN)
             encoding = response.headers.get("content-encoding", "")
             body = b"" if request.take else await decompressed(response.body, encoding, request.max_answer)
             return HttpAnswer(response.status, response.headers, body)
@@ -234,41 +258,69 @@ class _Server:
             raise EndpointError(self.name, "cannot connect (it has no URL of HTTP)")
         try:
             async with asyncio.timeout_at(request.deadline):
-                try:
-                    connection = await self._open_connection(request.tls)
-                except OSError as error:
-                    raise EndpointError(self.name, f"cannot connect ({why_not_connected(error)})") from None
-                except UnicodeError:
-                    raise EndpointError(self.name, "cannot connect (the host name is invalid)") from None
+                connection = await self._open_connection(request.tls)
         except TimeoutError:
-            raise EndpointError(self.name, "cannot connect (no answer in time)") from None
-        self._open.add(connection)
-        return connection
+            reason = "no answer in time"
+        except OSError as error:
+            reason = why_not_connected(error)
+        except UnicodeError:
+            reason = "the host name is invalid"
+        except ProxyError as error:
+            reason = str(error)
+        else:
+            self._open.add(connection)
+            return connection
+        by = "" if self._proxy is None or not self._proxy.raw_host else f"through the proxy {proxy_name(self._proxy)}: "
+        raise EndpointError(self.name, f"cannot connect ({by}{reason})")
 
     async def _open_connection(self, tls: ssl.SSLContext | None) -> HttpConnection:
-        """Connect to the first address that answers, and make the handshake of TLS."""
-        connected = await aiohappyeyeballs.start_connection(
-            await self._addresses(), happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY, interleave=1
-        )
-        is_tls = self._scheme == "https"
-        _, connection = await asyncio.get_running_loop().create_connection(
-            HttpConnection,
-            sock=connected,
-            ssl=(tls or _system_tls()) if is_tls else None,
-            server_hostname=self._host.rstrip(".") if is_tls else None,
-        )
+        """Connect to the first address that answers, through a tunnel if it has to be, and make the handshake of TLS.
+
+        Raises also ProxyError."""
+        tls = (tls or _system_tls()) if self._scheme == "https" else None
+        host = self._host.rstrip(".")
+        if self._proxy is None:
+            return await _connected(HttpConnection, self._host, self._port, tls)
+        if not self._proxy.raw_host:
+            raise ProxyError(NOT_HTTP)
+        proxy_tls = _system_tls() if self._proxy.scheme == "https" else None
+        if tls is None:
+            return await _connected(HttpConnection, self._proxy.raw_host, self._proxy.port, proxy_tls)
+        tunnel = await _connected(Tunnel, self._proxy.raw_host, self._proxy.port, proxy_tls)
+        try:
+            transport = await tunnel.open(self._proxy, host, self._port or 443)
+            connection = HttpConnection()
+            loop = asyncio.get_running_loop()
+            secure = await loop.start_tls(transport, connection, tls, server_hostname=host)
+            if secure is None:
+                raise ProxyError("it closed the connection")
+        except BaseException:
+            tunnel.abort()
+            raise
+        connection.connection_made(secure)
         return connection
 
-    async def _addresses(self) -> list[Any]:
-        """Return the addresses of the host, as getaddrinfo does."""
-        try:
-            version = ipaddress.ip_address(self._host).version
-        except ValueError:
-            return await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
-        # No thread is started to look up what is an address already.
-        if version == 4:
-            return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (self._host, self._port))]
-        return socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+
+async def _connected(protocol: type[P], host: str, port: int | None, tls: ssl.SSLContext | None) -> P:
+    """Return the protocol of a connection to the first address of a host that answers."""
+    connected = await aiohappyeyeballs.start_connection(
+        await _addresses(host, port), happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY, interleave=1
+    )
+    name = None if tls is None else host.rstrip(".")
+    loop = asyncio.get_running_loop()
+    return (await loop.create_connection(protocol, sock=connected, ssl=tls, server_hostname=name))[1]
+
+
+async def _addresses(host: str, port: int | None) -> list[Any]:
+    """Return the addresses of a host, as getaddrinfo does."""
+    try:
+        version = ipaddress.ip_address(host).version
+    except ValueError:
+        return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    # No thread is started to look up what is an address already.
+    if version == 4:
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port))]
+    return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
 
 
 @functools.cache
@@ -279,20 +331,10 @@ def _system_tls() -> ssl.SSLContext:
     return context
 
 
-def _http_url(url: str | URL) -> URL:
-    """Parse a URL; one that is malformed becomes an empty one, which cannot be reached."""
-    try:
-        return URL(url)
-    except ValueError:
-        return URL()
-
-
 def _redirected(url: URL, location: str, name: str) -> URL:
     """Return where a redirect of `url` leads. Raises EndpointError."""
-    try:
-        target = url.join(URL(location))
-    except ValueError:
-        target = URL()
+    parsed = parsed_url(location)
+    target = URL() if parsed is None else url.join(parsed)
     if target.scheme not in ("http", "https") or not target.raw_host:
         raise EndpointError(name, "redirects to what is no URL of HTTP")
     return target
@@ -314,18 +356,15 @@ def _post_head(url: URL, headers: Mapping[str, str], name: str) -> bytes:
 
 
 def _lines(url: URL, endpoint: str, *headers: Mapping[str, str]) -> str:
-    """Return the lines of a request's head behind the first; headers replace ours, and those before them.
-
-    Raises EndpointError for a header that is more than a line."""
+    """Return a request's header lines, those of `headers` before ours. Raises EndpointError for several lines."""
     own = {
         "Host": url.host_port_subcomponent or "",
         "User-Agent": "rollup-node",
         "Accept": "application/json",
         "Accept-Encoding": "gzip",
     }
-    if url.user is not None or url.password is not None:
-        login = f"{url.user or ''}:{url.password or ''}".encode()
-        own["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+    if login := basic_login(url):
+        own["Authorization"] = login
     lines: dict[str, tuple[str, str]] = {}
     for name, value in chain.from_iterable(some.items() for some in (own, *headers)):
         lines.pop(name.lower(), None)

@@ -64,9 +64,7 @@ class Response(NamedTuple):
 
 
 class HttpConnection(asyncio.Protocol):
-    """A keep-alive connection.
-
-    It is closed after anything but a complete response, and when it was idle for IDLE_SECONDS."""
+    """A keep-alive connection, closed after an incomplete response or when idle for IDLE_SECONDS."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -283,9 +281,7 @@ class HttpConnection(asyncio.Protocol):
         self.abort()
 
     def _wake_at(self, deadline: float) -> None:
-        """Have the connection closed at a time.
-
-        A timer that is too early is kept, as each would cost as much as the parser."""
+        """Close the connection at a time; a timer that is too early is kept, as each is as dear as the parser."""
         self._deadline = deadline
         if self._timer is not None:
             if self._timer.when() <= deadline:
@@ -302,7 +298,6 @@ class HttpConnection(asyncio.Protocol):
 
 
 def is_success(status: int) -> bool:
-    """Return whether a status is one of success."""
     return 200 <= status < 300
 
 
@@ -338,9 +333,7 @@ def is_compressed(encoding: str) -> bool:
 
 
 async def decompressed(body: bytearray, encoding: str, limit: int) -> bytes:
-    """Return a body that was received whole, of at most `limit` bytes after decompression.
-
-    A compressed `body` is consumed. Raises BodyTooLargeError and BodyEncodingError."""
+    """Return a whole body decompressed to `limit` bytes, consuming it. Raises BodyTooLargeError, BodyEncodingError."""
     if not encoding or not is_compressed(encoding):
         if len(body) > limit:
             raise BodyTooLargeError(limit)
@@ -370,9 +363,7 @@ def _next_piece(body: bytearray) -> bytes:
 
 
 async def _inflate_member(piece: bytes, body: bytearray, inflated: bytearray, limit: int) -> bytes:
-    """Decompress one member, which begins with `piece` and goes on in `body`.
-
-    Return what follows it in its last piece."""
+    """Decompress the member that begins with `piece` and goes on in `body`; return what follows in its last piece."""
     # Processes whose endpoints do not compress never need it.
     from isal import isal_zlib
 

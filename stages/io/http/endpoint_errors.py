@@ -1,9 +1,8 @@
-"""The errors of endpoints that the node calls.
-
-Their texts show host and port of an endpoint alone: the rest of its URL may hold credentials."""
+"""The errors of endpoints; their texts show host and port alone, for the rest of a URL may hold credentials."""
 
 import os
 import ssl
+from typing import Any
 
 from yarl import URL
 
@@ -19,6 +18,22 @@ _PLAIN_ANSWERS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"
 """OpenSSL's reasons when the first bytes of the server are no TLS record; which one depends on its version."""
 
 
+LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
+"""JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
+_LIMITS = ("rate limit", "too many requests", "request limit", "limit exceeded", "compute units", "capacity")
+"""Words of providers that answer with a JSON-RPC error instead of HTTP status 429."""
+
+
+class RpcFailure(Exception):
+    """The server answered with an error object. `message` is one line of at most MAX_ERROR_TEXT characters."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        self.code = code
+        self.message = one_line(message)
+        self.data = data
+        super().__init__(f"error {code}: {self.message}")
+
+
 class EndpointError(Exception):
     """The endpoint does not answer in time, or answers something else than JSON-RPC.
 
@@ -26,9 +41,7 @@ class EndpointError(Exception):
 
     def __init__(self, endpoint: str, text: str, status: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(f"{endpoint}: {one_line(text)}")
-        self.endpoint = endpoint
-        self.status = status
-        self.retry_after = retry_after
+        self.endpoint, self.status, self.retry_after = endpoint, status, retry_after
 
 
 class NoAnswerError(EndpointError):
@@ -46,6 +59,23 @@ class MalformedAnswerError(EndpointError):
     """The answer is not JSON-RPC, or not one to the request."""
 
 
+def is_throttled(error: Exception) -> bool:
+    """Return whether an endpoint refuses a request because there were too many before it."""
+    if isinstance(error, RpcFailure):
+        words = error.message.lower()
+        return error.code in LIMIT_EXCEEDED or any(limit in words for limit in _LIMITS)
+    return isinstance(error, EndpointError) and (error.status == TOO_MANY_REQUESTS or error.retry_after is not None)
+
+
+def refuses_array(error: Exception) -> bool:
+    """Return whether the error of several calls in one JSON-RPC array may be due to the array [LHD30]."""
+    if isinstance(error, RpcFailure):
+        return "batch" in error.message.lower() or not is_throttled(error)
+    if not isinstance(error, EndpointError) or is_throttled(error):
+        return False
+    return isinstance(error, MalformedAnswerError) or (error.status is not None and 400 <= error.status <= 501)
+
+
 def tls_code(text: str) -> Code | None:
     """Return the code of an error in which TLS is the cause; None for any other."""
     if BAD_CERTIFICATE in text:
@@ -55,11 +85,21 @@ def tls_code(text: str) -> Code | None:
 
 def endpoint_name(url: str) -> str:
     """Host and port of a URL, for logs and errors."""
-    try:
-        parsed = URL(url)
-        return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
-    except ValueError:
+    parsed = parsed_url(url)
+    if parsed is None:
         return "malformed endpoint"
+    return f"{parsed.host}:{parsed.port}" if parsed.host else "endpoint without a host"
+
+
+def parsed_url(text: str | URL) -> URL | None:
+    """Return a URL; None for one that is malformed."""
+    try:
+        url = URL(text)
+        # yarl decodes the name of the host when it is read.
+        return url if url.host or url.host is None else None
+    # The last for brackets before a host that is missing.
+    except (ValueError, IndexError):
+        return None
 
 
 def why_not_connected(error: OSError) -> str:

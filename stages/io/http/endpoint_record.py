@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, EndpointError
-from rollup_node.stages.io.http.json_answers import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, is_throttled
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
 from rollup_node.stages.protocol.texts import one_line
@@ -13,44 +12,33 @@ from rollup_node.stages.protocol.texts import one_line
 OK = "<nil>"
 NO_ANSWER = "<unknown>"
 """Values of the label `error` of RpcMeter, besides `rpc_<code>` and `http_<status>`."""
-LIMIT_EXCEEDED = (-32005, TOO_MANY_REQUESTS)
-"""JSON-RPC codes of a provider's rate limit: that of EIP-1474, and the HTTP status in its place."""
 NEWEST_PART = 1 / 16
 """The part of the newest answer in the mean latency."""
 
 
 class EndpointRecord:
-    """The requests to one endpoint and how they ended.
-
-    `wall` returns Unix seconds; with `meter` they are metrics too [MET28]."""
+    """The requests to one endpoint, how they ended [MET28], the mean `latency` in s; `wall` returns Unix seconds."""
 
     def __init__(
         self, kind: str, name: str, wall: Callable[[], float] = time.time, *, meter: Meter | None = None
     ) -> None:
         self._kind, self._name, self._wall, self._meter = kind, name, wall, meter
         self._requests = self._errors = self._throttled = 0
-        self._latency: float | None = None
+        self.latency: float | None = None
         self._error, self._error_at, self._throttled_at = "", 0, 0
         self._is_failing = False
         self._count(0)
-
-    @property
-    def latency(self) -> float | None:
-        """Return the mean time of an answer in seconds; None before the first one."""
-        return self._latency
 
     def answered(self, seconds: float, calls: int = 1) -> None:
         """Record that a request of so many calls was answered after `seconds`."""
         self._requests += calls
         self._count(calls)
         self._is_failing = False
-        before = seconds if self._latency is None else self._latency
-        self._latency = before + (seconds - before) * NEWEST_PART
+        before = seconds if self.latency is None else self.latency
+        self.latency = before + (seconds - before) * NEWEST_PART
 
     def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
-        """Record that a request of so many calls failed.
-
-        It is `throttled` if there were too many before it; None where the error says so."""
+        """Record that a request of so many calls failed, `throttled` after too many; None where the error says so."""
         self._requests += calls
         self._errors += 1
         self._is_failing = True
@@ -72,7 +60,7 @@ class EndpointRecord:
             requests=self._requests,
             errors=self._errors,
             throttled=self._throttled,
-            latency_ms=None if self._latency is None else round(self._latency * 1000, 1),
+            latency_ms=None if self.latency is None else round(self.latency * 1000, 1),
             failing=self._is_failing,
             error=self._error,
             error_at=self._error_at,
@@ -84,13 +72,6 @@ class EndpointRecord:
         if self._meter is not None:
             self._meter.count("endpoint_calls_total", calls, rpc=self._kind, endpoint=self._name)
             self._meter.count("endpoint_throttled_total", throttled, rpc=self._kind, endpoint=self._name)
-
-
-def is_throttled(error: Exception) -> bool:
-    """Return whether an endpoint refuses a request because there were too many before it."""
-    if isinstance(error, EndpointError):
-        return error.status == TOO_MANY_REQUESTS
-    return isinstance(error, RpcFailure) and error.code in LIMIT_EXCEEDED
 
 
 class EndpointMeter:
@@ -118,7 +99,6 @@ class EndpointMeter:
         self._meter.set("endpoint_usable", int(usable), rpc=self._rpc, endpoint=name)
 
     def failed(self, name: str, fault: str) -> None:
-        """Count a failure."""
         self._meter.count("endpoint_failures_total", rpc=self._rpc, endpoint=name, fault=fault)
 
 
@@ -156,6 +136,5 @@ class RpcMeter:
             self._meter.count("rpc_client_results_size_total", received, rpc=self._rpc, method=method)
 
     def notified(self, method: str) -> None:
-        """Count a notification."""
         if self._meter is not None:
             self._meter.count("rpc_client_notifications_received_total", rpc=self._rpc, method=method)

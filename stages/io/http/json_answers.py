@@ -6,31 +6,15 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.stages.protocol.answer_limits import (
-    BATCHED_HEADER,
-    HEADER,
-    RECEIPTS,
-    SMALL,
-    AnswerLimit,
-    answer_limit,
-)
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
+from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, HEADER, RECEIPTS, SMALL, AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
-from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT, one_line
+from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT
 
 Call = tuple[str, Sequence[Any]]
 
 MAX_ERROR_DATA = 4096
 """Bytes of JSON in an error's `data`; longer data are left out."""
-
-
-class RpcFailure(Exception):
-    """The server answered with an error object. `message` is one line of at most MAX_ERROR_TEXT characters."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        self.code = code
-        self.message = one_line(message)
-        self.data = data
-        super().__init__(f"error {code}: {self.message}")
 
 
 class _Answer(msgspec.Struct, gc=False):
@@ -59,10 +43,8 @@ def decode_answer(body: bytes, method: str, shape: Any, limit: AnswerLimit) -> A
     return _result(_envelope(body, method, limit), method, shape, limit)
 
 
-def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
-    """Return the results and RpcFailures of a batch in the order of its calls.
-
-    Raises RpcFailure if it is refused as a whole, and MalformedJsonError."""
+def split_batch(body: bytes, ids: Sequence[int], limit: AnswerLimit) -> list["_Answer"]:
+    """Return the answers to a batch's calls in order. Raises RpcFailure for a refused batch, MalformedJsonError."""
     if body.lstrip()[:1] == b"{":
         _result(_envelope(body, "a batch", limit), "a batch", msgspec.Raw, limit)
     if body.lstrip()[:1] != b"[":
@@ -71,11 +53,16 @@ def decode_batch(body: bytes, ids: Sequence[int], calls: Sequence[Call], shape: 
     by_id = {bytes(answer.id): answer for answer in decode_json(body, list[_Answer], limit.values)}
     missing = sum(b"%d" % id_ not in by_id for id_ in ids)
     if missing:
-        raise MalformedJsonError(f"{missing} of {len(calls)} calls of a batch were not answered")
+        raise MalformedJsonError(f"{missing} of {len(ids)} calls of a batch were not answered")
+    return [by_id[b"%d" % id_] for id_ in ids]
+
+
+def decode_batch(answers: Sequence["_Answer"], calls: Sequence[Call], shape: Any, limit: AnswerLimit) -> list[Any]:
+    """Return the results and RpcFailures in the answers to the calls of a batch. Raises MalformedJsonError."""
     results: list[Any] = []
-    for item, (method, _) in zip(ids, calls, strict=True):
+    for answer, (method, _) in zip(answers, calls, strict=True):
         try:
-            results.append(_result(by_id[b"%d" % item], method, shape, limit))
+            results.append(_result(answer, method, shape, limit))
         except RpcFailure as failure:
             results.append(failure)
     return results

@@ -12,12 +12,26 @@ from yarl import URL
 
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import TOO_MANY_REQUESTS, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import (
+    TOO_MANY_REQUESTS,
+    endpoint_name,
+    is_throttled,
+    parsed_url,
+    refuses_array,
+)
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
-from rollup_node.stages.io.http.json_answers import Call, batch_limit, decode_answer, decode_batch, failure_in
+from rollup_node.stages.io.http.json_answers import (
+    Call,
+    batch_limit,
+    decode_answer,
+    decode_batch,
+    failure_in,
+    split_batch,
+)
 from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
@@ -29,6 +43,10 @@ T = TypeVar("T")
 
 SHORT_BODY = 1024
 """A response of at most so many bytes is decoded even if the caller wants it raw, as it may be an error."""
+SINGLE_SECONDS = 600.0
+"""How long an endpoint that refused an array is sent none [LHD30]."""
+
+log = get_logger("http")
 
 
 class JsonRpcClient:
@@ -39,7 +57,8 @@ class JsonRpcClient:
     each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes;
     with `long_answers` those of any length arrive over one WebSocket connection [WSK2].
     `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
-    of each request that was answered, and the bytes of request and answer."""
+    of each request that was answered, and the bytes of request and answer. `direct` has the proxies of the environment
+    ignored."""
 
     def __init__(
         self,
@@ -55,10 +74,10 @@ class JsonRpcClient:
         tls: Callable[[], ssl.SSLContext] | None = None,
         on_notification: Callable[[], None] | None = None,
         on_exchange: Callable[[str, int, int], None] | None = None,
+        direct: bool = False,
     ) -> None:
         self.name = endpoint_name(url)
-        self._on_exchange = on_exchange
-        self._timeout = timeout
+        self._on_exchange, self._timeout = on_exchange, timeout
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
         self._http: HttpClient | None = None
@@ -68,17 +87,18 @@ class JsonRpcClient:
             from rollup_node.stages.io.http import web_socket
 
             max_message = max_body or (web_socket.MAX_MESSAGE if long_answers else web_socket.SHARED_MESSAGE)
-            self._socket = web_socket.WebSocketTransport(url, self.name, headers, tls, on_notification, max_message)
+            self._socket = web_socket.WebSocketTransport(
+                url, self.name, headers, tls, on_notification, max_message, direct
+            )
         else:
-            self._http = HttpClient(url, self.name, headers, tls)
+            self._http = HttpClient(url, self.name, headers, tls, direct=direct)
         self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
         self._slots = asyncio.Semaphore(max(1, max_concurrency))
         self._last_id = 0
+        self._arrays_from = 0.0
 
     async def call(self, method: str, *params: Any, timeout: float | None = None) -> Any:
-        """Return the result of one call.
-
-        Raises RpcFailure if the server answers with an error, EndpointError if it does not answer."""
+        """Return the result of one call. Raises RpcFailure for an error answer, EndpointError without an answer."""
         return await self.call_typed(Any, method, *params, timeout=timeout)
 
     async def call_typed(self, shape: Any, method: str, *params: Any, timeout: float | None = None) -> Any:
@@ -111,6 +131,11 @@ class JsonRpcClient:
             [self._batch_part(part, shape, limit or batch_limit(part), timeout) for part in parts]
         )
         return [result for part in results for result in part]
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether several calls are sent as one array: not with a `max_batch` of 1, and not after a refusal."""
+        return self._max_batch > 1 and time.monotonic() >= self._arrays_from
 
     @property
     def can_subscribe(self) -> bool:
@@ -148,19 +173,55 @@ class JsonRpcClient:
         self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float | None
     ) -> list[Any]:
         timeout = timeout or 2 * self._timeout
-        if len(calls) == 1:
-            # No array, which some endpoints refuse [LHD30].
-            method, params = calls[0]
-            answer = await self._answer(method, params, timeout, limit)
-            try:
-                return [self._checked(lambda: decode_answer(answer, method, shape, limit))]
-            except RpcFailure as failure:
-                return [failure]
+        if len(calls) == 1 or not self.takes_batches:
+            return await self._singly(calls, shape, limit, timeout)
         requests = [self._request(method, params) for method, params in calls]
         body = b"[" + b",".join(request for _, request in requests) + b"]"
         ids = [request_id for request_id, _ in requests]
-        answer = await self._post(calls[0][0], body, ids, timeout, limit)
-        return self._checked(lambda: decode_batch(answer, ids, calls, shape, limit))
+        try:
+            answer = await self._post(calls[0][0], body, ids, timeout, limit)
+            answers = self._checked(lambda: split_batch(answer, ids, limit))
+        except (RpcFailure, EndpointError) as error:
+            if not refuses_array(error):
+                raise
+            # The frames in its traceback would keep the body in memory.
+            refusal = error.with_traceback(None)
+        else:
+            return self._checked(lambda: decode_batch(answers, calls, shape, limit))
+        return await self._singly_after(refusal, calls, shape, limit, timeout)
+
+    async def _singly_after(
+        self, refusal: Exception, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float
+    ) -> list[Any]:
+        """Ask for each call alone from now on, if the first is answered. Raises the refusal otherwise [LHD30]."""
+        try:
+            first = await self._singly(calls[:1], shape, limit, timeout)
+        except EndpointError as error:
+            raise (error if is_throttled(error) else refusal) from None
+        if isinstance(first[0], RpcFailure) and (is_throttled(first[0]) or str(first[0]) == str(refusal)):
+            raise refusal
+        if not self._arrays_from:
+            text = "the endpoint refuses JSON-RPC batches: its calls are sent one by one"
+            log.info(text, endpoint=self.name, error=refusal)
+        self._arrays_from = time.monotonic() + SINGLE_SECONDS
+        return first + await self._singly(calls[1:], shape, limit, timeout)
+
+    async def _singly(self, calls: Sequence[Call], shape: Any, limit: AnswerLimit, timeout: float) -> list[Any]:
+        """Return the results of calls that are no array; `limit` is that of all answers together."""
+        size = 0
+
+        async def one(method: str, params: Sequence[Any]) -> Any:
+            nonlocal size
+            answer = await self._answer(method, params, timeout, limit)
+            size += len(answer)
+            if size > limit.bytes:
+                raise AnswerTooLargeError(self.name, f"the answers are longer than {limit.bytes} bytes")
+            try:
+                return self._checked(lambda: decode_answer(answer, method, shape, limit))
+            except RpcFailure as failure:
+                return failure
+
+        return await _all_or_none([one(method, params) for method, params in calls])
 
     async def _answer(self, method: str, params: Sequence[Any], timeout: float, limit: AnswerLimit) -> bytes:
         request_id, body = self._request(method, params)
@@ -186,8 +247,8 @@ class JsonRpcClient:
                 assert self._http is not None
                 response = await self._http.post(body, timeout, most)
                 if not is_success(response.status):
-                    retry_after = response.headers.get("retry-after", "")
-                    raise_for_status(self.name, response.status, response.body, retry_after)
+                    retry_after, target = (response.headers.get(name, "") for name in ("retry-after", "location"))
+                    raise_for_status(self.name, response.status, response.body, retry_after, target)
                 answer = response.body
         if self._on_exchange is not None:
             self._on_exchange(method, len(body), len(answer))
@@ -207,17 +268,19 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
 
 def is_web_socket(url: str) -> bool:
     """Return whether a URL is one of a WebSocket endpoint."""
-    try:
-        return URL(url).scheme in ("ws", "wss")
-    except ValueError:
-        return False
+    return (parsed_url(url) or URL()).scheme in ("ws", "wss")
 
 
-def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str) -> NoReturn:
-    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError."""
+def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str, target: str = "") -> NoReturn:
+    """Raise RpcFailure for an error object in the body, unless the server is overloaded or broken, or EndpointError.
+
+    `target` is where a redirect leads."""
     if status != TOO_MANY_REQUESTS and status < 500 and (failure := failure_in(body)) is not None:
         raise failure
     text = f"HTTP status {status}" + (f": {shown_body(body)}" if body else "")
+    if target and 300 <= status < 400:
+        where = f", at {endpoint_name(target)}" if "://" in target else ""
+        text = f"HTTP status {status}: use the URL that it redirects to{where}"
     raise EndpointError(endpoint, text, status, _seconds(retry_after))
 
 

@@ -11,21 +11,27 @@ from email.utils import parsedate_to_datetime
 from typing import NoReturn
 
 import aiohttp
+from yarl import URL
 
 from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,
     EndpointError,
     NoAnswerError,
+    parsed_url,
     why_broken,
     why_not_connected,
 )
 from rollup_node.stages.io.http.json_answers import answered_ids
+from rollup_node.stages.io.http.proxies import NOT_HTTP, basic_login, proxy_name, proxy_of
 from rollup_node.stages.protocol.answer_limits import RECEIPTS, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.pacing import backoff
 
 MAX_MESSAGE = RECEIPTS.bytes
 """Bytes of a message: those of the largest answer of any method."""
+
+MAX_HEADER, MAX_HEADERS = 32 << 10, 256
+"""Bytes of a header of the handshake, and their number: providers add policies and traces."""
 
 SHARED_MESSAGE = 12 << 20
 """Bytes of a message on the connection of all requests: more than an ordinary L1 block or a batch of headers. A request
@@ -54,12 +60,11 @@ class _Request:
 
     answer: asyncio.Future[bytes]
     max_values: int
+    is_batch: bool
 
 
 class _Connection:
-    """An open connection and the requests on it.
-
-    `max_message` are the bytes of a message, `on_notification` is called for each notification, `on_lost` once."""
+    """An open connection; `max_message` in bytes, `on_notification` for each one, `on_lost` once."""
 
     def __init__(
         self,
@@ -81,12 +86,11 @@ class _Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes requests."""
         return not self._socket.closed and not self._reader.done()
 
     async def ask(self, body: bytes, ids: Sequence[int], limit: AnswerLimit) -> bytes:
         """Send a request and return the message that answers it. Raises EndpointError."""
-        request = _Request(asyncio.get_running_loop().create_future(), limit.values)
+        request = _Request(asyncio.get_running_loop().create_future(), limit.values, len(ids) > 1)
         keys = [b"%d" % id_ for id_ in ids]
         self._requests.update(dict.fromkeys(keys, request))
         try:
@@ -174,7 +178,8 @@ class _Connection:
             return
         request = next((self._requests[id_] for id_ in ids if id_ in self._requests), None)
         waiting = list(self._requests.values())
-        # An error about a request that the endpoint could not read has no id.
+        # An error about a request that the endpoint could not read, or a batch that it refuses, has no id.
+        waiting = [item for item in waiting if item.is_batch] or waiting
         if request is None and ids == [b"null"] and waiting and all(item is waiting[0] for item in waiting):
             request = waiting[0]
         if request is None and any(id_ in self._given_up for id_ in ids):
@@ -192,7 +197,7 @@ class _Connection:
 
 
 class WebSocketTransport:
-    """Exchanges messages with one endpoint. `headers` and `tls` are called for every handshake; see JsonRpcClient.
+    """Exchanges messages with one endpoint. `headers`, `tls` and `direct` as in JsonRpcClient.
 
     `max_message` are the bytes of a message on the shared connection, of which one that is longer ends it.
     `on_notification` is called for each notification, and when a connection is lost over which a subscription was made.
@@ -206,8 +211,10 @@ class WebSocketTransport:
         tls: Callable[[], ssl.SSLContext] | None,
         on_notification: Callable[[], None] | None,
         max_message: int = SHARED_MESSAGE,
+        direct: bool = False,
     ) -> None:
         self.name = name
+        self._proxy = None if direct else proxy_of(parsed_url(url) or URL())
         self.subscribed = False
         self._url, self._max_message = url, max_message
         self._headers, self._tls = headers, tls
@@ -219,9 +226,7 @@ class WebSocketTransport:
         self._retry_at, self._failure = 0.0, ""
 
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
-        """Return the message that answers the request with these ids.
-
-        A request whose connection is lost is not sent again. Raises EndpointError, AnswerTooLargeError."""
+        """Return the answer to a request, which is never sent again. Raises EndpointError, AnswerTooLargeError."""
         connection = None
         try:
             async with asyncio.timeout(timeout) as deadline:
@@ -255,7 +260,6 @@ class WebSocketTransport:
         self._unsubscribe()
 
     async def close(self) -> None:
-        """Close the connection and its session."""
         self._on_notification = lambda: None
         await self.reconnect()
         session, self._session = self._session, None
@@ -307,11 +311,24 @@ class WebSocketTransport:
     async def _connect(self, max_message: int) -> aiohttp.ClientWebSocketResponse[bool]:
         headers = self._headers() if self._headers else {}
         tls = self._tls() if self._tls else True
+        by, proxy, login = "", self._proxy, ""
+        is_secure = self._url.lower().startswith("wss")
+        if proxy is not None:
+            if not proxy.raw_host:
+                raise EndpointError(self.name, f"cannot connect ({NOT_HTTP})")
+            by, login = f"through the proxy {proxy_name(proxy)}: ", basic_login(proxy)
+            proxy = proxy.with_user(None)
+            # aiohttp makes a tunnel for `wss` alone, and what it sends without one has the headers of the request.
+            if login and not is_secure:
+                headers = {**headers, "Proxy-Authorization": login}
         try:
             return await self._client_session().ws_connect(
-                self._url,
+                # A proxy knows the schemes of HTTP alone.
+                self._url if proxy is None else URL(self._url).with_scheme("https" if is_secure else "http"),
                 headers=headers,
                 ssl=tls,
+                proxy=proxy,
+                proxy_headers={"Proxy-Authorization": login} if login else None,
                 # aiohttp refuses this length too.
                 max_msg_size=max_message + 1,
                 heartbeat=HEARTBEAT,
@@ -320,8 +337,10 @@ class WebSocketTransport:
             )
         except aiohttp.WSServerHandshakeError as error:
             raise EndpointError(self.name, _refusal(error, time.time()), error.status) from None
+        except aiohttp.ClientHttpProxyError as error:
+            raise EndpointError(self.name, f"cannot connect ({by}it answers HTTP status {error.status})") from None
         except aiohttp.ClientConnectorError as error:
-            raise EndpointError(self.name, f"cannot connect ({why_not_connected(error.os_error)})") from None
+            raise EndpointError(self.name, f"cannot connect ({by}{why_not_connected(error.os_error)})") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EndpointError(self.name, f"the WebSocket handshake failed ({why_broken(error)})") from None
 
@@ -331,6 +350,8 @@ class WebSocketTransport:
             trace.on_request_redirect.append(self._refuse_redirect)
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None),
+                max_field_size=MAX_HEADER,
+                max_headers=MAX_HEADERS,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 trace_configs=[trace],
             )

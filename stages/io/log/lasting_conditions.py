@@ -124,9 +124,7 @@ def shortened(text: str) -> str:
 
 
 class RepeatedWarnings:
-    """Logs the first warning of a kind at once, and then one in EVERY_SECONDS with `repeated`, the number left out.
-
-    The kinds must be few and not chosen by others."""
+    """Logs the first warning of a kind, then one in EVERY_SECONDS with the number `repeated`; kinds are few."""
 
     def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger, self._clock = logger, clock

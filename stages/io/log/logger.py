@@ -1,6 +1,4 @@
-"""Structured log lines: a message, named fields and the component that writes them.
-
-Until `configure` was called, errors and warnings go to standard error."""
+"""Structured log lines with named fields; errors and warnings go to standard error before `configure`."""
 
 import sys
 import time
@@ -39,9 +37,7 @@ ALIASES = {
 
 
 def parse_level(text: str) -> Level:
-    """Return the level of a name, a number or an op-node name, in any case [LOG2, LOG3].
-
-    Raises ValueError with the allowed names for any other text."""
+    """Return the level of a name, number or op-node name, in any case [LOG2, LOG3]. Raises ValueError."""
     name = text.strip().lower()
     if name in ALIASES:
         return ALIASES[name]
@@ -106,7 +102,6 @@ def set_level_of_node(level: Level) -> None:
 
 
 def configuration() -> Configuration:
-    """Return the configuration in force."""
     return _configuration
 
 

@@ -42,8 +42,6 @@ class UnknownMetricError(KeyError):
 
 
 class _Event(NamedTuple):
-    """The two series of an event."""
-
     total: Counter
     last: Gauge
 
@@ -102,7 +100,6 @@ class Meter:
         return _child(self._collector(Counter, name, metric), labels)
 
     def set(self, name: str, value: float, **labels: str) -> None:
-        """Set a gauge."""
         key = (name, *labels.items())
         series = self._set.get(key)
         if series is None:
@@ -173,7 +170,6 @@ def _child(collector: M, labels: dict[str, str]) -> M:
 
 
 def show_l1_block(meter: Meter, name: str, ref: L1BlockRef) -> None:
-    """Set the metrics of an L1 block."""
     _show(meter, "l1", name, ref.number, ref.hash, ref.timestamp)
 
 

@@ -1,6 +1,4 @@
-"""The tables of all metrics: those of op-node, with its names, types and labels, and our own [MET2 to MET26].
-
-The source of the former, and of those that mean nothing here, is `op-node doc metrics` of 1.16."""
+"""The metrics of op-node 1.16 (`op-node doc metrics`), by its names, types and labels, and our own [MET2 to MET26]."""
 
 import math
 from collections.abc import Iterator
@@ -17,9 +15,7 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class MetricType(Enum):
-    """COUNTER only rises, GAUGE takes any value, HISTOGRAM counts observations in buckets.
-
-    EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]."""
+    """EVENT is the pair `<name>_total` and `last_<name>_unix` [MET3]; the others are Prometheus's."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -61,15 +57,6 @@ class Metric:
             yield ExposedMetric(f"{self.prefix}last_{self.name}_unix", "gauge", self.labels, when)
         else:
             yield ExposedMetric(self.prefix + self.name, self.type.value, self.labels, self.help)
-
-
-class MissingMetric(NamedTuple):
-    """A metric of op-node that this node does not expose, by its name without prefix, and why."""
-
-    name: str
-    type: MetricType
-    labels: tuple[str, ...]
-    why: str
 
 
 COUNTER, GAUGE, HISTOGRAM, EVENT = MetricType.COUNTER, MetricType.GAUGE, MetricType.HISTOGRAM, MetricType.EVENT
@@ -222,30 +209,6 @@ OP_NODE_METRICS: tuple[Metric, ...] = (
     Metric("p2p_payloads_quarantine_total", GAUGE, "Blocks from peers that are not confirmed yet", (), _P2P),
 )
 
-_EVENTS = "op-node's internal event system; here processes exchange messages: see bus_events_total"
-_NO_L2_CACHE = "the node reads L2 blocks from the engine when it needs them, and caches none"
-_NO_FOLLOW_CACHE = "the node does not cache the responses of the follow source"
-
-MISSING_METRICS: tuple[MissingMetric, ...] = (
-    MissingMetric(
-        "rpc_server_notifications_sent_total", COUNTER, _CALL, "neither this RPC server nor op-node's has subscriptions"
-    ),
-    MissingMetric("l2_source_cache_size", GAUGE, ("type",), _NO_L2_CACHE),
-    MissingMetric("l2_source_cache_get", COUNTER, ("type", "hit"), _NO_L2_CACHE),
-    MissingMetric("l2_source_cache_add", COUNTER, ("type", "evicted"), _NO_L2_CACHE),
-    MissingMetric("l2_follow_source_cache_size", GAUGE, ("type",), _NO_FOLLOW_CACHE),
-    MissingMetric("l2_follow_source_cache_get", COUNTER, ("type", "hit"), _NO_FOLLOW_CACHE),
-    MissingMetric("l2_follow_source_cache_add", COUNTER, ("type", "evicted"), _NO_FOLLOW_CACHE),
-    MissingMetric("events_emitted", COUNTER, ("event_type", "emitter"), _EVENTS),
-    MissingMetric("events_total_enqueued", GAUGE, (), _EVENTS),
-    MissingMetric("events_enqueued", GAUGE, ("event_type",), _EVENTS),
-    MissingMetric("events_dequeued", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_processed", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_process_time", COUNTER, ("event_type", "deriver"), _EVENTS),
-    MissingMetric("events_rate_limited_total", COUNTER, (), _EVENTS),
-    MissingMetric("events_last_rate_limited_unix", GAUGE, (), _EVENTS),
-)
-
 # --- the metrics that op-node does not have: of processes, endpoints, how the node follows L1, what is dropped ---
 
 UNKNOWN = math.nan
@@ -253,31 +216,36 @@ UNKNOWN = math.nan
 
 STATES = ("starting", "EL sync", "syncing", "synced", "following", "waiting")
 
-_PROCESS, _ENDPOINT = ("process",), ("rpc", "endpoint")
+_ENDPOINT = ("rpc", "endpoint")
+
+
+def _of_process(name: str, type_: MetricType, help_: str) -> Metric:
+    """Return a metric of each process that the supervisor counts, by the name that Prometheus prescribes."""
+    return Metric(name, type_, help_, ("process",), _SUPERVISOR, prefix="")
+
+
+def _progress(name: str, help_: str) -> Metric:
+    """Return a gauge of rpc that is not known before the node has made progress."""
+    return Metric(name, GAUGE, help_, (), _RPC, initial=UNKNOWN)
+
 
 OWN_METRICS: tuple[Metric, ...] = (
     # Processes, by the supervisor [MET5]
-    Metric("process_up", GAUGE, "1 while the process is ready", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_restarts_total", COUNTER, "Restarts of the process", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_incarnation", GAUGE, "Starts of the process", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric("process_heartbeat_age_seconds", GAUGE, "Time since the last heartbeat", _PROCESS, _SUPERVISOR, prefix=""),
-    Metric(
+    _of_process("process_up", GAUGE, "1 while the process is ready"),
+    _of_process("process_restarts_total", COUNTER, "Restarts of the process"),
+    _of_process("process_incarnation", GAUGE, "Starts of the process"),
+    _of_process("process_heartbeat_age_seconds", GAUGE, "Time since the last heartbeat"),
+    _of_process(
         "process_resident_memory_bytes",
         GAUGE,
         "Resident memory; each process counts shared memory, so the sum is too high",
-        _PROCESS,
-        _SUPERVISOR,
-        prefix="",
     ),
-    Metric(
+    _of_process(
         "process_proportional_memory_bytes",
         GAUGE,
         "Memory with a proportional share of shared memory (PSS); the sum is the memory of the node",
-        _PROCESS,
-        _SUPERVISOR,
-        prefix="",
     ),
-    Metric("process_cpu_seconds_total", COUNTER, "User and system CPU time", _PROCESS, _SUPERVISOR, prefix=""),
+    _of_process("process_cpu_seconds_total", COUNTER, "User and system CPU time"),
     # Every process, by its runtime
     Metric("activity_errors_total", COUNTER, "Failed steps of periodic tasks", ("activity", "severity")),
     Metric("activity_problems", GAUGE, "Periodic tasks whose last step failed"),
@@ -287,17 +255,10 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric("ready", GAUGE, "1 while /readyz answers 200", (), _RPC),
     Metric("sync_state", GAUGE, "1 for the state of the node", ("state",), _RPC, tuple((name,) for name in STATES)),
     Metric("sync_head_age_seconds", GAUGE, "Age of the unsafe, safe or finalized head", ("head",), _RPC),
-    Metric(
-        "sync_l1_lag_seconds",
-        GAUGE,
-        "Time from the L1 block that derivation reads to the L1 head",
-        (),
-        _RPC,
-        initial=UNKNOWN,
-    ),
-    Metric("sync_l1_lag_blocks", GAUGE, "L1 blocks that derivation could already read", (), _RPC, initial=UNKNOWN),
-    Metric("sync_blocks_per_second", GAUGE, "L2 blocks that become safe per second", (), _RPC, initial=UNKNOWN),
-    Metric("sync_eta_seconds", GAUGE, "Time until the node has caught up, while it syncs", (), _RPC, initial=UNKNOWN),
+    _progress("sync_l1_lag_seconds", "Time from the L1 block that derivation reads to the L1 head"),
+    _progress("sync_l1_lag_blocks", "L1 blocks that derivation could already read"),
+    _progress("sync_blocks_per_second", "L2 blocks that become safe per second"),
+    _progress("sync_eta_seconds", "Time until the node has caught up, while it syncs"),
     Metric(
         "sync_limited_by",
         GAUGE,
@@ -306,17 +267,8 @@ OWN_METRICS: tuple[Metric, ...] = (
         _RPC,
         tuple((name,) for name in DerivationWaits.__struct_fields__),
     ),
-    Metric(
-        "l1_requests_per_block",
-        GAUGE,
-        "Calls to L1 for each L1 block that derivation read, over ten minutes",
-        (),
-        _RPC,
-        initial=UNKNOWN,
-    ),
-    Metric(
-        "sequencing_window_left_blocks", GAUGE, "L1 blocks left of the sequencing window", (), _RPC, initial=UNKNOWN
-    ),
+    _progress("l1_requests_per_block", "Calls to L1 for each L1 block that derivation read, over ten minutes"),
+    _progress("sequencing_window_left_blocks", "L1 blocks left of the sequencing window"),
     # Endpoints, by l1 and blobs
     Metric("endpoint_calls_total", COUNTER, "Calls to the endpoint; each call of a batch counts", _ENDPOINT, _SOURCES),
     Metric("endpoint_throttled_total", COUNTER, "Requests refused because there were too many", _ENDPOINT, _SOURCES),

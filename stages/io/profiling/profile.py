@@ -58,7 +58,6 @@ class StackTable:
         self._values: dict[tuple[Stack, tuple[tuple[str, str], ...]], list[int]] = {}
 
     def add(self, stack: Stack, values: tuple[int, ...], labels: tuple[tuple[str, str], ...] = ()) -> None:
-        """Add the values of a sample."""
         key = (stack, labels)
         if key not in self._values and len(self._values) >= MAX_STACKS:
             key = (OTHER, ())
@@ -67,7 +66,6 @@ class StackTable:
             result[index] += value
 
     def samples(self) -> tuple[Sample, ...]:
-        """Return the sums."""
         return tuple(Sample(stack, tuple(values), labels) for (stack, labels), values in self._values.items())
 
 

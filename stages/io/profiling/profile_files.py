@@ -43,15 +43,12 @@ class ProfileFiles:
             return 0
 
     def read_request(self) -> ProfileRequest | None:
-        """Return the last request."""
         with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._folder / _REQUEST, 1 << 10), type=ProfileRequest)
         return None
 
     def answer(self, request_id: int, process: str, profile: Profile) -> None:
-        """Write the profile of a process, without its samples if it has more than MAX_BYTES.
-
-        A folder that no longer exists is ignored."""
+        """Write a profile, without samples if it is over MAX_BYTES; a folder that no longer exists is ignored."""
         encoded = msgspec.msgpack.encode(profile)
         if len(encoded) > MAX_BYTES:
             left_out = f"the samples of {process} are left out: {len(encoded)} bytes, more than {MAX_BYTES}"
@@ -66,17 +63,14 @@ class ProfileFiles:
             self._path(request_id, process).unlink()
 
     def read_answer(self, request_id: int, process: str) -> Profile | None:
-        """Return the profile of a process for a request."""
         with contextlib.suppress(OSError, *DECODE_ERRORS):
             return msgspec.msgpack.decode(read_private_file(self._path(request_id, process), MAX_BYTES), type=Profile)
         return None
 
     def write_last(self, process: str, profile: Profile) -> None:
-        """Write the profile of a process that ends."""
         self.answer(_AT_STOP, process, profile)
 
     def read_last(self, process: str) -> Profile | None:
-        """Return the profile that a process wrote at its end."""
         return self.read_answer(_AT_STOP, process)
 
     def _path(self, request_id: int, process: str) -> Path:

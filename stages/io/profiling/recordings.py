@@ -31,7 +31,6 @@ class Recording(ABC):
         self._duration = 0
 
     def begin(self) -> None:
-        """Start to observe."""
         return
 
     def end(self) -> None:
@@ -89,9 +88,7 @@ def _thread_cpu_time(thread_id: int) -> int | None:
 
 
 class HeapRecording(Recording):
-    """Memory that was allocated in between and is still in use, by where it was allocated.
-
-    Allocations take two to four times as long meanwhile."""
+    """Memory allocated meanwhile and still in use, by where; allocations take two to four times as long."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -120,9 +117,7 @@ class HeapRecording(Recording):
 
 
 def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
-    """Add number and bytes of the allocations in a snapshot, those with most bytes first.
-
-    Each distinct stack is formatted once."""
+    """Add number and bytes of a snapshot's allocations, the largest first; each stack is formatted once."""
     for statistic in snapshot.statistics("traceback"):
         frames = ((f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}", frame) for frame in statistic.traceback)
         stack = tuple((name, frame.filename, frame.lineno) for name, frame in frames)
@@ -219,7 +214,6 @@ def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:
 
 
 def frame_stack(frame: FrameType | None) -> Stack:
-    """Return the stack of a frame that runs."""
     stack: list[tuple[str, str, int]] = []
     while frame is not None and len(stack) < MAX_FRAMES:
         stack.append(_shown(frame.f_code, frame.f_lineno))
@@ -228,9 +222,7 @@ def frame_stack(frame: FrameType | None) -> Stack:
 
 
 def task_stack(task: asyncio.Task[Any]) -> Stack:
-    """Where a task waits: the coroutines from the one that awaits something else to the task's own.
-
-    That of the running task is its whole stack."""
+    """Where a task waits: the coroutines from the awaiting one to the task's own, or the running task's stack."""
     stack: list[tuple[str, str, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None and len(stack) < MAX_FRAMES:

@@ -13,7 +13,7 @@ from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import BatchRefusedError, BehindError, code_of
+from rollup_node.stages.l1.process.failures import BehindError, code_of
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.messages.base import Problem
@@ -76,9 +76,7 @@ class BlockFetcher:
         self._tasks.append(task)
 
     def take_results(self) -> list[FetchResult]:
-        """Return the results of the fetches that have ended since the last call.
-
-        An exception of a bug is raised here."""
+        """Return the results of the fetches that have ended since the last call; a bug's exception is raised."""
         done = [task for task in self._tasks if task.done()]
         self._tasks = [task for task in self._tasks if not task.done()]
         for task in done:
@@ -87,7 +85,6 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        """Cancel all fetches."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -110,10 +107,10 @@ class BlockFetcher:
             self._failed(endpoint, error, fetch)
 
     async def _run_batch(self, endpoint: L1Endpoint, fetches: Sequence[Fetch]) -> bool:
-        """Fetch blocks by one request; False if it is refused, or its answer is too large."""
+        """Fetch blocks by one request; False if its answer is too large."""
         try:
             bodies = await endpoint.block_bodies([fetch.number for fetch in fetches], ORDINARY_L1_BLOCK)
-        except (BatchRefusedError, AnswerTooLargeError):
+        except AnswerTooLargeError:
             return False
         except (EndpointError, RpcFailure) as error:
             self._failed(endpoint, error, *fetches)
@@ -152,9 +149,7 @@ class BlockFetcher:
         return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
-        """Return the block if the archive has it.
-
-        Once blocks have contradicted each other, the endpoints say which are canonical."""
+        """Return the block if the archive has it; after a contradiction the endpoints say which is canonical."""
         archive = self._archive
         result = None if archive is None or fetch.generation else await archive.block(fetch.number)
         if archive is None or result is None:
@@ -200,9 +195,7 @@ class BlockFetcher:
     async def _verified(
         self, limit: AnswerLimit, number: int, body: bytes, receipts_of: ReceiptsOf
     ) -> tuple[L1Block | None, bytes | None]:
-        """Return the block in a response and the receipts that it needed; no block if these are not there.
-
-        Raises InvalidDataError, and what `receipts_of` raises."""
+        """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
         receipts = None
         result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
         if isinstance(result, NeedsReceipts):

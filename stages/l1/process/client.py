@@ -15,13 +15,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process.failures import (
-    BatchRefusedError,
-    OtherChainError,
-    ThrottledError,
-    fault_of,
-    refuses_batches,
-)
+from rollup_node.stages.l1.process import failures
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -56,8 +50,7 @@ class L1Endpoint:
     """One execution endpoint.
 
     Every method raises EndpointError or RpcFailure when the endpoint does not answer it. `on_new_head` is called
-    when it says that there is a new head, or is lost [LHD3]. `takes_batches` until it refuses one, and again after a
-    failure."""
+    when it says that there is a new head, or is lost [LHD3]."""
 
     def __init__(self, url: str, config: L1Config, meter: Meter, on_new_head: Callable[[], None]) -> None:
         self._meter = RpcMeter(meter, RPC)
@@ -71,8 +64,7 @@ class L1Endpoint:
             on_exchange=self._meter.exchanged,
         )
         self.notifications = 0
-        self._max_batch, self._timeout = config.max_batch, config.timeout
-        self.takes_batches = self._max_batch > 1
+        self._timeout = config.timeout
         self._on_new_head = on_new_head
         self._refuses_subscriptions = False
         self.name = self._rpc.name
@@ -80,6 +72,11 @@ class L1Endpoint:
         self._chain_id = config.rollup.l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether it is sent several calls as one request [LHD30]."""
+        return self._rpc.takes_batches
 
     async def subscribe_heads(self) -> bool:
         """Whether the endpoint calls `on_new_head` for new heads. It is asked to if its URL is one of a WebSocket."""
@@ -113,9 +110,7 @@ class L1Endpoint:
             raise
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
-        """Return the undecoded response with the full block of a label, or of a number; None if there is none.
-
-        Raises also AnswerTooLargeError."""
+        """Return the raw response with a full block by label or number, or None. Raises also AnswerTooLargeError."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
         try:
@@ -129,18 +124,11 @@ class L1Endpoint:
     async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
         """Return what `block_body` returns or raises for several numbers, by one batch with an answer within `limit`.
 
-        Raises also AnswerTooLargeError, and BatchRefusedError."""
+        Raises also AnswerTooLargeError."""
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, (to_quantity(number), True)) for number in numbers]
         batch = self._rpc.batch(calls, msgspec.Raw, limit, self._timeout)
-        try:
-            results = await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))
-        except (RpcFailure, EndpointError) as error:
-            if not refuses_batches(error):
-                raise
-            self.takes_batches = False
-            raise BatchRefusedError(self.name, f"does not answer batches: {error}") from None
-        return [self._of_batch(result) for result in results]
+        return [self._of_batch(result) for result in await self._timed(_BLOCK_BY_NUMBER, batch, len(calls))]
 
     def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
         """Return a result in a batch as the body of the response to its call."""
@@ -205,9 +193,7 @@ class L1Endpoint:
         return await self._timed(method, self._rpc.call_typed(shape, method, *params))
 
     async def view(self, number: int) -> View:
-        """Return what the endpoint has: its latest block, and the hash of its block of that number.
-
-        Raises also InvalidDataError."""
+        """Return the endpoint's latest block, and its hash of the block of a number. Raises also InvalidDataError."""
         self._chain_checked = False
         await self._check_chain()
         calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
@@ -218,14 +204,12 @@ class L1Endpoint:
     def failed(self) -> None:
         """After a failure the chain id is checked again, as another node may answer."""
         self._chain_checked = self._refuses_subscriptions = False
-        self.takes_batches = self._max_batch > 1
 
     def recheck_chain(self) -> None:
         """Check the chain id again before the next call."""
         self._chain_checked = False
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._rpc.close()
 
     def _on_notification(self) -> None:
@@ -267,13 +251,15 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            error = failures.OtherChainError(
+                self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}"
+            )
             self._record_failure(error, 0)
             raise error
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, fault_of(error) is EndpointFault.THROTTLED)
+        self.record.failed(error, calls, failures.fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -294,9 +280,7 @@ class L1Endpoint:
 
 
 class L1Endpoints:
-    """The endpoints in the order of `l1`.
-
-    `on_new_head` is called by those that say so, `on_set_aside` when one is set aside [LHD26]."""
+    """Endpoints in the order of `l1`; `on_new_head` and `on_set_aside` are called when that happens [LHD26]."""
 
     def __init__(self, config: L1Config, meter: Meter, on_new_head: Callable[[], None] = lambda: None) -> None:
         self.all = tuple(L1Endpoint(url, config, meter, on_new_head) for url in config.endpoints)
@@ -323,12 +307,12 @@ class L1Endpoints:
             return endpoint
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
-        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
+        self.set_aside(endpoint, failures.fault_of(error), describe_error(endpoint, error), retry_after)
 
     def set_aside(
         self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
@@ -373,13 +357,11 @@ class L1Endpoints:
             endpoint.recheck_chain()
 
     async def close(self) -> None:
-        """Close all connections."""
         for endpoint in self.all:
             await endpoint.close()
 
 
 def _label(fault: EndpointFault) -> str:
-    """Return a fault as the metrics name it."""
     return fault.name.lower()
 
 

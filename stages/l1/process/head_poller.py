@@ -139,9 +139,7 @@ class HeadPoller:
             self._was_dropped = False
 
     async def _poll_newest(self, notifier: L1Endpoint | None) -> tuple[L1Endpoint, L1BlockRef | None, bytes | None]:
-        """Return the endpoint in use, its newest block's reference, and the answer if the whole block was asked for.
-
-        Raises TemporaryError."""
+        """Return the endpoint in use, its newest reference, and the full answer if asked for. Raises TemporaryError."""
         endpoint = self._pick("latest")
         notified = notifier is not None and notifier.notifications != self._notifications
         if not self._newest.pays(self._tracker.head, notified):
@@ -156,9 +154,7 @@ class HeadPoller:
             raise self._failed(endpoint, error, "latest") from None
 
     async def poll_finality(self) -> float:
-        """Poll the safe and the finalized block; the seconds until the next poll.
-
-        Raises TemporaryError if that fails."""
+        """Poll the safe and the finalized block; the seconds until the next poll. Raises TemporaryError."""
         (endpoint, safe), (also, finalized) = await self._poll("safe"), await self._poll("finalized")
         contradiction = None
         if endpoint is also and (safe is not None or finalized is not None):
@@ -201,9 +197,7 @@ class HeadPoller:
         return None
 
     async def _contradicts(self, endpoint: L1Endpoint, known: L1BlockRef, polled: L1BlockRef) -> bool:
-        """Whether the endpoint has another block at the height of the known finalized one.
-
-        An endpoint far behind has none there, and an older finalized block."""
+        """Whether the endpoint has another finalized block; one that is far behind has none at that height."""
         if polled.number < known.number:
             return (await self._ref(endpoint, to_quantity(known.number)) or known) != known
         return await self._block_at(endpoint, known.number) != known

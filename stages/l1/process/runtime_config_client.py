@@ -24,9 +24,7 @@ RETRY_SECONDS = 60.0
 
 
 class RuntimeConfigReader:
-    """Reads at the L1 head less the verifier's confirmations [RTC1].
-
-    `head` returns the head's number, None while it is unknown; `publish` takes every value that was read."""
+    """Reads at the L1 head less the confirmations [RTC1]; `head` is its number or None, `publish` takes values."""
 
     def __init__(
         self,

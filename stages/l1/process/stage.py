@@ -9,7 +9,7 @@ from rollup_node.stages.io.http.jsonrpc import is_web_socket
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
-from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
@@ -45,6 +45,9 @@ class _Client:
     """The last block that a request began with, of those that exist."""
 
 
+_HANGS = Problem(Code.L1_UNREACHABLE, "head", f"L1 has not answered for {LATE_SECONDS:g} s")
+
+
 class L1Stage(Stage):
     """State: the heads, the window of blocks, a subscription per client, and the running fetches."""
 
@@ -60,7 +63,7 @@ class L1Stage(Stage):
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
-        self._polling = _follows_head(config)
+        self._polling = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
@@ -84,7 +87,7 @@ class L1Stage(Stage):
     def _pollers(self) -> list[PeriodicTask]:
         tasks: list[PeriodicTask] = []
         if self._polling:
-            self._head_task = PeriodicTask("head", self._poller.poll_head)
+            self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)
         if self._config.epoch_poll_interval > 0:
             tasks.append(PeriodicTask("finality", self._poller.poll_finality))
@@ -112,8 +115,6 @@ class L1Stage(Stage):
         """Publish the problems of the periodic tasks with those of blocks and heads."""
         self._runtime_problems = problems
         self._publish_health()
-
-    # --- heads -----------------------------------------------------------------------------------------------------
 
     def _on_notification(self) -> None:
         if self._head_task is not None:
@@ -151,8 +152,6 @@ class L1Stage(Stage):
         if not self._polling:
             return None
         return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
-
-    # --- blocks ----------------------------------------------------------------------------------------------------
 
     def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[], BlockSubscription]) -> Server:
         def on_request(process: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
@@ -269,8 +268,3 @@ class L1Stage(Stage):
 
 
 build = L1Stage
-
-
-def _follows_head(config: L1Config) -> bool:
-    """Whether the L1 head is polled, or an endpoint may notify of it [LHD3]."""
-    return config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)

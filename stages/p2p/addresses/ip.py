@@ -30,7 +30,6 @@ def parse_subnet(text: str) -> Subnet:
 
 
 def is_within(ip: IpAddress, networks: Iterable[Subnet]) -> bool:
-    """Whether the address lies in one of the networks."""
     return any(ip.version == network.version and ip in network for network in networks)
 
 

@@ -41,15 +41,12 @@ class TcpAddress(NamedTuple):
 
 
 class Multiaddr(NamedTuple):
-    """A multiaddr as its components."""
-
     components: tuple[Component, ...]
 
     def __str__(self) -> str:
         return "".join(f"/{name}/{value}" for name, value in self.components)
 
     def encode(self) -> bytes:
-        """Return the binary form."""
         return b"".join(_encode_component(part) for part in self.components)
 
     @property
@@ -80,7 +77,6 @@ class Multiaddr(NamedTuple):
 
 
 def tcp_multiaddr(host: str, port: int) -> Multiaddr:
-    """Return the multiaddr of an IP address and a TCP port."""
     address = ipaddress.ip_address(host)
     return Multiaddr((Component(f"ip{address.version}", str(address)), Component("tcp", str(port))))
 

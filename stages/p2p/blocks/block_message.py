@@ -27,7 +27,6 @@ def block_topics(chain_id: int) -> dict[str, int]:
 
 
 def version_at(config: RollupConfig, timestamp: int) -> int:
-    """Return the version in which a block of that timestamp is published."""
     return config.schedule().l2(timestamp).block_topic_version
 
 
@@ -47,7 +46,6 @@ def encode_signed_part(payload: ExecutionPayload, version: int) -> bytes:
 
 
 def encode_message(signature: bytes, signed_part: bytes) -> bytes:
-    """Encode the message to publish."""
     return snappy.compress(signature + signed_part)
 
 

@@ -78,8 +78,7 @@ class BlockValidator:
     """Validates the blocks of all topics of a chain. Blocks older than `max_age` seconds are rejected [VAL5]."""
 
     def __init__(self, config: RollupConfig, signers: UnsafeBlockSigners, max_age: float = 60.0) -> None:
-        self.signers = signers
-        self._config = config
+        self.signers, self._config = signers, config
         self._max_age = int(max_age)
         self._seen = {version: SeenBlocks() for version in block_message.VERSIONS}
 

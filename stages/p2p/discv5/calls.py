@@ -68,8 +68,6 @@ class ResponseStatus(Enum):
 
 
 class OutgoingPacket(NamedTuple):
-    """A datagram and its destination."""
-
     datagram: bytes
     endpoint: Endpoint
 
@@ -78,8 +76,7 @@ class ActiveCalls:
     """All calls of a node. Packets to send are left in `outbox`."""
 
     def __init__(self, codec: PacketCodec, random: RandomBytes) -> None:
-        self._codec = codec
-        self._random = random
+        self._codec, self._random = codec, random
         self._active: dict[NodeId, OutgoingCall] = {}
         self._queued: dict[NodeId, deque[OutgoingCall]] = {}
         self._by_nonce: dict[bytes, OutgoingCall] = {}
@@ -89,11 +86,9 @@ class ActiveCalls:
         return len(self._active)
 
     def count(self, purpose: DiscoveryPurpose) -> int:
-        """Return the number of active calls for a purpose."""
         return sum(call.purpose is purpose for call in self._active.values())
 
     def has_call(self, node: NodeId) -> bool:
-        """Whether a call to the node is active."""
         return node in self._active
 
     def submit(self, call: OutgoingCall, enr_seq: int, now: float) -> bool:

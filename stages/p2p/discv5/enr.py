@@ -249,8 +249,7 @@ class LocalEnr:
     """Our record; it begins with `seq`, Unix milliseconds, or is the `former` one if that is equal."""
 
     def __init__(self, secret: bytes, advertised: AdvertisedEndpoint, seq: int, former: Enr | None = None) -> None:
-        self._secret = secret
-        self.advertised = advertised
+        self._secret, self.advertised = secret, advertised
         fresh = sign_enr(secret, max(seq, former.seq + 1 if former else 0), advertised.enr_values())
         self.enr = former if former is not None and former.pairs == fresh.pairs else fresh
 

@@ -44,7 +44,6 @@ class Lookup:
         return [(contact, query_distances(contact.node_id, self.target)) for contact in unqueried]
 
     def add_response(self, node: NodeId, contacts: Iterable[Contact]) -> None:
-        """Add the nodes of a node's response."""
         self.in_flight.discard(node)
         self.responded.add(node)
         self.add(contacts)

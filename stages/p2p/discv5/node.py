@@ -8,15 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, is_plausible_ip, is_within
-from rollup_node.stages.p2p.discv5 import messages
-from rollup_node.stages.p2p.discv5.calls import (
-    ActiveCalls,
-    DiscoveryPurpose,
-    DiscoveryResult,
-    OutgoingCall,
-    OutgoingPacket,
-    ResponseStatus,
-)
+from rollup_node.stages.p2p.discv5 import calls, messages
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
@@ -71,7 +63,7 @@ class LocalEnrUpdated(NamedTuple):
     record: Enr
 
 
-Discv5Output = OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnrUpdated
+Discv5Output = calls.OutgoingPacket | ChainNodeFound | NodeAlive | NodeGone | LocalEnrUpdated
 
 
 @dataclass(frozen=True)
@@ -98,10 +90,9 @@ class Discv5Node:
     """Our node; `drops` counts dropped datagrams, `peers_wanted` says whether to search. Times are monotonic."""
 
     def __init__(self, settings: Discv5Settings, secret: bytes, local: LocalEnr, random: RandomBytes) -> None:
-        self.settings = settings
-        self.local_enr = local
+        self.settings, self.local_enr = settings, local
         self.codec = PacketCodec(secret, random)
-        self.calls = ActiveCalls(self.codec, random)
+        self.calls = calls.ActiveCalls(self.codec, random)
         self.table = RoutingTable(self.codec.node_id, settings.ip_versions)
         self.ip_votes = IpVotes()
         self.drops: Counter[PacketDrop] = Counter()
@@ -179,7 +170,6 @@ class Discv5Node:
         return bool(len(self.calls) or self._candidates)
 
     def table_stats(self) -> TableStats:
-        """Count the nodes in the table."""
         chains = [entry.record.opstack for entry in self.table if entry.is_live]
         ours = sum(self._is_ours(entry.record) for entry in self.table if entry.is_live)
         absent = chains.count(None)
@@ -207,7 +197,7 @@ class Discv5Node:
         challenge = self.codec.encode_whoareyou(packet, sender, entry.contact if entry else None, now)
         if isinstance(challenge, PacketDrop):
             return challenge
-        self._send(OutgoingPacket(challenge, sender))
+        self._send(calls.OutgoingPacket(challenge, sender))
         return None
 
     def _handle_message(self, received: AuthenticMessage, now: float) -> PacketDrop | None:
@@ -225,9 +215,9 @@ class Discv5Node:
             self._reply(received, [messages.TalkResponse(message.request_id, b"")])
         else:
             result = self.calls.handle_response(received, self.local_enr.enr, now)
-            if result is ResponseStatus.UNSOLICITED:
+            if result is calls.ResponseStatus.UNSOLICITED:
                 return PacketDrop.UNSOLICITED
-            if isinstance(result, DiscoveryResult):
+            if isinstance(result, calls.DiscoveryResult):
                 self._handle_result(result, now)
         self.calls.session_established(received.node, now)
         return None
@@ -245,15 +235,14 @@ class Discv5Node:
         for response in responses:
             packet = self.codec.encode_message(request.node, request.endpoint, messages.encode(response))
             if packet is not None:
-                self._send(OutgoingPacket(packet.datagram, request.endpoint))
+                self._send(calls.OutgoingPacket(packet.datagram, request.endpoint))
 
     # --- calls ----------------------------------------------------------------------------------------------------
 
-    def _submit(self, call: OutgoingCall, now: float) -> bool:
+    def _submit(self, call: calls.OutgoingCall, now: float) -> bool:
         return self._may_reach(call.contact.endpoint) and self.calls.submit(call, self.local_enr.enr.seq, now)
 
-    def _handle_result(self, result: DiscoveryResult, now: float) -> None:
-        """Handle the end of a call."""
+    def _handle_result(self, result: calls.DiscoveryResult, now: float) -> None:
         call = result.call
         node, endpoint = call.contact.node_id, call.contact.endpoint
         if result.responded:
@@ -271,7 +260,7 @@ class Discv5Node:
         if call.lookup is not None:
             self._continue_lookup(call.lookup, result, now)
 
-    def _continue_lookup(self, lookup: Lookup, result: DiscoveryResult, now: float) -> None:
+    def _continue_lookup(self, lookup: Lookup, result: calls.DiscoveryResult, now: float) -> None:
         node = result.call.contact.node_id
         if result.responded:
             contacts = (record.contact(self.settings.ip_versions) for record in result.call.records.values())
@@ -284,7 +273,7 @@ class Discv5Node:
     def _advance_lookup(self, lookup: Lookup, now: float) -> None:
         while queries := lookup.next_queries():
             for contact, distances in queries:
-                call = OutgoingCall(contact, DiscoveryPurpose.LOOKUP, distances, lookup)
+                call = calls.OutgoingCall(contact, calls.DiscoveryPurpose.LOOKUP, distances, lookup)
                 if not self._submit(call, now):
                     lookup.add_failure(contact.node_id)
         if lookup.is_done and lookup in self.lookups:
@@ -294,7 +283,7 @@ class Discv5Node:
         """Request a table node's record when it has a newer version."""
         entry = self.table.get(node)
         if entry and entry.record.seq < seq and entry.contact.endpoint == endpoint and not self.calls.has_call(node):
-            self._submit(OutgoingCall(entry.contact, DiscoveryPurpose.FETCH, (0,)), now)
+            self._submit(calls.OutgoingCall(entry.contact, calls.DiscoveryPurpose.FETCH, (0,)), now)
 
     # --- known nodes --------------------------------------------------------------------------------------------------
 
@@ -321,7 +310,7 @@ class Discv5Node:
                 self._candidates.popitem(last=False)
         self._revalidate(now)
 
-    def _mark_verified(self, result: DiscoveryResult, record: Enr | None, now: float) -> None:
+    def _mark_verified(self, result: calls.DiscoveryResult, record: Enr | None, now: float) -> None:
         """Note that a node has responded at the address that was called."""
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
@@ -383,15 +372,15 @@ class Discv5Node:
             if contact.record is not None:
                 self.table.add_seen_node(contact.record, now)
             elif self.table.get(contact.node_id) is None:
-                self._submit(OutgoingCall(contact, DiscoveryPurpose.FETCH, (0,)), now)
+                self._submit(calls.OutgoingCall(contact, calls.DiscoveryPurpose.FETCH, (0,)), now)
 
     def _revalidate(self, now: float) -> None:
         """Pings nodes of the table, then candidates."""
-        for _ in range(_MAX_REVALIDATIONS - self.calls.count(DiscoveryPurpose.REVALIDATE)):
+        for _ in range(_MAX_REVALIDATIONS - self.calls.count(calls.DiscoveryPurpose.REVALIDATE)):
             contact = self._next_to_ping(now)
             if contact is None:
                 return
-            self._submit(OutgoingCall(contact, DiscoveryPurpose.REVALIDATE), now)
+            self._submit(calls.OutgoingCall(contact, calls.DiscoveryPurpose.REVALIDATE), now)
 
     def _next_to_ping(self, now: float) -> Contact | None:
         due = self.table.next_to_revalidate(now)
@@ -423,6 +412,6 @@ class Discv5Node:
     def _is_usable(self, contact: Contact, sender: IpAddress) -> bool:
         return self._may_reach(contact.endpoint) and is_plausible_ip(contact.endpoint.ip, sender)
 
-    def _send(self, sending: OutgoingPacket) -> None:
+    def _send(self, sending: calls.OutgoingPacket) -> None:
         if self._may_reach(sending.endpoint):
             self._outputs.append(sending)

@@ -7,17 +7,9 @@ from itertools import count
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.discv5 import crypto, messages, packets, sessions
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
-from rollup_node.stages.p2p.discv5.sessions import (
-    CHALLENGE_TIMEOUT,
-    Challenges,
-    Discv5Session,
-    RandomBytes,
-    SentChallenge,
-    Sessions,
-)
 from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 _WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
@@ -61,12 +53,11 @@ DecodedPacket = AuthenticMessage | packets.WhoAreYou | packets.MessagePacket | P
 class PacketCodec:
     """Sessions and challenges of our node, whose private key is `secret`."""
 
-    def __init__(self, secret: bytes, random: RandomBytes) -> None:
-        self._secret = secret
-        self._random = random
+    def __init__(self, secret: bytes, random: sessions.RandomBytes) -> None:
+        self._secret, self._random = secret, random
         self.node_id = crypto.node_id(crypto.public_key(secret))
-        self.sessions = Sessions()
-        self.challenges = Challenges()
+        self.sessions = sessions.Sessions()
+        self.challenges = sessions.Challenges()
         self._orders = count()
         self._whoareyou_limits: KeyedTokenBuckets[bytes] = KeyedTokenBuckets(*_WHOAREYOU_PER_HOST)
         self._whoareyou_total = TokenBucket(*_WHOAREYOU_TOTAL)
@@ -100,7 +91,7 @@ class PacketCodec:
         except crypto.CryptoError:
             return None
         write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
-        session = Discv5Session(write_key, read_key, next(self._orders))
+        session = sessions.Discv5Session(write_key, read_key, next(self._orders))
         self.sessions.add(contact.node_id, contact.endpoint, session)
         nonce = session.next_nonce(self._random)
         digest = crypto.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
@@ -128,12 +119,11 @@ class PacketCodec:
         header = packets.whoareyou_header(
             packet.source, packet.nonce, self._random(16), seq, self._random(packets.IV_SIZE)
         )
-        challenge = SentChallenge(header.data, record, now + CHALLENGE_TIMEOUT, next(self._orders))
+        challenge = sessions.SentChallenge(header.data, record, now + sessions.CHALLENGE_TIMEOUT, next(self._orders))
         self.challenges.add(packet.source, sender, challenge, now)
         return header.packet()
 
     def decode(self, datagram: bytes, sender: Endpoint, now: float) -> DecodedPacket:
-        """Decode a datagram."""
         try:
             packet = packets.decode(datagram, self.node_id)
         except packets.PacketError:
@@ -173,12 +163,14 @@ class PacketCodec:
             return self._accept_handshake(packet, sender, challenge, record)
         return PacketDrop.BAD_HANDSHAKE
 
-    def _verify_id_signature(self, packet: packets.HandshakePacket, challenge: SentChallenge, record: Enr) -> bool:
+    def _verify_id_signature(
+        self, packet: packets.HandshakePacket, challenge: sessions.SentChallenge, record: Enr
+    ) -> bool:
         digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
         return crypto.verify(record.public_key, packet.id_signature, digest)
 
     def _accept_handshake(
-        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: SentChallenge, record: Enr
+        self, packet: packets.HandshakePacket, sender: Endpoint, challenge: sessions.SentChallenge, record: Enr
     ) -> DecodedPacket:
         try:
             shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)
@@ -188,14 +180,13 @@ class PacketCodec:
         plaintext = packets.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE
-        session = Discv5Session(write_key, read_key, challenge.order)
+        session = sessions.Discv5Session(write_key, read_key, challenge.order)
         session.accept_nonce(packet.nonce)
         self.sessions.add(packet.source, sender, session)
         self.challenges.remove(packet.source, sender)
         return _decode_message(packet.source, sender, plaintext, record)
 
     def _ephemeral_key(self) -> tuple[bytes, bytes]:
-        """Return a new private key and its public key."""
         while True:
             secret = self._random(32)
             try:

@@ -87,7 +87,6 @@ class PacketHeader(NamedTuple):
     data: bytes
 
     def packet(self, ciphertext: bytes = b"") -> bytes:
-        """Return the datagram."""
         return self.iv + header_mask(self.dest, self.iv)(self.data[IV_SIZE:]) + ciphertext
 
 
@@ -118,7 +117,6 @@ def decode(datagram: bytes, own: NodeId) -> Packet:
 
 
 def message_header(source: NodeId, dest: NodeId, nonce: bytes, iv: bytes) -> PacketHeader:
-    """Return the header of an ordinary message."""
     return _header(_MESSAGE, dest, nonce, iv, source)
 
 
@@ -130,7 +128,6 @@ def whoareyou_header(dest: NodeId, nonce: bytes, id_nonce: bytes, enr_seq: int, 
 def handshake_header(
     source: NodeId, dest: NodeId, nonce: bytes, iv: bytes, *, signature: bytes, ephemeral_key: bytes, record: bytes
 ) -> PacketHeader:
-    """Return the header of a message that completes a handshake."""
     sizes = bytes((len(signature), len(ephemeral_key)))
     return _header(_HANDSHAKE, dest, nonce, iv, source + sizes + signature + ephemeral_key + record)
 

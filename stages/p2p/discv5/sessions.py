@@ -18,8 +18,7 @@ class BoundedMap(Generic[K, V]):
     """At most `max_size` entries, of which at most `max_per_group` belong to one group (such as an IP address)."""
 
     def __init__(self, max_size: int, max_per_group: int) -> None:
-        self._max_size = max_size
-        self._max_per_group = max_per_group
+        self._max_size, self._max_per_group = max_size, max_per_group
         self._entries: OrderedDict[K, tuple[bytes, V]] = OrderedDict()
         self._groups: dict[bytes, OrderedDict[K, None]] = {}
 
@@ -27,7 +26,6 @@ class BoundedMap(Generic[K, V]):
         return len(self._entries)
 
     def clear(self) -> None:
-        """Remove all entries."""
         self._entries.clear()
         self._groups.clear()
 
@@ -43,15 +41,12 @@ class BoundedMap(Generic[K, V]):
     def put(self, key: K, group: bytes, value: V) -> None:
         """Set a value; entries beyond the bounds are evicted, those of the same group first."""
         self.pop(key)
-        members = self._groups.setdefault(group, OrderedDict())
-        if len(members) >= self._max_per_group:
+        if len(members := self._groups.get(group, ())) >= self._max_per_group:
             self.pop(next(iter(members)))
-            members = self._groups.setdefault(group, OrderedDict())
         if len(self._entries) >= self._max_size:
             self.pop(next(iter(self._entries)))
-            members = self._groups.setdefault(group, OrderedDict())
         self._entries[key] = (group, value)
-        members[key] = None
+        self._groups.setdefault(group, OrderedDict())[key] = None
 
     def pop(self, key: K) -> V | None:
         """Remove an entry and return its value."""
@@ -99,7 +94,6 @@ class Discv5Session:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether no nonce is left."""
         return self.message_count >= _MAX_MESSAGES - 1
 
     def accept_nonce(self, nonce: bytes) -> bool:
@@ -138,7 +132,6 @@ class Sessions:
         self._kept.put((node, endpoint), host_prefix(endpoint.ip), tuple(newest_first))
 
     def clear(self) -> None:
-        """Remove all sessions."""
         self._kept.clear()
 
     def newest(self, node: NodeId, endpoint: Endpoint) -> Discv5Session | None:
@@ -183,5 +176,4 @@ class Challenges:
         return tuple(result for result in self._kept.get((node, endpoint)) or () if result.expires_at > now)
 
     def remove(self, node: NodeId, endpoint: Endpoint) -> None:
-        """Remove the challenges of a node that has answered one."""
         self._kept.pop((node, endpoint))

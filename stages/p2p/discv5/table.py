@@ -51,8 +51,7 @@ class RoutingTable:
     """All buckets around our node id. `versions` are the IP versions by which nodes can be reached."""
 
     def __init__(self, own: NodeId, versions: tuple[int, ...]) -> None:
-        self._own = own
-        self._versions = versions
+        self._own, self._versions = own, versions
         self.buckets: dict[int, Bucket] = {}
         self.networks: Counter[bytes] = Counter()
 
@@ -65,12 +64,10 @@ class RoutingTable:
 
     @property
     def live(self) -> list[NodeEntry]:
-        """The live nodes."""
         return [entry for entry in self if entry.is_live]
 
     @property
     def has_live(self) -> bool:
-        """Whether there is a live node."""
         return any(entry.is_live for entry in self)
 
     def get(self, node: NodeId) -> NodeEntry | None:

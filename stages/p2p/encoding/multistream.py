@@ -17,7 +17,6 @@ class MultistreamError(ValueError):
 
 
 def encode_line(text: str) -> bytes:
-    """Encode a line with its length prefix."""
     raw = text.encode() + b"\n"
     return varint.encode(len(raw)) + raw
 

@@ -44,18 +44,15 @@ class Fields:
         return field in self._values
 
     def __len__(self) -> int:
-        """Return the number of values over all fields."""
         return sum(map(len, self._values.values()))
 
     def varint(self, field: int) -> int | None:
-        """Return the value of a varint field."""
         value = self._last(field)
         if isinstance(value, memoryview):
             raise ProtobufError(f"field {field} is not a number")
         return value
 
     def bytes_value(self, field: int) -> bytes | None:
-        """Return the value of a bytes field."""
         value = self._last(field)
         if isinstance(value, int):
             raise ProtobufError(f"field {field} is not bytes")

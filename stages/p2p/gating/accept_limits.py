@@ -39,7 +39,6 @@ class PendingHandshakes(Generic[C]):
         return evicted
 
     def remove(self, connection: C) -> None:
-        """Remove a connection whose handshake has ended."""
         ip = self._connections.pop(connection, None)
         if ip is not None:
             self._per_ip[ip] -= 1
@@ -47,7 +46,6 @@ class PendingHandshakes(Generic[C]):
                 del self._per_ip[ip]
 
     def drain(self) -> list[C]:
-        """Remove and return all connections."""
         drained = list(self._connections)
         self._connections.clear()
         self._per_ip.clear()

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 
 class PeerDropReason(Enum):
-    """A member is written as its text, its meaning, the rule about it, and what the operator can do.
-
-    `{}` in the text is what a single case adds."""
+    """A member is its text (`{}`: what a single case adds), its meaning, the rule, and what the operator can do."""
 
     def __init__(self, text: str, meaning: str, rule: str, remedy: str) -> None:
         self.text, self.meaning, self.rule, self.remedy = text, meaning, rule, remedy

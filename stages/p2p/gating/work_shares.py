@@ -35,5 +35,4 @@ class WorkShares:
         return 0.0 if total >= 0.0 or balance >= 0.0 else min(MAX_DELAY, -balance / share)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         self._peers.pop(peer, None)

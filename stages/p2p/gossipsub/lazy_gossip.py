@@ -14,9 +14,7 @@ class LazyGossip:
     """The message cache, and the promises of peers that we requested messages from."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, random: RandomSource) -> None:
-        self._params = params
-        self._peers = peers
-        self._random = random
+        self._params, self._peers, self._random = params, peers, random
         self.cache = MessageCache(params.history_length, params.history_gossip)
         self.promises = GossipPromises(params.iwant_followup_time)
 

@@ -21,10 +21,7 @@ class Meshes:
     """Mesh members by topic that we have joined. Every member has a stream."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, scorer: PeerScorer, random: RandomSource) -> None:
-        self._params = params
-        self._peers = peers
-        self._scorer = scorer
-        self._random = random
+        self._params, self._peers, self._scorer, self._random = params, peers, scorer, random
         self.members: dict[str, dict[PeerId, None]] = {}
         self.backoff = PruneBackoff(params.backoff_slack)
 
@@ -78,7 +75,6 @@ class Meshes:
         self.backoff.add(prune.topic, peer, seconds, now)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer from all meshes."""
         for topic in self.members:
             self.remove_from(topic, peer)
 
@@ -87,7 +83,6 @@ class Meshes:
         self.members.get(topic, {}).pop(peer, None)
 
     def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
-        """Return the PRUNE to send to a peer."""
         backoff = self._params.prune_backoff if seconds is None else seconds
         return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
 
@@ -212,11 +207,9 @@ class PruneBackoff:
         return self._ends.get(topic, {}).get(peer)
 
     def blocks_graft(self, topic: str, peer: PeerId) -> bool:
-        """Whether we may not graft the peer."""
         return peer in self._ends.get(topic, ())
 
     def clear_expired(self, now: float) -> None:
-        """Remove expired entries."""
         for topic, ends in list(self._ends.items()):
             self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}
 
@@ -225,9 +218,7 @@ class Fanout:
     """Fanout peers by topic, and when each topic was last published to."""
 
     def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
-        self._params = params
-        self._peers = peers
-        self._meshes = meshes
+        self._params, self._peers, self._meshes = params, peers, meshes
         self.members: dict[str, dict[PeerId, None]] = {}
         self._published_at: dict[str, float] = {}
 
@@ -245,7 +236,6 @@ class Fanout:
         return list(self.members.pop(topic, ()))
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         for members in self.members.values():
             members.pop(peer, None)
 

@@ -103,8 +103,7 @@ class SeenCache(Generic[K]):
     """Keys with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
 
     def __init__(self, ttl: float, max_size: int) -> None:
-        self._ttl = ttl
-        self._max_size = max_size
+        self._ttl, self._max_size = ttl, max_size
         self._expiries: dict[K, float] = {}
 
     def __len__(self) -> int:
@@ -126,7 +125,6 @@ class SeenCache(Generic[K]):
         return True
 
     def remove_expired(self, now: float) -> None:
-        """Remove expired keys."""
         while self._expiries:
             key = next(iter(self._expiries))
             if self._expiries[key] > now:

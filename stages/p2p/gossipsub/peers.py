@@ -5,15 +5,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
+from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
-from rollup_node.stages.p2p.gossipsub.params import (
-    FLOODSUB,
-    MAX_QUEUED_BYTES,
-    MAX_RPC_BYTES,
-    MESHSUB_11,
-    MESHSUB_12,
-    GossipParams,
-)
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 
@@ -49,13 +42,10 @@ class GossipPeer:
     Counters are reset at each heartbeat; `unwanted` holds the ids of its IDONTWANT with the heartbeats left to
     remember them; `pending_grafts` and `pending_prunes`, by topic, found no room in the queue."""
 
-    def __init__(self, protocol: str, outbound: bool, params: GossipParams) -> None:
-        self.protocol = protocol
-        self.outbound = outbound
-        self.rpc_queue = RpcQueue(params.outbound_queue_size, MAX_QUEUED_BYTES)
-        self.ihave_count = 0
-        self.iwant_id_count = 0
-        self.idontwant_count = 0
+    def __init__(self, protocol: str, outbound: bool, params: gossip_params.GossipParams) -> None:
+        self.protocol, self.outbound = protocol, outbound
+        self.rpc_queue = RpcQueue(params.outbound_queue_size, gossip_params.MAX_QUEUED_BYTES)
+        self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
         self.unwanted: dict[MessageId, int] = {}
         self.wasted_bytes_budget = params.wasted_bytes_budget
         self.pending_grafts: dict[str, None] = {}
@@ -65,19 +55,19 @@ class GossipPeer:
     @property
     def supports_mesh(self) -> bool:
         """Whether the peer keeps meshes; a floodsub peer is sent everything."""
-        return self.protocol != FLOODSUB
+        return self.protocol != gossip_params.FLOODSUB
 
     @property
     def supports_backoff(self) -> bool:
         """Whether a PRUNE to the peer may carry a backoff (v1.1)."""
-        return self.protocol in (MESHSUB_11, MESHSUB_12)
+        return self.protocol in (gossip_params.MESHSUB_11, gossip_params.MESHSUB_12)
 
     @property
     def supports_idontwant(self) -> bool:
         """Whether IDONTWANT may be sent to the peer (v1.2)."""
-        return self.protocol == MESHSUB_12
+        return self.protocol == gossip_params.MESHSUB_12
 
-    def handle_idontwant(self, ids: Iterable[MessageId], params: GossipParams) -> None:
+    def handle_idontwant(self, ids: Iterable[MessageId], params: gossip_params.GossipParams) -> None:
         """Store the ids of an IDONTWANT, up to a number per heartbeat."""
         for message in ids:
             if self.idontwant_count >= params.max_idontwant_messages:
@@ -85,7 +75,7 @@ class GossipPeer:
             self.idontwant_count += 1
             self.unwanted[message] = params.idontwant_message_ttl
 
-    def start_heartbeat(self, params: GossipParams) -> None:
+    def start_heartbeat(self, params: gossip_params.GossipParams) -> None:
         """Reset the counters and refills the wasted-bytes budget."""
         self.ihave_count = self.iwant_id_count = self.idontwant_count = 0
         self.wasted_bytes_budget = min(
@@ -101,7 +91,7 @@ class PeerTable:
     `ready` are the peers for which RPCs were queued since it was last emptied. Peers are ordered by arrival, so that
     runs with one seed are equal."""
 
-    def __init__(self, params: GossipParams) -> None:
+    def __init__(self, params: gossip_params.GossipParams) -> None:
         self._params = params
         self.states: dict[PeerId, GossipPeer] = {}
         self.topics: dict[str, dict[PeerId, None]] = {}
@@ -109,19 +99,15 @@ class PeerTable:
         self.ready: dict[PeerId, None] = {}
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
-        """Peers that have joined a topic."""
         return self.topics.get(topic, {}).keys()
 
     def join(self, peer: PeerId, topic: str) -> None:
-        """Add a peer to a topic."""
         self.topics.setdefault(topic, {})[peer] = None
 
     def leave(self, peer: PeerId, topic: str) -> None:
-        """Remove a peer from a topic."""
         self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         del self.states[peer]
         self.ready.pop(peer, None)
         for peers in self.topics.values():
@@ -141,7 +127,7 @@ class PeerTable:
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
         """Queues a whole frame for a peer; False when it is too large or there is no room."""
-        sent = len(frame) <= MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
+        sent = len(frame) <= gossip_params.MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
         self.event_counts[TraceEvent.SEND_RPC if sent else TraceEvent.DROP_RPC] += 1
         if sent:
             self.ready[peer] = None
@@ -152,8 +138,7 @@ class RpcQueue:
     """A queue that rejects frames when it is full."""
 
     def __init__(self, max_frames: int, max_bytes: int) -> None:
-        self._max_frames = max_frames
-        self._max_bytes = max_bytes
+        self._max_frames, self._max_bytes = max_frames, max_bytes
         self._urgent: deque[bytes] = deque()
         self._normal: deque[bytes] = deque()
         self.bytes = 0

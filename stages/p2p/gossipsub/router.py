@@ -64,8 +64,7 @@ class GossipSubRouter:
         random: RandomSource,
         id_scheme: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
-        self.params = params
-        self.scorer = scorer
+        self.params, self.scorer = params, scorer
         self.allowed_topics = frozenset(allowed_topics)
         self.peers = PeerTable(params)
         self.meshes = Meshes(params, self.peers, scorer, random)
@@ -74,8 +73,6 @@ class GossipSubRouter:
         self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_scheme)
         self.heartbeat_ticks = 0
         self._early_subscriptions: dict[PeerId, list[Subscription]] = {}
-
-    # --- peers -----------------------------------------------------------------------------------------------------
 
     def add_peer(self, peer: PeerId, protocol: str, outbound: bool, addresses: Iterable[str]) -> None:
         """Add or restart a peer that can be written to (`outbound`: dialled by us), and send it our subscriptions."""
@@ -118,8 +115,6 @@ class GossipSubRouter:
         self.peers.remove(peer)
         self.peers.event_counts[TraceEvent.REMOVE_PEER] += 1
 
-    # --- our topics ------------------------------------------------------------------------------------------------
-
     def join(self, topic: str) -> None:
         """Join one of the allowed topics and announces it to all peers."""
         if topic in self.allowed_topics and topic not in self.meshes.members:
@@ -143,8 +138,6 @@ class GossipSubRouter:
         subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
         sent = tuple([subscription for subscription in subscriptions if subscription.subscribe or all_topics])
         self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
-
-    # --- messages --------------------------------------------------------------------------------------------------
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
         """Publish a message of our own to the mesh, or more [GSP9]; return the number of peers, None if repeated."""
@@ -239,8 +232,6 @@ class GossipSubRouter:
         joined = self.peers.topic_peers(topic)
         return [peer for peer in joined if not self.peers.states[peer].supports_mesh and self._may_publish_to(peer)]
 
-    # --- control -----------------------------------------------------------------------------------------------------
-
     def _handle_control(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         if self.scorer.score(peer) >= self.scorer.thresholds.gossip:
             self._handle_gossip(peer, control, now)
@@ -262,8 +253,6 @@ class GossipSubRouter:
                 self.peers.send(peer, Rpc(control=ControlMessage(iwant=wanted)))
         for message in self.lazy_gossip.handle_iwant(peer, control.iwant):
             self.peers.send_frame(peer, message.frame)
-
-    # --- heartbeat ---------------------------------------------------------------------------------------------------
 
     def heartbeat(self, now: float) -> None:
         """Maintain scores, meshes, fanout, cache and counters; send at most one RPC per peer."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
+from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
 from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
@@ -14,13 +15,6 @@ from rollup_node.stages.p2p.gossipsub.message_cache import (
     UnvalidatedMessage,
     ValidationResult,
     message_id,
-)
-from rollup_node.stages.p2p.gossipsub.params import (
-    MAX_PENDING_BYTES,
-    MAX_PENDING_MESSAGES,
-    MAX_SEEN,
-    VALIDATION_TIMEOUT,
-    GossipParams,
 )
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
@@ -49,13 +43,10 @@ class ValidationQueue:
     """The seen cache, and the messages whose validation is pending: oldest first, bounded in number and bytes."""
 
     def __init__(
-        self, params: GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
+        self, params: gossip_params.GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
     ) -> None:
-        self._params = params
-        self._peers = peers
-        self._promises = promises
-        self._id_scheme = id_scheme
-        self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, MAX_SEEN)
+        self._params, self._peers, self._promises, self._id_scheme = params, peers, promises, id_scheme
+        self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, gossip_params.MAX_SEEN)
         self.pending: dict[MessageId, PendingMessage] = {}
         self.pending_bytes = 0
 
@@ -73,7 +64,7 @@ class ValidationQueue:
             return None
         # Checked before anything is decompressed: a message may hold much that decompresses to twenty times as much.
         size = self.pending_bytes + _declared_size(message.data)
-        if len(self.pending) >= MAX_PENDING_MESSAGES or size > MAX_PENDING_BYTES:
+        if len(self.pending) >= gossip_params.MAX_PENDING_MESSAGES or size > gossip_params.MAX_PENDING_BYTES:
             self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
         decoded = self._decode(message.topic, message.data)
@@ -103,7 +94,7 @@ class ValidationQueue:
     def heartbeat(self, now: float) -> None:
         """Expires the seen cache, and ignores messages whose validation takes too long."""
         self.seen.remove_expired(now)
-        oldest = now - VALIDATION_TIMEOUT
+        oldest = now - gossip_params.VALIDATION_TIMEOUT
         for expired in [item for item, message in self.pending.items() if message.received_at < oldest]:
             self.finish(expired, ValidationResult.IGNORE)
 
@@ -171,7 +162,6 @@ class WorkBudget:
         return bucket.delay(now, 0.0)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         self._buckets.pop(peer, None)
 
     @property

@@ -38,7 +38,6 @@ class PublicKey(NamedTuple):
 
     @property
     def peer_id(self) -> PeerId:
-        """The peer id of the key's owner."""
         raw = self.encode()
         if len(raw) <= _MAX_INLINE_KEY_BYTES:
             return bytes((_IDENTITY, len(raw))) + raw

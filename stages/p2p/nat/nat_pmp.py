@@ -42,7 +42,6 @@ class NatPmpMapping(NamedTuple):
 
 
 def external_address_request() -> bytes:
-    """Encode the request for the external address."""
     return bytes((0, _EXTERNAL_ADDRESS))
 
 

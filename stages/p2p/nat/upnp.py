@@ -46,8 +46,6 @@ class UpnpService(NamedTuple):
 
 
 class SoapCall(NamedTuple):
-    """A call as an HTTP POST."""
-
     url: str
     headers: Mapping[str, str]
     body: bytes
@@ -85,7 +83,6 @@ def parse_description(xml: bytes, url: str) -> UpnpService:
 
 
 def external_ip_call(service: UpnpService) -> SoapCall:
-    """Return the call for the external address."""
     return _call(service, "GetExternalIPAddress", ())
 
 
@@ -105,7 +102,6 @@ def add_mapping_call(
 
 
 def delete_mapping_call(service: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
-    """Return the call to delete a mapping."""
     return _call(service, "DeletePortMapping", _mapping_key(transport, external))
 
 

@@ -30,13 +30,13 @@ class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
     ENR: str
     addresses: tuple[str, ...] | None
     protocols: tuple[str, ...] | None
-    connectedness: Connectedness
-    direction: int
-    protected: bool
+    connectedness: Connectedness = Connectedness.NOT_CONNECTED
+    direction: int = 0
+    protected: bool = False
     chainID: int
-    latency: int
-    gossipBlocks: bool
-    scores: PeerScores
+    latency: int = 0
+    gossipBlocks: bool = True
+    scores: PeerScores = PeerScores()
 
 
 class PeerDump(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,6 @@ def node_id_text(peer: PeerId) -> str:
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:
-    """Return the texts of peer ids."""
     return tuple(sorted(map(peer_id_text, peers)))
 
 

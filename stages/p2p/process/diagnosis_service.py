@@ -8,13 +8,8 @@ from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text
+from rollup_node.stages.p2p.peering import peer_info
 from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
-from rollup_node.stages.p2p.peering.peer_info import (
-    ClosedConnectionInfo,
-    Diagnosis,
-    DiscoveryDiagnosis,
-    GossipDiagnosis,
-)
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 
 MAX_SHOWN = 32
@@ -34,7 +29,7 @@ class DiagnosisService:
         static: Iterable[PeerId],
         signers: tuple[bytes | None, bytes | None],
         published: int,
-    ) -> Diagnosis:
+    ) -> peer_info.Diagnosis:
         """Return the present state; `signers` are the unsafe block signers on L1 and of our key."""
         host, now = self._host, time.time()
         gater = host.connection_gater
@@ -44,7 +39,7 @@ class DiagnosisService:
             for info in connected
             if info.identify is not None and info.identify.observed_address is not None
         )
-        return Diagnosis(
+        return peer_info.Diagnosis(
             peer=peer_id_text(host.peer_id),
             chain_id=host.config.rollup.l2_chain_id,
             listens=tuple(map(str, host.addresses)),
@@ -64,7 +59,7 @@ class DiagnosisService:
             bans={peer_id_text(peer): round(until - now, 1) for peer, until in gater.peer_bans.items()},
             blocked=len(gater.blocked_peers) + len(gater.blocked_ips) + len(gater.blocked_subnets),
             departed=tuple(
-                ClosedConnectionInfo(peer_id_text(closed.peer), closed.reason, round(closed.seconds, 1))
+                peer_info.ClosedConnectionInfo(peer_id_text(closed.peer), closed.reason, round(closed.seconds, 1))
                 for closed in list(host.closed_connections)[-MAX_SHOWN:]
             ),
             discovery=self._diagnose_discovery(),
@@ -77,12 +72,12 @@ class DiagnosisService:
             target = event.address.tcp
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
-    def _diagnose_discovery(self) -> DiscoveryDiagnosis | None:
+    def _diagnose_discovery(self) -> peer_info.DiscoveryDiagnosis | None:
         server = self._discv5()
         if server is None:
             return None
         advertised = server.node.local_enr.advertised
-        return DiscoveryDiagnosis(
+        return peer_info.DiscoveryDiagnosis(
             record=server.enr.text,
             endpoint=str(server.endpoint),
             ip=None if advertised.ip is None else str(advertised.ip),
@@ -92,11 +87,11 @@ class DiagnosisService:
             drops={drop.value: count for drop, count in server.node.drops.items()},
         )
 
-    def _diagnose_gossip(self, signers: tuple[bytes | None, bytes | None], published: int) -> GossipDiagnosis:
+    def _diagnose_gossip(self, signers: tuple[bytes | None, bytes | None], published: int) -> peer_info.GossipDiagnosis:
         gossip = self._gossip
         signer, own = [None if address is None else f"0x{address.hex()}" for address in signers]
         ago = None if gossip.accepted_at is None else round(time.monotonic() - gossip.accepted_at, 1)
-        return GossipDiagnosis(
+        return peer_info.GossipDiagnosis(
             topic=gossip.topic(time.time()),
             topics={topic: len(gossip.router.peers.topic_peers(topic)) for topic in gossip.topics},
             meshes={topic: len(gossip.router.meshes.members.get(topic, ())) for topic in gossip.topics},

@@ -217,7 +217,6 @@ class GossipService:
                 self._inbound[peer].reset()
 
     def _wake_writers(self) -> None:
-        """Wakes the writers of all peers that have RPCs queued."""
         for peer in self.router.take_ready():
             if peer in self._writers:
                 self._writers[peer].set()

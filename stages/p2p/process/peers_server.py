@@ -16,20 +16,10 @@ from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
+from rollup_node.stages.p2p.peering import peer_info
 from rollup_node.stages.p2p.peering.io.discv5_server import Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
-from rollup_node.stages.p2p.peering.peer_info import (
-    Connectedness,
-    PeerDump,
-    PeerInfo,
-    PeerStats,
-    full_addresses,
-    node_id_text,
-    sorted_ips,
-    sorted_nets,
-    sorted_peers,
-)
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
@@ -55,27 +45,21 @@ class PeerDirectory:
     ) -> None:
         self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
 
-    def own(self) -> PeerInfo:
+    def own(self) -> peer_info.PeerInfo:
         """Information about ourselves."""
         host, discv5 = self._host, self._discv5()
-        return PeerInfo(
+        return peer_info.PeerInfo(
             peerID=peer_id_text(host.peer_id),
-            nodeID=node_id_text(host.peer_id),
+            nodeID=peer_info.node_id_text(host.peer_id),
             userAgent=host.config.user_agent,
             protocolVersion=PROTOCOL_VERSION,
             ENR="" if discv5 is None else discv5.enr.text,
-            addresses=full_addresses(host.peer_id, host.addresses),
+            addresses=peer_info.full_addresses(host.peer_id, host.addresses),
             protocols=host.protocols,
-            connectedness=Connectedness.NOT_CONNECTED,
-            direction=Direction.UNKNOWN.value,
-            protected=False,
             chainID=host.config.rollup.l2_chain_id,
-            latency=0,
-            gossipBlocks=True,
-            scores=PeerScores(),
         )
 
-    def peer(self, peer: PeerId, info: ConnectionInfo | None) -> PeerInfo:
+    def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:
         """Information about a peer; `info` if it is connected."""
         host = self._host
         identify = host.peerstore.identify_record(peer) or IdentifyRecord()
@@ -83,15 +67,15 @@ class PeerDirectory:
         scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
         gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
         connected_at = () if info is None else (info.address,)
-        return PeerInfo(
+        return peer_info.PeerInfo(
             peerID=peer_id_text(peer),
-            nodeID=node_id_text(peer),
+            nodeID=peer_info.node_id_text(peer),
             userAgent=identify.agent,
             protocolVersion=identify.version,
             ENR=metadata.enr,
-            addresses=full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
+            addresses=peer_info.full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
             protocols=identify.protocols or None,
-            connectedness=Connectedness.NOT_CONNECTED if info is None else Connectedness.CONNECTED,
+            connectedness=peer_info.Connectedness.NOT_CONNECTED if info is None else peer_info.Connectedness.CONNECTED,
             direction=(Direction.UNKNOWN if info is None else info.direction).value,
             protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,
@@ -100,25 +84,25 @@ class PeerDirectory:
             scores=scores,
         )
 
-    def all(self, connected_only: bool) -> PeerDump:
+    def all(self, connected_only: bool) -> peer_info.PeerDump:
         """All known peers, or those connected."""
         gater = self._host.connection_gater
         connected = {info.peer: info for info in self._host.connections()}
         known = () if connected_only else self._host.peerstore.peers()
         names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
-        return PeerDump(
+        return peer_info.PeerDump(
             totalConnected=len(connected),
             peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
-            bannedPeers=sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
-            bannedIPS=sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
-            bannedSubnets=sorted_nets(gater.blocked_subnets),
+            bannedPeers=peer_info.sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
+            bannedIPS=peer_info.sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
+            bannedSubnets=peer_info.sorted_nets(gater.blocked_subnets),
         )
 
-    def stats(self) -> PeerStats:
+    def stats(self) -> peer_info.PeerStats:
         """Numbers of peers."""
         host, discv5 = self._host, self._discv5()
         on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
-        return PeerStats(
+        return peer_info.PeerStats(
             connected=len(host.peers()),
             table=0 if discv5 is None else len(discv5.table),
             blocksTopic=on_topic[0],
@@ -160,13 +144,13 @@ class PeersServer:
             "diagnosis": lambda _: diagnosis(),
             "blockPeer": lambda text: self._change_gater(gater.blocked_peers.add, _peer(text)),
             "unblockPeer": lambda text: self._unblock_peer(_peer(text)),
-            "listBlockedPeers": lambda _: sorted_peers(gater.blocked_peers),
+            "listBlockedPeers": lambda _: peer_info.sorted_peers(gater.blocked_peers),
             "blockAddr": lambda text: self._change_gater(gater.blocked_ips.add, parse_ip(text)),
             "unblockAddr": lambda text: self._change_gater(gater.blocked_ips.discard, parse_ip(text)),
-            "listBlockedAddrs": lambda _: sorted_ips(gater.blocked_ips),
+            "listBlockedAddrs": lambda _: peer_info.sorted_ips(gater.blocked_ips),
             "blockSubnet": lambda text: self._change_gater(gater.blocked_subnets.add, parse_subnet(text)),
             "unblockSubnet": lambda text: self._change_gater(gater.blocked_subnets.discard, parse_subnet(text)),
-            "listBlockedSubnets": lambda _: sorted_nets(gater.blocked_subnets),
+            "listBlockedSubnets": lambda _: peer_info.sorted_nets(gater.blocked_subnets),
             "protectPeer": lambda text: manager.protect(_peer(text), API_PROTECTED),
             "unprotectPeer": lambda text: manager.unprotect(_peer(text), API_PROTECTED),
             "connectPeer": self._connect,

@@ -101,8 +101,6 @@ class P2pStage(Stage):
             mapping = PeriodicTask("port forwarding", lambda: self._discovery_step(self.discovery.port_mapper))
             self.periodic_tasks.append(mapping)
 
-    # --- called by the runtime ------------------------------------------------------------------------------------
-
     async def start(self) -> None:
         """Start listening and discovery; what fails is retried."""
         try:
@@ -125,8 +123,6 @@ class P2pStage(Stage):
         """Publish the runtime's problems with our own."""
         self._runtime_problems = problems
         self._publisher.set(Health(self._problems()))
-
-    # --- starting ---------------------------------------------------------------------------------------------------
 
     def _open_store(self, path: str) -> PeerStore:
         """Open the peerstore; when its file is unusable, peers are kept in memory only."""
@@ -167,8 +163,6 @@ class P2pStage(Stage):
     def _running_discv5(self) -> Discv5Server | None:
         return self.discovery.discv5 if self._discovery_started else None
 
-    # --- messages -----------------------------------------------------------------------------------------------------
-
     def _on_l1(self, message: Any) -> None:
         if isinstance(message, L1Heads) and message.head is not None:
             self.publisher.l1_chain.take(message.head)
@@ -190,8 +184,6 @@ class P2pStage(Stage):
     def _request_gap(self, head: int, gap_end: GapEnd) -> None:
         if self.sync is not None:
             self.sync.request_range(head, gap_end)
-
-    # --- status --------------------------------------------------------------------------------------
 
     async def _publish_status(self) -> float:
         self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh_size(time.time())))

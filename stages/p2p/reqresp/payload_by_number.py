@@ -58,7 +58,6 @@ def protocols(chain_id: int) -> tuple[str, str]:
 
 
 def encode_request(number: int) -> bytes:
-    """Encode a request for a block number."""
     return number.to_bytes(REQUEST_SIZE, "little")
 
 
@@ -76,7 +75,6 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
 
 
 def encode_error(code: ResultCode) -> bytes:
-    """Encode the response with an error code."""
     return bytes([code])
 
 

@@ -41,8 +41,7 @@ class SyncPlanner:
 
     def __init__(self, scores: ApplicationScorer, static_only: bool = False) -> None:
         self.quarantine = Quarantine()
-        self._scores = scores
-        self._static_only = static_only
+        self._scores, self._static_only = scores, static_only
         self.limiter = RequestLimiter()
         self._peers: dict[PeerId, _SyncPeer] = {}
         self.wanted: dict[int, set[PeerId]] = {}

@@ -53,7 +53,6 @@ class Quarantine:
         return len(self._blocks)
 
     def has(self, number: int) -> bool:
-        """Whether a block of that number is in quarantine."""
         return number in self._by_number
 
     def trust_range_end(self, number: int, block_hash: Hash, parent_hash: Hash) -> QuarantineRelease:

@@ -59,7 +59,6 @@ class RequestTurns:
         return expired
 
     def remove_peer(self, peer: PeerId) -> list[WaitingRequest]:
-        """Remove and return the requests of a disconnected peer."""
         return list(self._waiting.pop(peer, ()))
 
     def delay(self, now: float) -> float | None:

@@ -71,7 +71,6 @@ class ApplicationScorer:
         self._connected.discard(peer)
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
-        """Count a valid response."""
         self._add(peer, ResponseCounts(valid_responses=1.0), now)
 
     def on_response_error(self, peer: PeerId, now: float) -> None:

@@ -9,14 +9,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.application_score import (
-    DECAY_TO_ZERO,
-    ApplicationScorer,
-    application_score_params,
-    decay_factor,
-    epochs_seconds,
-    slot_seconds,
-)
+from rollup_node.stages.p2p.scoring import application_score
 from rollup_node.stages.p2p.storage.peer_record import GossipScores
 
 MAX_RETAINED = 10_000
@@ -56,9 +49,9 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
         ip_colocation_threshold=10,
         behaviour_penalty_weight=-16.0,
         behaviour_penalty_threshold=6.0,
-        behaviour_penalty_decay=decay_factor(10),
-        decay_interval=slot_seconds(block_time),
-        retain_score=epochs_seconds(100, block_time),
+        behaviour_penalty_decay=application_score.decay_factor(10),
+        decay_interval=application_score.slot_seconds(block_time),
+        retain_score=application_score.epochs_seconds(100, block_time),
         ip_colocation_exempt=exempt,
     )
 
@@ -79,9 +72,13 @@ def peer_scorer(
     """Return the scorer for the option `p2p.scoring`."""
     if scoring == PeerScoring.NONE:
         return PeerScorer(
-            disabled_params(block_time), ApplicationScorer(application_score_params(block_time, enabled=False))
+            disabled_params(block_time),
+            application_score.ApplicationScorer(application_score.application_score_params(block_time, enabled=False)),
         )
-    return PeerScorer(light_params(block_time, exempt), ApplicationScorer(application_score_params(block_time)))
+    return PeerScorer(
+        light_params(block_time, exempt),
+        application_score.ApplicationScorer(application_score.application_score_params(block_time)),
+    )
 
 
 @dataclass(slots=True)
@@ -94,7 +91,7 @@ class _Record:
 class PeerScorer:
     """The scores of all peers with a gossip stream, and of those that left with a score of zero or less."""
 
-    def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
+    def __init__(self, params: PeerScoreParams, app: application_score.ApplicationScorer) -> None:
         self.params = params
         self.thresholds = params.thresholds
         self.application = app
@@ -174,14 +171,13 @@ class PeerScorer:
         )
 
     def peers(self) -> Collection[PeerId]:
-        """All peers with a record."""
         return self._records.keys()
 
     def _decay(self) -> None:
         for record in self._records.values():
             if record.gone_at is None and record.behaviour:
                 record.behaviour *= self.params.behaviour_penalty_decay
-                if record.behaviour < DECAY_TO_ZERO:
+                if record.behaviour < application_score.DECAY_TO_ZERO:
                     record.behaviour = 0.0
 
     def _ip_colocation_factor(self, record: _Record) -> float:

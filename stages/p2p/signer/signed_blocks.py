@@ -49,7 +49,6 @@ class SigningRequest(NamedTuple):
 def signing_request(
     config: RollupConfig, payload: ExecutionPayload, parent: L2BlockRef, derived: int
 ) -> SigningRequest:
-    """Return the request for a sequenced block."""
     try:
         origin = l2_ref_of_payload(config, payload).l1_origin
     except BlockError:
@@ -72,7 +71,6 @@ class SignedBlocks:
 
     @property
     def lowest(self) -> int:
-        """The lowest height that is remembered."""
         return self._highest - MAX_HEIGHTS + 1
 
     def decide(self, request: SigningRequest, l1_hash: L1Hash) -> tuple[str | None, list[BlockRecord]]:

@@ -58,7 +58,6 @@ class NoiseHandshake:
         self._expected_peer = expected_peer
 
     def first_message(self) -> bytes:
-        """Return the initiator's first message."""
         return self._noise.write_message(b"")
 
     def receive_message(self, message: bytes) -> bytes | None:
@@ -121,7 +120,6 @@ class FrameDecoder:
 
 
 def encode_frame(message: bytes) -> bytes:
-    """Prefixes a message with its length."""
     return len(message).to_bytes(2, "big") + message
 
 

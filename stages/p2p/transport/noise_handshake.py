@@ -166,7 +166,6 @@ def _public_bytes(key: X25519PrivateKey) -> bytes:
 
 
 def _hkdf(chaining_key: bytes, material: bytes) -> tuple[bytes, bytes]:
-    """HKDF with two outputs."""
     base = hmac.digest(chaining_key, material, "sha256")
     first = hmac.digest(base, b"\x01", "sha256")
     return first, hmac.digest(base, first + b"\x02", "sha256")

@@ -9,13 +9,7 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.transport import noise, yamux
-from rollup_node.stages.p2p.transport.noise import (
-    FrameDecoder,
-    HandshakeResult,
-    NoiseHandshake,
-    SecureSession,
-    encode_frame,
-)
+from rollup_node.stages.p2p.transport import noise as noise_channel
 from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
 
 UPGRADE_ERRORS = (MultistreamError, NoiseError)
@@ -26,7 +20,7 @@ class UpgradedConnection(NamedTuple):
     """A connection ready for yamux: the remote peer, the encrypted session, and yamux's first bytes, if any."""
 
     peer: PeerId
-    session: SecureSession
+    session: noise_channel.SecureSession
     early_data: bytes
 
 
@@ -53,11 +47,11 @@ class Upgrader:
         self._phase = _Phase.SECURITY
         self._negotiation = self._negotiate(noise.PROTOCOL)
         self._out: list[bytes] = [self._negotiation.data_to_send()]
-        self._frame_decoder = FrameDecoder()
-        self._handshake = NoiseHandshake(
+        self._frame_decoder = noise_channel.FrameDecoder()
+        self._handshake = noise_channel.NoiseHandshake(
             identity, keys, initiator=initiator, muxers=self._early_muxers, expected_peer=expected_peer
         )
-        self._handshake_result: HandshakeResult | None = None
+        self._handshake_result: noise_channel.HandshakeResult | None = None
 
     def data_to_send(self) -> bytes:
         """Return the bytes to send and clears them."""
@@ -73,7 +67,7 @@ class Upgrader:
                 return None
             self._phase, data = _Phase.HANDSHAKE, self._negotiation.trailing_data
             if self._initiator:
-                self._out.append(encode_frame(self._handshake.first_message()))
+                self._out.append(noise_channel.encode_frame(self._handshake.first_message()))
         if self._phase is _Phase.HANDSHAKE:
             return self._continue_handshake(data)
         return self._negotiate_muxer(data)
@@ -86,7 +80,7 @@ class Upgrader:
             data = b""
             reply = self._handshake.receive_message(messages[0])
             if reply is not None:
-                self._out.append(encode_frame(reply))
+                self._out.append(noise_channel.encode_frame(reply))
         result = self._handshake_result = self._handshake.result
         rest = self._frame_decoder.take_trailing_data()
         if self._early_muxers and yamux.PROTOCOL in result.muxers:

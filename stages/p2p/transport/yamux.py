@@ -34,8 +34,6 @@ class FrameType(IntEnum):
 
 
 class FrameFlag(IntFlag):
-    """Frame flags."""
-
     SYN = 1
     ACK = 2
     FIN = 4
@@ -43,8 +41,6 @@ class FrameFlag(IntFlag):
 
 
 class GoAwayCode(IntEnum):
-    """The reason of a GO_AWAY frame."""
-
     NORMAL = 0
     PROTOCOL_ERROR = 1
     INTERNAL_ERROR = 2
@@ -57,8 +53,6 @@ class StreamOpened(NamedTuple):
 
 
 class DataReceived(NamedTuple):
-    """Data of a stream."""
-
     stream_id: int
     data: bytes
 
@@ -188,7 +182,6 @@ class YamuxSession:
         self._send_header(FrameType.PING, FrameFlag.SYN, 0, value)
 
     def go_away(self, code: GoAwayCode = GoAwayCode.NORMAL) -> None:
-        """Send GO_AWAY."""
         self._send_header(FrameType.GO_AWAY, FrameFlag(0), 0, code)
 
     def receive_data(self, data: bytes) -> list[YamuxEvent]:

@@ -30,9 +30,7 @@ class _Clock(Generic[R]):
 
 
 class ForkSchedule:
-    """Rules by time in seconds.
-
-    A fork without a time is never active, and a later fork does not activate an earlier one [CST1]."""
+    """Rules by time in seconds: forks without a time are never active, and activate no earlier one [CST1]."""
 
     def __init__(
         self, times: Mapping[str, int], block_time: int, channel_timeout: int, max_sequencer_drift: int
@@ -121,9 +119,7 @@ DEPENDENCY_FORK = POST_EXEC_FORK = "lagoon"
 
 
 def dependency_set_needed_from(times: Mapping[str, int]) -> int | None:
-    """Return the time in seconds from which the chain needs a dependency set [UPG20]; None if it never does.
-
-    From then on it executes messages of other chains."""
+    """Return the Unix time from which other chains' messages are executed, or None [UPG20]."""
     return times.get(DEPENDENCY_FORK)
 
 

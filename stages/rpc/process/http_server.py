@@ -52,7 +52,6 @@ class RpcServer:
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer an HTTP request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             self._add_headers(request, response)
@@ -90,9 +89,7 @@ class RpcServer:
         return await self._rpc(request, exchange)
 
     def _preflight(self, request: web.BaseRequest, method: str) -> web.Response:
-        """Return the response to a CORS preflight request.
-
-        Without the headers that allow it the browser refuses [RPC5]."""
+        """Return the response to a CORS preflight request; without its headers the browser refuses [RPC5]."""
         response = web.Response(status=204)
         response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
         if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
@@ -118,8 +115,6 @@ class RpcServer:
         if status.warnings:
             body["warnings"] = [f"{warning.code}: {warning.text}" for warning in status.warnings]
         return _json(body, 503 if reasons else 200)
-
-    # --- JSON-RPC --------------------------------------------------------------------------------------------------
 
     async def _rpc(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         rejection = _rejection(request)
@@ -247,9 +242,7 @@ def _json(value: Any, status: int = 200) -> web.Response:
 
 
 class BatchResponse:
-    """Collects encoded response objects.
-
-    `add_headers` completes the headers of a response before it is sent; `size` is the number of bytes so far."""
+    """Encoded response objects of `size` bytes so far; `add_headers` completes a response before it is sent."""
 
     def __init__(
         self,

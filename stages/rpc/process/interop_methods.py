@@ -9,18 +9,9 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.rpc import parameters
 from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.parameters import (
-    Method,
-    Parser,
-    block_hash,
-    block_id,
-    block_reference,
-    block_seal,
-    number,
-    string,
-)
 from rollup_node.stages.rpc.process.node_view import NodeView, ProcessClient
 
 REPEAT_SECONDS = 1.0
@@ -54,9 +45,7 @@ class InteropClient:
         return REPEAT_SECONDS
 
 
-def interop_methods(client: InteropClient) -> tuple[Method, ...]:
-    """Return the method table of the interop server."""
-
+def interop_methods(client: InteropClient) -> tuple[parameters.Method, ...]:
     async def pull_event(node: NodeView) -> Any:
         return client.stream.pull()
 
@@ -67,17 +56,17 @@ def interop_methods(client: InteropClient) -> tuple[Method, ...]:
         # Over a WebSocket the session answers it.
         raise JsonRpcError(METHOD_NOT_FOUND, "notifications not supported")
 
-    def of_blocks(name: str, *parsers: Parser) -> Method:
+    def of_blocks(name: str, *parsers: parameters.Parser) -> parameters.Method:
         async def run(node: NodeView, *blocks: BlockId) -> Any:
             return await client.call(name, blocks=blocks)
 
-        return Method(f"interop_{name}", run, parsers)
+        return parameters.Method(f"interop_{name}", run, parsers)
 
-    def of_number(name: str) -> Method:
+    def of_number(name: str) -> parameters.Method:
         async def run(node: NodeView, value: int) -> Any:
             return await client.call(name, number=value)
 
-        return Method(f"interop_{name}", run, (number,))
+        return parameters.Method(f"interop_{name}", run, (parameters.number,))
 
     async def provide_l1(node: NodeView, block: Any) -> Any:
         return await client.call("provideL1", l1=block)
@@ -86,18 +75,18 @@ def interop_methods(client: InteropClient) -> tuple[Method, ...]:
         return await client.call("fetchReceipts", blocks=(BlockId(0, wanted),))
 
     return (
-        Method("interop_pullEvent", pull_event),
-        Method("interop_chainID", chain_id),
-        Method("interop_subscribe", subscribe, (string,)),
-        of_blocks("updateCrossUnsafe", block_id),
-        of_blocks("updateCrossSafe", block_id, block_id),
-        of_blocks("updateFinalized", block_id),
-        of_blocks("invalidateBlock", block_seal),
+        parameters.Method("interop_pullEvent", pull_event),
+        parameters.Method("interop_chainID", chain_id),
+        parameters.Method("interop_subscribe", subscribe, (parameters.string,)),
+        of_blocks("updateCrossUnsafe", parameters.block_id),
+        of_blocks("updateCrossSafe", parameters.block_id, parameters.block_id),
+        of_blocks("updateFinalized", parameters.block_id),
+        of_blocks("invalidateBlock", parameters.block_seal),
         of_blocks("anchorPoint"),
-        of_blocks("reset", *(block_id,) * 5),
+        of_blocks("reset", *(parameters.block_id,) * 5),
         of_blocks("resetPreInterop"),
-        Method("interop_provideL1", provide_l1, (block_reference,)),
-        Method("interop_fetchReceipts", fetch_receipts, (block_hash,)),
+        parameters.Method("interop_provideL1", provide_l1, (parameters.block_reference,)),
+        parameters.Method("interop_fetchReceipts", fetch_receipts, (parameters.block_hash,)),
         of_number("l2BlockRefByNumber"),
         of_number("l2BlockRefByTimestamp"),
         of_number("outputV0AtTimestamp"),

@@ -129,10 +129,7 @@ class _Session:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def close(self) -> None:
-        """End the connection."""
         await self._socket.close()
-
-    # --- calls -----------------------------------------------------------------------------------------------------
 
     async def _take(self, data: bytes) -> None:
         """Start to answer a message, once fewer than MAX_CALLS are under way."""
@@ -190,8 +187,6 @@ class _Session:
         response = await self._http.call(item, deadline, size)
         return None if item.is_notification else response
 
-    # --- notifications ---------------------------------------------------------------------------------------------
-
     def _subscribe(self) -> str:
         """Return a new subscription; it begins with the events after the response."""
         subscription = f"0x{secrets.token_hex(16)}"
@@ -207,8 +202,6 @@ class _Session:
         if any(isinstance(item, JsonRpcRequest) and item.method == "interop_subscribe" for item in body.items):
             for notify in self._subscriptions.values():
                 self._stream.subscribe(notify)
-
-    # --- sending ---------------------------------------------------------------------------------------------------
 
     def _put(self, message: bytes) -> None:
         if self._transport.is_closing():

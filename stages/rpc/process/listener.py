@@ -238,8 +238,6 @@ class Listener:
             response.force_close()
         return response
 
-    # --- what protocols and exchanges report -----------------------------------------------------------------------
-
     def opened(self, transport: asyncio.Transport) -> ClientConnection:
         """Count the connection of a client; close others while there are too many."""
         peer = transport.get_extra_info("peername")
@@ -274,12 +272,10 @@ class Listener:
         self._enter(connection, Phase.IDLE)
 
     def lost(self, connection: ClientConnection) -> None:
-        """Forget a connection that has ended."""
         self._table.close(connection)
         self._transports.pop(connection, None)
 
     def count_closed(self, connection: ClientConnection, reason: str) -> None:
-        """Count a connection that the server closes."""
         self._meter.count("rpc_server_connections_closed_total", server=self._name, reason=reason)
         self._closed += 1
         now = time.monotonic()

@@ -27,12 +27,19 @@ MAX_SHOWN = 100
 
 log = get_logger("rpc")
 
+Handler = Callable[..., Awaitable[Any]]
+
 
 # --- optimism ------------------------------------------------------------------------------------------------------
 
 
-async def _sync_status(node: NodeView) -> Any:
-    return node.sync_status()
+def _shown(read: Callable[[NodeView], Any]) -> Handler:
+    """Return the handler of a method that shows what the view has."""
+
+    async def run(node: NodeView) -> Any:
+        return read(node)
+
+    return run
 
 
 async def _output_at_block(node: NodeView, number: int) -> Any:
@@ -41,14 +48,6 @@ async def _output_at_block(node: NodeView, number: int) -> Any:
     if not isinstance(response, control.OutputResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no output")
     return responses.output(response, responses.sync_status(node.l1, response.status, derivation))
-
-
-async def _rollup_config(node: NodeView) -> Any:
-    return rollup_config_object(node.config.rollup)
-
-
-async def _version(node: NodeView) -> Any:
-    return node.config.version
 
 
 async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
@@ -88,6 +87,15 @@ async def _control(node: NodeView, new_request: Callable[[int], Any]) -> control
     return response
 
 
+def _ordered(request: Callable[..., Any]) -> Handler:
+    """Return the handler of a method that passes its parameters on to the engine process."""
+
+    async def run(node: NodeView, *params: object) -> Any:
+        await _control(node, lambda request_id: request(request_id, *params))
+
+    return run
+
+
 async def _start_sequencer(node: NodeView, head: Hash) -> Any:
     await _control(node, lambda request_id: control.StartSequencerRequest(request_id, head))
     await node.engine_shows(lambda status: status.sequencer_active)
@@ -99,14 +107,6 @@ async def _stop_sequencer(node: NodeView) -> Any:
     return to_hex(response.head or bytes(32))
 
 
-async def _sequencer_active(node: NodeView) -> Any:
-    return node.engine is not None and node.engine.sequencer_active
-
-
-async def _reset_derivation_pipeline(node: NodeView) -> Any:
-    await _control(node, control.ResetDerivationRequest)
-
-
 async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any:
     # The roots of the largest payloads take a second; only a thread lets the loop go on.
     async with node.hashing:
@@ -116,10 +116,6 @@ async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any
         text = f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}"
         raise JsonRpcError(SERVER_ERROR, text)
     await _control(node, lambda request_id: control.PostUnsafePayloadRequest(request_id, payload))
-
-
-async def _set_recover_mode(node: NodeView, mode: bool) -> Any:
-    await _control(node, lambda request_id: control.SetRecoverModeRequest(request_id, mode))
 
 
 async def _set_sdm_opt_in(node: NodeView, enabled: bool) -> Any:
@@ -144,18 +140,10 @@ async def _set_log_level(node: NodeView, name: str) -> Any:
     set_level_of_node(level)
 
 
-async def _override_leader(node: NodeView) -> Any:
-    await _control(node, control.OverrideLeaderRequest)
-
-
-async def _conductor_enabled(node: NodeView) -> Any:
-    return node.config.conductor_enabled
-
-
 # --- opp2p ---------------------------------------------------------------------------------------------------------
 
 
-def _peer_method(method: str) -> Callable[..., Awaitable[Any]]:
+def _peer_method(method: str) -> Handler:
     """Return the handler of a method that the p2p process answers."""
 
     async def run(node: NodeView, argument: object = "") -> Any:
@@ -258,26 +246,26 @@ async def _build(node: NodeView, new_request: Callable[[int], Any]) -> control.B
 
 
 METHODS: tuple[Method, ...] = (
-    Method("optimism_syncStatus", _sync_status),
+    Method("optimism_syncStatus", _shown(lambda node: node.sync_status())),
     Method("optimism_outputAtBlock", _output_at_block, (parameters.quantity,)),
     Method("optimism_safeHeadAtL1Block", _safe_head_at_l1_block, (parameters.quantity,)),
-    Method("optimism_rollupConfig", _rollup_config),
+    Method("optimism_rollupConfig", _shown(lambda node: rollup_config_object(node.config.rollup))),
     Method("optimism_dependencySet", _dependency_set),
-    Method("optimism_version", _version),
+    Method("optimism_version", _shown(lambda node: node.config.version)),
     Method("explain_drops", _drops),
-    Method("health_status", _version),
+    Method("health_status", _shown(lambda node: node.config.version)),
     Method("rpc_modules", _modules),
     Method("admin_startSequencer", _start_sequencer, (parameters.block_hash,)),
     Method("admin_stopSequencer", _stop_sequencer),
-    Method("admin_sequencerActive", _sequencer_active),
-    Method("admin_resetDerivationPipeline", _reset_derivation_pipeline),
+    Method("admin_sequencerActive", _shown(lambda node: node.engine is not None and node.engine.sequencer_active)),
+    Method("admin_resetDerivationPipeline", _ordered(control.ResetDerivationRequest)),
     Method("admin_postUnsafePayload", _post_unsafe_payload, (envelope_from_json,)),
-    Method("admin_setRecoverMode", _set_recover_mode, (parameters.boolean,)),
+    Method("admin_setRecoverMode", _ordered(control.SetRecoverModeRequest), (parameters.boolean,)),
     Method("admin_setSdmPostExecOptIn", _set_sdm_opt_in, (parameters.boolean,)),
     Method("admin_sdmStatus", _sdm_status),
     Method("admin_setLogLevel", _set_log_level, (parameters.string,)),
-    Method("admin_overrideLeader", _override_leader),
-    Method("admin_conductorEnabled", _conductor_enabled),
+    Method("admin_overrideLeader", _ordered(control.OverrideLeaderRequest)),
+    Method("admin_conductorEnabled", _shown(lambda node: node.config.conductor_enabled)),
     Method("superroot_atTimestamp", _super_root, (parameters.quantity,)),
     Method("opstack_openBlockV1", _open_block, (parameters.block_id, attributes_from_json)),
     Method("opstack_cancelBlockV1", _cancel_block, (parameters.payload_info,)),

@@ -28,14 +28,12 @@ class MetricsServer:
         self._merged_at = -KEPT_SECONDS
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer a scrape."""
         if time.monotonic() - self._merged_at >= KEPT_SECONDS:
             self._merged = merge_expositions(self._texts(), LABELLED_FAMILIES).encode()
             self._merged_at = time.monotonic()
         return web.Response(body=self._merged, headers={"Content-Type": CONTENT_TYPE})
 
     def _texts(self) -> dict[str, str]:
-        """Return the readable files' texts by process."""
         texts: dict[str, str] = {}
         for path in sorted(self._directory.glob("*.prom")):
             try:

@@ -10,16 +10,8 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
+from rollup_node.stages.messages import derivation
 from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
-from rollup_node.stages.messages.derivation import (
-    DerivationStatus,
-    Drop,
-    DropCount,
-    DropCounts,
-    Drops,
-    DropsRequest,
-    DropsResponse,
-)
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
@@ -43,10 +35,10 @@ class NodeView:
         self.l1: L1Heads | None = None
         self.engine: EngineStatus | None = None
         self.fork_doubts: tuple[ForkDoubt, ...] = ()
-        self.derivation: DerivationStatus | None = None
+        self.derivation: derivation.DerivationStatus | None = None
         self.peer_status: PeerStatus | None = None
         self.drops_total: int | None = None
-        self.drop_counts: tuple[DropCount, ...] = ()
+        self.drop_counts: tuple[derivation.DropCount, ...] = ()
         self.queues: dict[str, QueueLength] = {}
         self._endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
         self.health: dict[str, tuple[Problem, ...]] = {}
@@ -101,13 +93,13 @@ class NodeView:
                 self.on_halt()
             elif isinstance(message, ForkDoubts):
                 self.fork_doubts = message.forks
-            elif isinstance(message, DerivationStatus):
+            elif isinstance(message, derivation.DerivationStatus):
                 self.derivation = message
-            elif isinstance(message, Drops):
+            elif isinstance(message, derivation.Drops):
                 if message.total < (self.drops_total or 0):
                     self.drop_counts = ()
                 self.drops_total = message.total
-            elif isinstance(message, DropCounts):
+            elif isinstance(message, derivation.DropCounts):
                 self.drop_counts = message.kinds
             elif isinstance(message, Endpoints):
                 self._endpoints[process] = message.endpoints
@@ -127,9 +119,7 @@ class NodeView:
 
 
 class ProcessClient:
-    """Sends requests on one channel.
-
-    Their ids are unique within this life of the process. `on_other` takes what is no response."""
+    """Sends requests, with ids unique within the process's life; `on_other` takes what is no response."""
 
     def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
         self._last_id = 0
@@ -174,9 +164,9 @@ class DropsClient:
     def __init__(self, bus: Bus) -> None:
         self._client = ProcessClient(bus, "derivation.drops")
 
-    async def fetch(self) -> tuple[int, list[Drop]]:
+    async def fetch(self) -> tuple[int, list[derivation.Drop]]:
         """Return the number of all drops since derivation started, and those that are kept, oldest first."""
-        drops: list[Drop] = []
+        drops: list[derivation.Drop] = []
         page = await self.page(0)
         while True:
             drops += page.drops
@@ -185,7 +175,9 @@ class DropsClient:
                 return page.total, drops
             page = await self.page(following)
 
-    async def page(self, first: int) -> DropsResponse:
+    async def page(self, first: int) -> derivation.DropsResponse:
         """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
-        page: DropsResponse = await self._client.request(lambda request_id: DropsRequest(request_id, first))
+        page: derivation.DropsResponse = await self._client.request(
+            lambda request_id: derivation.DropsRequest(request_id, first)
+        )
         return page

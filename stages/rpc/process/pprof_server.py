@@ -41,7 +41,6 @@ class PprofServer:
         self._withdraw()
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer a request."""
         name = request.path.removeprefix(ROOT)
         try:
             if request.method != "GET" or not request.path.startswith(ROOT):

@@ -47,43 +47,35 @@ class RpcStage(Stage):
         status = StatusSource(self.node)
         self.periodic_tasks = (ProgressLog(status).periodic_task,)
         descriptors = free_descriptors()
-        limits = RPC_LIMITS.within(descriptors * 4 // 5)
-        self.rpc = Listener(
-            RpcServer(self.node, status, meter, enabled_methods(config), "main").handle,
-            "rpc",
-            config.addr,
-            config.port,
-            limits,
-            meter,
-        )
+
+        def listener(name: str, handler: Handler, addr: str, port: int, limits: Limits, share: float) -> Listener:
+            return Listener(handler, name, addr, port, limits.within(int(descriptors * share)), meter)
+
+        server = RpcServer(self.node, status, meter, enabled_methods(config), "main")
+        self.rpc = listener("rpc", server.handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
-            handler: Handler = MetricsServer(config.metrics_dir).handle
-            limits = METRICS_LIMITS.within(descriptors // 5)
+            handle = MetricsServer(config.metrics_dir).handle
             self.periodic_tasks = (*self.periodic_tasks, StatusMetrics(status, meter).periodic_task)
-            self.metrics = Listener(handler, "metrics", config.metrics_addr, config.metrics_port, limits, meter)
+            self.metrics = listener("metrics", handle, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2)
         self.pprof: Listener | None = None
         if config.pprof_enabled:
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
-            limits = PPROF_LIMITS.within(descriptors // 5)
-            self.pprof = Listener(profiles.handle, "pprof", config.pprof_addr, config.pprof_port, limits, meter)
+            self.pprof = listener("pprof", profiles.handle, config.pprof_addr, config.pprof_port, PPROF_LIMITS, 0.2)
         self.status: Listener | None = None
         self.status_server: StatusServer | None = None
         if config.status_enabled:
-            self.status_server = StatusServer(status, config.vhosts)
-            self.periodic_tasks = (*self.periodic_tasks, self.status_server.periodic_task)
-            limits = STATUS_LIMITS.within(descriptors // 10)
-            handler = self.status_server.handle
-            self.status = Listener(handler, "status", config.status_addr, config.status_port, limits, meter)
+            self.status_server = page = StatusServer(status, config.vhosts)
+            self.periodic_tasks = (*self.periodic_tasks, page.periodic_task)
+            self.status = listener("status", page.handle, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
         self.interop: Listener | None = None
         self.interop_server: InteropRpcServer | None = None
         if config.interop_addr:
             client = InteropClient(bus)
             self.periodic_tasks = (*self.periodic_tasks, client.periodic_task)
-            self.interop_server = InteropRpcServer(self.node, status, client, config.interop_jwt, meter)
-            limits = INTEROP_LIMITS.within(descriptors // 5)
-            handler = self.interop_server.handle
-            self.interop = Listener(handler, "interop.rpc", config.interop_addr, config.interop_port, limits, meter)
+            self.interop_server = interop = InteropRpcServer(self.node, status, client, config.interop_jwt, meter)
+            address = config.interop_addr, config.interop_port
+            self.interop = listener("interop.rpc", interop.handle, *address, INTEROP_LIMITS, 0.2)
         self.node.on_halt = self._halt
         self._closing: asyncio.Task[None] | None = None
 
@@ -98,7 +90,6 @@ class RpcStage(Stage):
             await server.start()
 
     async def close(self) -> None:
-        """Stop the servers."""
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()

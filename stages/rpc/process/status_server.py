@@ -60,7 +60,6 @@ class StatusServer:
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        """Answer a request."""
         response = await self._route(request, exchange)
         if not response.prepared:
             add_headers(response)
@@ -137,7 +136,6 @@ def content_security_policy(page: str) -> str:
 
 
 def add_headers(response: web.StreamResponse) -> None:
-    """Add what every response has."""
     response.headers["Server"] = "rollup-node"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"

@@ -106,9 +106,7 @@ class SupervisorFiles:
     def processes(
         self, ages: Mapping[str, float | None], now: float, wall: float
     ) -> tuple[list[ProcessStatus] | None, float | None]:
-        """Return the processes, and for how many seconds the node runs; None where the list cannot be read.
-
-        `ages` are those of the processes' last statuses."""
+        """Return the processes with `ages` of their statuses and the node's age, None for an unreadable list."""
         if self._due is None or now >= self._due:
             self._due = now + FILES_SECONDS
             self._entries, self._figures = _entries(self._processes_file), _figures(self._metrics_file)

@@ -52,8 +52,7 @@ class StatusWatch:
     """Logs the conditions of one status after the other. `clock` returns seconds of any monotonic clock."""
 
     def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._log = log
+        self._clock, self._log = clock, log
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
@@ -142,7 +141,6 @@ class StatusMetrics:
         self.periodic_task = PeriodicTask("status metrics", self.step, is_aligned=True)
 
     async def step(self) -> float:
-        """Set all metrics."""
         self.show(self._source.status())
         return METRICS_SECONDS
 

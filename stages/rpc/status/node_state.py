@@ -68,9 +68,7 @@ def _is_el_sync(fault: UnreadyReason) -> bool:
 
 
 class L1Lag:
-    """How many L1 blocks derivation could read already, and whether that is more than a limit.
-
-    It leaves `confs` blocks below the head alone."""
+    """How many L1 blocks derivation could read already, `confs` below the head, and whether that is over a limit."""
 
     def __init__(self, confs: int = 0) -> None:
         self._confs = confs

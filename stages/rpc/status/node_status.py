@@ -79,9 +79,7 @@ class DerivationProgress(msgspec.Struct, frozen=True):
 
 
 class SequencingWindow(msgspec.Struct, frozen=True):
-    """L1 blocks from the safe head's L1 origin to the one that derivation reads.
-
-    When none is left, the next L2 block is derived without a batch."""
+    """L1 blocks from the safe head's origin to the one being read; with none left the next block needs no batcher."""
 
     size_blocks: int
     used_blocks: int
@@ -122,8 +120,6 @@ class Peers(msgspec.Struct, frozen=True):
 
 
 class EndpointState(StrEnum):
-    """How an endpoint answers."""
-
     OK = "ok"
     THROTTLED = "throttled"
     """A request was refused for the number of requests before it, less than a minute ago."""
@@ -168,9 +164,7 @@ class DropStatus(msgspec.Struct, frozen=True):
 
 
 class ProblemStatus(msgspec.Struct, frozen=True):
-    """What a process reports; `code` is that of docs/codes.md with what it `means` and what to `do`.
-
-    `since` in Unix seconds."""
+    """What a process reports, `since` Unix seconds; `code` (docs/codes.md), what it `means`, what to `do`."""
 
     process: str
     code: str | None

@@ -147,9 +147,7 @@ class HeadHistory:
         self._samples: deque[_Ages] = deque(maxlen=int(KEPT_SECONDS / STEP_SECONDS))
 
     def add(self, status: NodeStatus) -> None:
-        """Take a status, unless the last sample is younger than STEP_SECONDS.
-
-        A clock that was set back begins a new history."""
+        """Take a status, at most one in STEP_SECONDS; a clock that was set back begins a new history."""
         time = int(status.time)
         if self._samples and time < self._samples[-1][0]:
             self._samples.clear()

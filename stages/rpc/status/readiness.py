@@ -12,13 +12,7 @@ from rollup_node.stages.protocol.config import RollupConfig, utc_time
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
-from rollup_node.stages.rpc.status.node_status import (
-    DerivationProgress,
-    HeadsStatus,
-    L1Status,
-    NodeStatus,
-    StatusWarning,
-)
+from rollup_node.stages.rpc.status import node_status
 
 STALE_SECONDS = 3.0
 
@@ -66,7 +60,7 @@ def process_faults(
     return faults
 
 
-def l1_lag_reason(l1: L1Status, limit: int) -> UnreadyReason:
+def l1_lag_reason(l1: node_status.L1Status, limit: int) -> UnreadyReason:
     """Why the node is not ready while derivation is too far behind the L1 head [RPC92]."""
     if l1.lag_blocks is None or l1.current is None or l1.head is None:
         return _reason("derivation", "the L1 block that it reads is not known yet")
@@ -74,14 +68,14 @@ def l1_lag_reason(l1: L1Status, limit: int) -> UnreadyReason:
     return _reason("derivation", f"{behind} ({duration(l1.lag_s or 0)}); the limit is {limit}", Code.BEHIND)
 
 
-def slow_sync_reason(progress: DerivationProgress, chain_speed: float) -> UnreadyReason:
+def slow_sync_reason(progress: node_status.DerivationProgress, chain_speed: float) -> UnreadyReason:
     """Why the lag does not become smaller, beside the reason for the lag; `chain_speed` in blocks a second."""
     speeds = f"the safe head moves by {progress.blocks_per_s:g} blocks/s, the chain by {chain_speed:g}"
     limit = f"; limited by {progress.limited_by}" if progress.limited_by is not None else ""
     return _reason("derivation", f"{speeds}{limit}", Code.SYNC_SLOW)
 
 
-def age_reasons(heads: HeadsStatus, limits: ReadyLimits) -> list[UnreadyReason]:
+def age_reasons(heads: node_status.HeadsStatus, limits: ReadyLimits) -> list[UnreadyReason]:
     """Return the L2 heads that are older than the options allow [RPC92]."""
     reasons = []
     for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
@@ -96,9 +90,7 @@ def _reason(process: str, text: str, code: Code | None = None, head: str = "") -
 
 
 def read_lag(values: list[str]) -> float | None:
-    """Return the seconds of the query `?lag=`, None without one [RPC93].
-
-    Raises ValueError, with a line for the client, for anything but one plain number."""
+    """Return the seconds of the query `?lag=`, None without one [RPC93]. Raises ValueError unless it is a number."""
     if not values:
         return None
     if len(values) > 1 or not _SECONDS.fullmatch(values[0]):
@@ -106,7 +98,7 @@ def read_lag(values: list[str]) -> float | None:
     return float(values[0])
 
 
-def lag_reason(status: NodeStatus, seconds: float) -> str | None:
+def lag_reason(status: node_status.NodeStatus, seconds: float) -> str | None:
     """Why the node is not ready for a client that takes no unsafe head older than `seconds` [RPC93]."""
     head = status.heads.unsafe
     if head is None:
@@ -116,13 +108,11 @@ def lag_reason(status: NodeStatus, seconds: float) -> str | None:
     return f"lag: the unsafe head {head.number} is {head.age_s:.1f} s old; the request allows {seconds:g} s"
 
 
-def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[StatusWarning]:
-    """Return the bundles of this chain that may be wrong, until the safe head is well after the fork.
-
-    `wall` in Unix seconds."""
+def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float) -> list[node_status.StatusWarning]:
+    """Return this chain's bundles that may be wrong, until the safe head is well after the fork (`wall`: Unix s)."""
     code = Code.BUNDLE_UNCONFIRMED
     return [
-        StatusWarning(
+        node_status.StatusWarning(
             code.text,
             bundle_warning(unconfirmed_bundle, wall),
             code.meaning,
@@ -134,11 +124,11 @@ def upgrade_warnings(rollup: RollupConfig, safe: L2BlockRef | None, wall: float)
     ]
 
 
-def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[StatusWarning]:
+def engine_warnings(doubts: Iterable[ForkDoubt], wall: float) -> list[node_status.StatusWarning]:
     """Return the forks that the engine seems not to know, until they begin; `wall` in Unix seconds."""
     code = Code.FORK_MISMATCH
     return [
-        StatusWarning(code.text, doubt_text(doubt, wall), code.meaning, code.remedy, doubt.time)
+        node_status.StatusWarning(code.text, doubt_text(doubt, wall), code.meaning, code.remedy, doubt.time)
         for doubt in doubts
         if doubt.time > wall
     ]

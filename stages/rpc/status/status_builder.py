@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.status import readiness
 from rollup_node.stages.rpc.status.node_state import L1Lag, NodeState, SlowSync
 from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
@@ -38,15 +39,6 @@ from rollup_node.stages.rpc.status.node_status import (
     StatusWarning,
 )
 from rollup_node.stages.rpc.status.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
-from rollup_node.stages.rpc.status.readiness import (
-    ReadyLimits,
-    UnreadyReason,
-    age_reasons,
-    engine_warnings,
-    l1_lag_reason,
-    slow_sync_reason,
-    upgrade_warnings,
-)
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0
@@ -94,7 +86,7 @@ class NodeFacts(NamedTuple):
     network: str | None
     rollup: RollupConfig
     derives: bool
-    limits: ReadyLimits
+    limits: readiness.ReadyLimits
     l1_confs: int = 0
 
 
@@ -106,7 +98,7 @@ class Snapshot(NamedTuple):
     derivation: DerivationStatus | None
     peers: PeerStatus | None
     drops: int | None
-    faults: Sequence[UnreadyReason]
+    faults: Sequence[readiness.UnreadyReason]
     processes: list[ProcessStatus] | None = None
     uptime: float | None = None
     endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
@@ -126,7 +118,7 @@ class StatusBuilder:
         self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
         self._requests = RecentRequests()
         self._has_drops = False
-        self.reasons: list[UnreadyReason] = []
+        self.reasons: list[readiness.UnreadyReason] = []
         self._since: dict[tuple[str, str], float] = {}
 
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
@@ -143,7 +135,7 @@ class StatusBuilder:
         is_slow = self._slow.step(state, progress.blocks_per_s, chain_speed, l1.lag_s, now)
         reasons = self._reasons(seen.faults, heads, l1, now)
         if is_slow and any(reason.problem.code is Code.BEHIND for reason in reasons):
-            reasons.append(slow_sync_reason(progress, chain_speed))
+            reasons.append(readiness.slow_sync_reason(progress, chain_speed))
         self.reasons, texts = reasons, [str(reason) for reason in reasons]
         return NodeStatus(
             version=facts.version,
@@ -174,7 +166,7 @@ class StatusBuilder:
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
-            warnings=[*self._warnings(engine, wall), *engine_warnings(seen.fork_doubts, wall)],
+            warnings=[*self._warnings(engine, wall), *readiness.engine_warnings(seen.fork_doubts, wall)],
             compute_tasks=sum(queue.tasks for queue in seen.queues.values()) if seen.queues else None,
         )
 
@@ -182,7 +174,7 @@ class StatusBuilder:
         # One that follows another node and does not sequence takes blocks as they are.
         if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
             return []
-        return upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
+        return readiness.upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
 
     def _add(self, seen: Snapshot, now: float) -> None:
         if seen.engine is not None and seen.engine.safe is not None:
@@ -225,15 +217,15 @@ class StatusBuilder:
         ]
 
     def _reasons(
-        self, faults: Sequence[UnreadyReason], heads: HeadsStatus, l1: L1Status, now: float
-    ) -> list[UnreadyReason]:
+        self, faults: Sequence[readiness.UnreadyReason], heads: HeadsStatus, l1: L1Status, now: float
+    ) -> list[readiness.UnreadyReason]:
         limits = self._facts.limits
         reasons = list(faults)
         is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
         # What is unknown because of a fault is no reason of its own.
         if is_over and not (faults and l1.lag_blocks is None):
-            reasons.append(l1_lag_reason(l1, limits.l1_lag))
-        return reasons + age_reasons(heads, limits)
+            reasons.append(readiness.l1_lag_reason(l1, limits.l1_lag))
+        return reasons + readiness.age_reasons(heads, limits)
 
     def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> DerivationProgress:
         rollup, derivation = self._facts.rollup, seen.derivation
@@ -257,7 +249,7 @@ class StatusBuilder:
             else {name: getattr(derivation.waits, name) for name in derivation.waits.__struct_fields__},
         )
 
-    def _problems(self, faults: Sequence[UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
+    def _problems(self, faults: Sequence[readiness.UnreadyReason], now: float, wall: float) -> list[ProblemStatus]:
         """Return the faults, each since it is there without a pause; numbers in its text may change."""
         before, self._since = self._since, {}
         problems = []

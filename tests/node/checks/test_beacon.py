@@ -1,6 +1,5 @@
 """Checks of a beacon node."""
 
-import asyncio
 import gzip
 import json
 import re
@@ -36,30 +35,27 @@ class Server:
             return web.Response(body=answer, headers={"Content-Encoding": "gzip"})
         return web.json_response({"data": answer})
 
-    def check(self, chain: int = SEPOLIA, more: str = "") -> list[Finding]:
-        async def run() -> list[Finding]:
-            async with listening(app_for_every_path(self.handle)) as (url,):
-                reader = BeaconReader(url.rstrip("/") + more, ("X-Key", "secret"), 20.0)
-                return [*await check_beacon_node(reader, "beacon", chain), *await self.version(reader)]
-
-        return asyncio.run(run())
+    async def check(self, chain: int = SEPOLIA, more: str = "") -> list[Finding]:
+        async with listening(app_for_every_path(self.handle)) as (url,):
+            reader = BeaconReader(url.rstrip("/") + more, ("X-Key", "secret"), 20.0)
+            return [*await check_beacon_node(reader, "beacon", chain), *await self.version(reader)]
 
     async def version(self, reader: BeaconReader) -> list[Finding]:
         result = await beacon_version(reader)
         return [] if result is None else [Finding(FindingLevel.OK, "version", result)]
 
 
-def test_a_beacon_node_of_the_chain() -> None:
+async def test_a_beacon_node_of_the_chain() -> None:
     server = Server(genesis=GENESIS, deposit_contract={"chain_id": str(SEPOLIA)}, version={"version": "Teku\n1"})
-    result, version = server.check(more="/base/?apikey=k")
+    result, version = await server.check(more="/base/?apikey=k")
     assert result.level is FindingLevel.OK and version.text == "Teku 1"
     assert server.requests[0].path == "/base/eth/v1/beacon/genesis"
     assert all(request.query["apikey"] == "k" for request in server.requests)
     assert all(request.headers["X-Key"] == "secret" for request in server.requests)
 
 
-def test_an_archive_has_no_deposit_contract() -> None:
-    assert [item.level for item in Server(genesis=GENESIS).check()] == [FindingLevel.OK]
+async def test_an_archive_has_no_deposit_contract() -> None:
+    assert [item.level for item in await Server(genesis=GENESIS).check()] == [FindingLevel.OK]
 
 
 @pytest.mark.parametrize(
@@ -73,30 +69,28 @@ def test_an_archive_has_no_deposit_contract() -> None:
         ),
     ],
 )
-def test_a_beacon_node_of_another_chain(answers: dict[str, Any], chain: int, text: str) -> None:
-    (result,) = Server(**answers).check(chain)
+async def test_a_beacon_node_of_another_chain(answers: dict[str, Any], chain: int, text: str) -> None:
+    (result,) = await Server(**answers).check(chain)
     assert result.code is Code.BEACON_CHAIN
     assert re.search(text, result.text)
 
 
-def test_long_answers_are_refused() -> None:
+async def test_long_answers_are_refused() -> None:
     """Of which the compressed ones are as long as what they hold."""
     padding = " " * MAX_BODY
     body = gzip.compress(json.dumps({"data": GENESIS, "padding": padding}).encode())
     assert len(body) < 1000
     with pytest.raises(EndpointError, match=f"longer than {MAX_BODY} bytes"):
-        Server(genesis=body).check()
+        await Server(genesis=body).check()
 
 
-def test_damaged_answers_are_refused() -> None:
+async def test_damaged_answers_are_refused() -> None:
     with pytest.raises(EndpointError, match="damaged"):
-        Server(genesis=b"no gzip").check()
+        await Server(genesis=b"no gzip").check()
 
 
-def test_what_a_beacon_node_is() -> None:
-    async def run() -> list[bool]:
-        servers = Server(genesis=GENESIS), Server(genesis=[1]), Server()
-        async with listening(*(app_for_every_path(server.handle) for server in servers)) as urls:
-            return [await is_beacon_node(url, 20.0) for url in (*urls, "http://127.0.0.1:1")]
-
-    assert asyncio.run(run()) == [True, False, False, False]
+async def test_what_a_beacon_node_is() -> None:
+    servers = Server(genesis=GENESIS), Server(genesis=[1]), Server()
+    async with listening(*(app_for_every_path(server.handle) for server in servers)) as urls:
+        results = [await is_beacon_node(url, 20.0) for url in (*urls, "http://127.0.0.1:1")]
+    assert results == [True, False, False, False]

@@ -75,8 +75,8 @@ def test_what_is_tried_again(failure: EndpointError | RpcFailure, final: bool) -
         (EndpointError("h", "HTTP status 503: token service", 503), None),
     ],
 )
-def test_why_an_engine_rejects_us(failure: EndpointError | RpcFailure, code: Code | None) -> None:
-    result = asyncio.run(rejection("engine", "http://127.0.0.1:1", "jwt.txt", failure, 20.0))
+async def test_why_an_engine_rejects_us(failure: EndpointError | RpcFailure, code: Code | None) -> None:
+    result = await rejection("engine", "http://127.0.0.1:1", "jwt.txt", failure, 20.0)
     assert (None if result is None else result.code) is code
 
 
@@ -88,16 +88,16 @@ async def _skew_of(date: str | None) -> float | None:
         return await clock_skew(url, 20.0)
 
 
-def test_the_clock_of_a_server() -> None:
-    assert asyncio.run(_skew_of(None)) == 0.0, "aiohttp sends the date itself"
-    behind = asyncio.run(_skew_of("Mon, 02 Jan 2023 03:04:05 GMT"))
+async def test_the_clock_of_a_server() -> None:
+    assert await _skew_of(None) == 0.0, "aiohttp sends the date itself"
+    behind = await _skew_of("Mon, 02 Jan 2023 03:04:05 GMT")
     assert behind is not None and behind < -86400 and skew_text(behind).endswith("s behind ours")
-    ahead = asyncio.run(_skew_of("Fri, 01 Jan 2038 00:00:00 GMT"))
+    ahead = await _skew_of("Fri, 01 Jan 2038 00:00:00 GMT")
     assert ahead is not None and skew_text(ahead).endswith("s ahead of ours")
     assert skew_text(0.0) == "its clock and ours agree within a second"
-    assert asyncio.run(_skew_of("soon")) is None
-    assert asyncio.run(clock_skew("http://127.0.0.1:1", 20.0)) is None
-    assert asyncio.run(clock_skew("nonsense", 20.0)) is None
+    assert await _skew_of("soon") is None
+    assert await clock_skew("http://127.0.0.1:1", 20.0) is None
+    assert await clock_skew("nonsense", 20.0) is None
 
 
 HOLDS_BACK = "/silent"
@@ -111,30 +111,28 @@ async def respond(request: web.Request) -> web.Response:
     return web.Response(body=request.headers.get("X-Key", "").encode(), headers={"X-Server": "a"})
 
 
-def get(path: str, timeout: float = 20, limit: int = 100) -> Answer:
-    async def run() -> Answer:
-        async with listening(app_for_every_path(respond)) as (url,):
-            return await http_get("name", URL(url.rstrip("/") + path), {"X-Key": "secret"}, timeout, limit)
-
-    return asyncio.run(run())
+async def get(path: str, timeout: float = 20, limit: int = 100) -> Answer:
+    async with listening(app_for_every_path(respond)) as (url,):
+        return await http_get("name", URL(url.rstrip("/") + path), {"X-Key": "secret"}, timeout, limit)
 
 
-def test_a_response_with_its_times() -> None:
+async def test_a_response_with_its_times() -> None:
     before = time.time()
-    answer = get("/")
+    answer = await get("/")
     assert (answer.status, answer.body, answer.headers["x-server"]) == (200, b"secret", "a")
     assert before <= answer.sent <= answer.received <= time.time()
 
 
-def test_redirects_are_followed() -> None:
+async def test_redirects_are_followed() -> None:
     """[LHD28]"""
-    assert (get("/elsewhere").status, get("/elsewhere").body) == (200, b"secret")
+    answer = await get("/elsewhere")
+    assert (answer.status, answer.body) == (200, b"secret")
 
 
-def test_why_there_is_no_response() -> None:
+async def test_why_there_is_no_response() -> None:
     with pytest.raises(EndpointError, match=r"name: no answer within 0\.05 s"):
-        get(HOLDS_BACK, timeout=0.05)
+        await get(HOLDS_BACK, timeout=0.05)
     with pytest.raises(EndpointError, match="longer than 5 bytes"):
-        get("/", limit=5)
+        await get("/", limit=5)
     with pytest.raises(EndpointError, match=r"cannot connect \(Connection refused\)"):
-        asyncio.run(http_get("name", URL("http://127.0.0.1:1"), {}, 20, 100))
+        await http_get("name", URL("http://127.0.0.1:1"), {}, 20, 100)

@@ -1,6 +1,5 @@
 """Checks of the execution engine on the embedded one, whose blocks and ports are real."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -19,27 +18,24 @@ T = TypeVar("T")
 NOW = 1_780_000_000
 
 
-def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) -> T:
-    async def run() -> T:
-        async with listening(json_rpc_app(methods)) as (url,):
-            client = engine_client(url, SECRET, 20.0)
-            try:
-                return await use(client)
-            finally:
-                await client.close()
-
-    return asyncio.run(run())
+async def ask(methods: Methods, use: Callable[[JsonRpcClient], Awaitable[T]]) -> T:
+    async with listening(json_rpc_app(methods)) as (url,):
+        client = engine_client(url, SECRET, 20.0)
+        try:
+            return await use(client)
+        finally:
+            await client.close()
 
 
-def test_a_public_port_lacks_the_engine_api() -> None:
-    (result,), offered = ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
+async def test_a_public_port_lacks_the_engine_api() -> None:
+    (result,), offered = await ask({"eth_chainId": lambda: "0xa"}, lambda client: offered_methods(client, "engine"))
     assert (result.level, result.code, offered) == (FindingLevel.ERROR, Code.ENGINE_PUBLIC_PORT, None)
 
 
-def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
+async def test_an_engine_that_names_no_capabilities_may_have_them() -> None:
     """A proxy in front of it may not let that method through."""
     methods = {"engine_forkchoiceUpdatedV3": lambda state, attributes: None}
-    (result,), offered = ask(methods, lambda client: offered_methods(client, "engine"))
+    (result,), offered = await ask(methods, lambda client: offered_methods(client, "engine"))
     assert (result.level, result.code, offered) == (FindingLevel.WARNING, Code.ENGINE_CAPABILITIES, None)
 
 
@@ -47,13 +43,13 @@ RETH = {"engine_getClientVersionV1": lambda own: [{"code": "RH", "name": "OP-Ret
 
 
 @pytest.mark.parametrize(
-    ("given", "level"), [(None, FindingLevel.OK), ("reth", FindingLevel.OK), ("geth", FindingLevel.WARNING)]
+    ("option", "level"), [(None, FindingLevel.OK), ("reth", FindingLevel.OK), ("geth", FindingLevel.WARNING)]
 )
-def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
-    given: str | None, level: FindingLevel
+async def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
+    option: str | None, level: FindingLevel
 ) -> None:
     """[ENG41]"""
-    (result,), identity = ask(RETH, lambda client: check_identity(client, "engine", given))
+    (result,), identity = await ask(RETH, lambda client: check_identity(client, "engine", option))
     assert result.level is level and "OP-Reth 2.3.2" in result.text and str(identity) == "OP-Reth 2.3.2"
     if level is FindingLevel.WARNING:
         assert result.code is Code.ENGINE_KIND
@@ -61,27 +57,27 @@ def test_an_engine_that_is_another_one_than_the_option_says_is_a_warning(
 
 
 @pytest.mark.parametrize("name", ["Besu", "nobody"])
-def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
+async def test_an_engine_of_another_kind_contradicts_nothing(name: str) -> None:
     methods: Methods = {"web3_clientVersion": lambda: f"{name}/v1.0.0"}
-    (result,), _ = ask(methods, lambda client: check_identity(client, "engine", "geth"))
+    (result,), _ = await ask(methods, lambda client: check_identity(client, "engine", "geth"))
     assert (result.level, result.text) == (FindingLevel.OK, f"it is {name} 1.0.0")
-    assert ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
+    assert await ask({}, lambda client: check_identity(client, "engine", "geth")) == ([], None)
 
 
 @pytest.mark.condition("C13")
-def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_left() -> None:
+async def test_an_engine_that_does_not_know_a_fork_to_come_is_a_warning_with_the_days_left() -> None:
     """[ENG42]"""
     rollup = find_network("op-sepolia").config
     now = float(rollup.fork_times["lagoon"] - 12 * 86_400)
     identity = EngineIdentity("OP-Reth", "2.3.2")
 
-    def doubts(methods: Methods, network: str = "op-sepolia") -> list[Finding]:
-        return ask(methods, lambda client: check_coming_forks(client, "engine", rollup, identity, network, now))
+    async def doubts(methods: Methods, network: str = "op-sepolia") -> list[Finding]:
+        return await ask(methods, lambda client: check_coming_forks(client, "engine", rollup, identity, network, now))
 
-    (result,) = doubts({})
+    (result,) = await doubts({})
     assert (result.level, result.code) == (FindingLevel.WARNING, Code.FORK_MISMATCH)
     assert result.text.startswith("lagoon begins at 2026-12-10T16:00:01Z, in 12d0h, and OP-Reth 2.3.2 does not have")
-    assert doubts({}, network="") == []
-    (result,) = doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
+    assert await doubts({}, network="") == []
+    (result,) = await doubts({"debug_chainConfig": lambda: {"karstTime": 5}}, network="")
     assert result.text.endswith("and the engine's configuration has no lagoonTime")
-    assert doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []
+    assert await doubts({"debug_chainConfig": lambda: {"lagoonTime": rollup.fork_times["lagoon"]}}) == []

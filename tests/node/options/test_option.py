@@ -33,7 +33,7 @@ def test_the_type_of_the_field_is_checked_statically() -> None:
     """mypy reports both rows; without their errors it would report the comments as unused."""
     Section(
         "wrong type",
-        (Option(name="a", value_type=TEXT, default=None, variable="A", help="A.", field=L1Config.cache_size),),  # type: ignore[misc]
+        Option(name="a", value_type=TEXT, default=None, variable="A", help="A.", field=L1Config.cache_size),  # type: ignore[misc]
     )
     with pytest.raises(AttributeError, match="cache_sise"):
         Option(name="a", value_type=TEXT, default=None, variable="A", help="A.", field=L1Config.cache_sise)  # type: ignore[attr-defined]

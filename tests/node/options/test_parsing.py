@@ -138,14 +138,6 @@ def test_an_error_names_the_flag(words: tuple[str, ...], text: str) -> None:
     assert error_of(*words).startswith(text)
 
 
-def test_an_error_names_the_variable() -> None:
-    text = error_of(NODE_L1_MAX_CONCURRENCY="ten")
-    assert (
-        text
-        == 'invalid value "ten" for variable NODE_L1_MAX_CONCURRENCY (--l1.max-concurrency): expected a whole number'
-    )
-
-
 @pytest.mark.fault("F60")
 def test_a_secret_is_never_shown() -> None:
     assert "hunter2" not in error_of("--p2p.sequencer.key=hunter2")

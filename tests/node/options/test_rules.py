@@ -73,14 +73,6 @@ def test_a_broken_rule_is_named(words: tuple[str, ...], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "text"), [((), "flag l2 is required"), (("--l2=http://a",), "flag network or rollup.config is required")]
-)
-def test_a_missing_required_option_is_named(words: tuple[str, ...], text: str) -> None:
-    with pytest.raises(OptionError, match=text):
-        check_options(parse_options(words, {}).values)
-
-
-@pytest.mark.parametrize(
     "words",
     [
         ("--rollup.halt=none",),

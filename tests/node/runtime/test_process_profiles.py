@@ -18,25 +18,22 @@ from tests.support.processes.toy_harness import PROCESSES, StartNode
 from tests.support.rpc.pprof_decoder import decode
 
 
-def test_requests_are_answered_once(tmp_path: Path) -> None:
+async def test_requests_are_answered_once(tmp_path: Path) -> None:
     files = ProfileFiles(tmp_path)
     files.request(ProfileRequest(1, "goroutine", 0.0))
 
-    async def scenario() -> None:
-        profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
-        task = asyncio.create_task(profiles.serve(), name="profiles")
-        await asyncio.sleep(0.1)
-        files.request(ProfileRequest(2, "goroutine", 0.05))
-        async with asyncio.timeout(10):
-            while (answer := files.read_answer(2, "l1")) is None:
-                await asyncio.sleep(0.01)
-        assert any(dict(sample.labels).get("task") == "profiles" for sample in answer.samples)
-        assert files.read_answer(1, "l1") is None, "a request from before the start is not answered"
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-    asyncio.run(scenario())
+    profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
+    task = asyncio.create_task(profiles.serve(), name="profiles")
+    await asyncio.sleep(0.1)
+    files.request(ProfileRequest(2, "goroutine", 0.05))
+    async with asyncio.timeout(10):
+        while (answer := files.read_answer(2, "l1")) is None:
+            await asyncio.sleep(0.01)
+    assert any(dict(sample.labels).get("task") == "profiles" for sample in answer.samples)
+    assert files.read_answer(1, "l1") is None, "a request from before the start is not answered"
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
 
 
 def allocated(depth: int, count: int) -> list[object]:
@@ -87,50 +84,44 @@ def test_many_allocations_leave_the_loop_its_heartbeat(tmp_path: Path, monkeypat
     assert len(makers) == 1 and makers[0] is not threading.current_thread()
 
 
-def test_a_recording_ends_with_its_request(tmp_path: Path) -> None:
+async def test_a_recording_ends_with_its_request(tmp_path: Path) -> None:
     """One that is withdrawn leaves no answer, and a newer one is answered at once."""
     files = ProfileFiles(tmp_path)
 
-    async def scenario() -> None:
-        profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
-        task = asyncio.create_task(profiles.serve())
-        await asyncio.sleep(0)
-        async with asyncio.timeout(20):
-            for number in (1, 2):
-                files.request(ProfileRequest(number, "heap", 120.0))
-                while not tracemalloc.is_tracing():
-                    await asyncio.sleep(0.01)
-                if number == 1:
-                    files.withdraw()
-                else:
-                    files.request(ProfileRequest(3, "goroutine", 0.0))
-                while tracemalloc.is_tracing():
-                    await asyncio.sleep(0.01)
-            while files.read_answer(3, "l1") is None:
+    profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
+    task = asyncio.create_task(profiles.serve())
+    await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        for number in (1, 2):
+            files.request(ProfileRequest(number, "heap", 120.0))
+            while not tracemalloc.is_tracing():
                 await asyncio.sleep(0.01)
-            files.withdraw()
-        assert list(tmp_path.iterdir()) == []
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+            if number == 1:
+                files.withdraw()
+            else:
+                files.request(ProfileRequest(3, "goroutine", 0.0))
+            while tracemalloc.is_tracing():
+                await asyncio.sleep(0.01)
+        while files.read_answer(3, "l1") is None:
+            await asyncio.sleep(0.01)
+        files.withdraw()
+    assert list(tmp_path.iterdir()) == []
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(scenario())
 
-
-def test_a_request_for_too_long_is_not_answered(tmp_path: Path) -> None:
+async def test_a_request_for_too_long_is_not_answered(tmp_path: Path) -> None:
     files = ProfileFiles(tmp_path)
 
-    async def scenario() -> None:
-        profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
-        task = asyncio.create_task(profiles.serve())
-        await asyncio.sleep(0)
-        for number, seconds in enumerate((199_999_999.0, -1.0, float("nan")), 1):
-            files.request(ProfileRequest(number, "heap", seconds))
-            await asyncio.sleep(2 * LOOK_SECONDS)
-            assert not tracemalloc.is_tracing() and files.read_answer(number, "l1") is None
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(scenario())
+    profiles = ProcessProfiles(ProfilingSettings(is_served=True), tmp_path, "l1")
+    task = asyncio.create_task(profiles.serve())
+    await asyncio.sleep(0)
+    for number, seconds in enumerate((199_999_999.0, -1.0, float("nan")), 1):
+        files.request(ProfileRequest(number, "heap", seconds))
+        await asyncio.sleep(2 * LOOK_SECONDS)
+        assert not tracemalloc.is_tracing() and files.read_answer(number, "l1") is None
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def test_nothing_runs_unless_it_is_wanted(tmp_path: Path) -> None:

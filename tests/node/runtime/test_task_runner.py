@@ -9,7 +9,7 @@ import pytest
 from rollup_node.node.runtime import task_runner
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner, pause_after
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.io.task import LATE_SECONDS, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
@@ -184,6 +184,26 @@ def test_an_error_with_a_code_is_logged_and_reported_by_it(capsys: pytest.Captur
     assert task.stage.reports == [("L1-THROTTLED: poll: HTTP status 429",), ()]
     (line,) = capsys.readouterr().err.splitlines()
     assert "HTTP status 429 code=L1-THROTTLED task=poll retry_in=" in line and line.endswith(Code.L1_THROTTLED.remedy)
+
+
+def test_a_step_that_takes_long_is_a_problem_until_it_ends() -> None:
+    """[LHD3]"""
+    late = Problem(Code.L1_UNREACHABLE, "poll", "no answer")
+    reports: list[object] = []
+
+    async def step() -> float:
+        await asyncio.sleep(LATE_SECONDS / 2)
+        reports.append(len(stage.reports))
+        await asyncio.sleep(LATE_SECONDS)
+        reports.append(stage.reports[-1])
+        runner.stop()
+        return 0.0
+
+    stage = RecordingStage(step)
+    stage.periodic_tasks = [PeriodicTask("poll", step, late=late)]
+    runner = TaskRunner(stage, Meter("test"), Problems(stage, Meter("test")), "test")
+    virtual_time.run(runner.run(stage.periodic_tasks[0]))
+    assert reports == [0, (str(late),)] and stage.reports[-1] == ()
 
 
 def test_waking_does_not_end_a_backoff() -> None:

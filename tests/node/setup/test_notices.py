@@ -99,21 +99,44 @@ def test_neither_keys_nor_secrets_are_shown() -> None:
     assert not any(word in str(said) for word in ("k3y", "pa55", "t0ken", "user"))
 
 
+def test_the_proxies_of_the_environment_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD31] Without their logins; none for this host and for the engine."""
+    text = "endpoints that are asked through a proxy of the environment"
+    monkeypatch.setenv("NO_PROXY", "direct.example")
+    assert not [notice for notice in lines() if notice.text == text]
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:pa55@proxy.example:3128")
+    monkeypatch.setenv("HTTP_PROXY", "nonsense://x")
+    more = "--l1.beacon-fallbacks=http://other.example:5052,https://direct.example"
+    said = [notice for notice in lines(more, "--l2=http://engine.example:8551") if notice.text == text]
+    assert said == [
+        Notice(
+            Level.INFO,
+            text,
+            {
+                "l1": "l1.example:443 through proxy.example:3128",
+                "l1.beacon": "beacon.example:5052 through proxy.example:3128",
+                "l1.beacon-fallbacks": "other.example:5052 through no URL of HTTP",
+            },
+        )
+    ]
+
+
 def test_long_values_are_cut() -> None:
     shown = lines("--rpc.vhosts=" + "a" * 300)[2].fields["rpc.vhosts"]
     assert shown == "a" * 100 + "..."
 
 
-def introduced(network: str, now: float) -> list[Notice]:
-    """Return the warnings of a start on a built-in network."""
-    values = parse_options((*GIVEN[:-1], f"--network={network}"), {}).values
+def introduced(chain: str, *words: str, now: float = FRESH) -> list[Notice]:
+    """Return the warnings of a start on a built-in network, or on the chain that an option names."""
+    option = chain if chain.startswith("--") else f"--network={chain}"
+    values = parse_options((*GIVEN[:-1], option, *words), {}).values
     notices = introduction(values, choose_chain(values, print), now)
     return [notice for notice in notices if notice.level is Level.WARN]
 
 
 def test_the_end_of_a_network_that_left() -> None:
     """[LFT7]"""
-    (end,) = introduced("base-mainnet", FRESH)
+    (end,) = introduced("base-mainnet")
     assert end.text == "the network left the OP Stack's rules: it is derived up to the last block before"
     assert end.fields == {
         "code": "NETWORK-LEFT",
@@ -122,7 +145,7 @@ def test_the_end_of_a_network_that_left() -> None:
         "last_block": 53_556_126,
         "engine_needs_azul_since": "2026-05-28T18:00:00Z",
     }
-    assert introduced("zora-mainnet", FRESH) == []
+    assert introduced("zora-mainnet") == []
 
 
 @pytest.mark.condition("C13")
@@ -141,17 +164,15 @@ def test_bundles_of_forks_to_come(tmp_path: Path) -> None:
 
 def test_a_node_that_follows_another_one_and_does_not_sequence_needs_no_bundle() -> None:
     for words, said in (((), False), (("--sequencer.enabled", "--sequencer.stopped"), True)):
-        source = "--l2.follow.source=http://supernode:8545/11155420/"
-        values = parse_options((*GIVEN[:-1], "--network=op-sepolia", source, *words), {}).values
-        notices = introduction(values, choose_chain(values, print), FRESH)
+        notices = introduced("op-sepolia", "--l2.follow.source=http://supernode:8545/11155420/", *words)
         assert any(notice.fields.get("code") == "BUNDLE-UNCONFIRMED" for notice in notices) == said
 
 
 @pytest.mark.condition("C13")
 def test_fork_times_are_old_after_180_days() -> None:
     """[LFT8]"""
-    assert introduced("zora-mainnet", FRESH + 180 * 86_400) == []
-    (old,) = introduced("zora-mainnet", FRESH + 181 * 86_400)
+    assert introduced("zora-mainnet", now=FRESH + 180 * 86_400) == []
+    (old,) = introduced("zora-mainnet", now=FRESH + 181 * 86_400)
     assert old.text == "the fork times of built-in networks are old"
     assert (old.fields["registry"], old.fields["days"]) == (registry_version().checked, 181)
     assert "--override.FORK" in str(old.fields["remedy"])
@@ -173,9 +194,7 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
     """[FSR13]"""
     alone = tmp_path / "set.json"
     alone.write_text(json.dumps({"dependencies": {"11155420": {}}}))
-    value = (*GIVEN[:-1], f"--network={network}", *(word.format(alone=alone) for word in words))
-    values = parse_options(value, {}).values
-    notices = introduction(values, choose_chain(values, print), FRESH)
+    notices = introduced(network, *(word.format(alone=alone) for word in words))
     result = [notice for notice in notices if notice.fields.get("code") == "LOCAL-SAFE"]
     assert len(result) == said
     if result:
@@ -187,9 +206,8 @@ def test_a_node_of_several_chains_that_follows_none_has_local_safe_heads(
 def test_a_rollup_json_has_its_own_fork_times(tmp_path: Path) -> None:
     file = tmp_path / "rollup.json"
     file.write_text(json.dumps(rollup_config_object(find_network("base-sepolia").config)))
-    values = parse_options((*GIVEN[:-1], f"--rollup.config={file}"), {}).values
-    notices = introduction(values, choose_chain(values, print), FRESH + 1000 * 86_400)
-    assert [notice.fields["last_block"] for notice in notices if notice.level is Level.WARN] == [48_418_655]
+    (end,) = introduced(f"--rollup.config={file}", now=FRESH + 1000 * 86_400)
+    assert end.fields["last_block"] == 48_418_655
 
 
 LAGOON = 1_796_918_401
@@ -276,9 +294,7 @@ def test_the_members_of_a_dependency_set_have_one_lagoon_time(tmp_path: Path) ->
 
 
 def test_a_chain_without_a_dependency_set_has_no_members(tmp_path: Path) -> None:
-    chain = choose_chain(
-        parse_options(("--l1.beacon=http://b", file_of(tmp_path, l2_chain_id=901, lagoon_time=None)), {}).values,
-        print,
-    )
+    words = ("--l1.beacon=http://b", file_of(tmp_path, l2_chain_id=901, lagoon_time=None))
+    chain = choose_chain(parse_options(words, {}).values, print)
     assert chain.dependencies is None and schedule_notices(chain, BEFORE_LAGOON) == []
     assert schedule_notices(chain._replace(dependencies=DependencySet((901,))), BEFORE_LAGOON) == []

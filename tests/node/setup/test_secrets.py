@@ -66,13 +66,6 @@ def test_the_interop_server_has_a_secret_of_its_own(working_directory: Path) -> 
     assert not (working_directory / "other.txt").exists()
 
 
-def test_who_may_call_is_an_option(working_directory: Path) -> None:
-    rpc = prepare("--rpc.vhosts=a,b", "--rpc.corsdomain=https://x").configs.rpc
-    assert (rpc.vhosts, rpc.cors_domains) == (("a", "b"), ("https://x",))
-    rpc = prepare().configs.rpc
-    assert (rpc.vhosts, rpc.cors_domains) == (("*",), ())
-
-
 def test_without_peers_there_is_no_network_key(working_directory: Path) -> None:
     assert prepare("--p2p.disable").secrets.network_key is None
     assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
@@ -84,6 +77,7 @@ def test_a_malformed_option_leaves_no_new_network_key(working_directory: Path) -
     assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
 
 
+@pytest.mark.option("l2.jwt-secret")
 @pytest.mark.parametrize(
     ("words", "error"),
     [

@@ -1,6 +1,5 @@
 """The start of a node, up to the supervisor."""
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup import start
 from rollup_node.node.setup.start import start_node
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.exit_codes import RESTART, SetupError
+from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.protocol.forks import bundles
@@ -69,13 +68,3 @@ def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(
     ports = ("--rpc.port=0", "--p2p.disable", "--runtime.dir=run", f"--rollup.bundle-dir={tmp_path}")
     assert run(*ports, "--override.lagoon=4000000000", "--rollup.lagoon-bundle=auto") == 7
     assert [bundle_of(rollup, "lagoon").sha256 == carried.sha256 for rollup in value] == [False, True]
-
-
-def test_a_port_in_use_ends_the_start(started: Started) -> None:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(1)
-        port = listener.getsockname()[1]
-        with pytest.raises(SetupError, match=f"port {port} is in use"):
-            run("--rpc.addr=127.0.0.1", f"--rpc.port={port}", "--p2p.disable")
-    assert started == []

@@ -1,10 +1,8 @@
 """What is known of a process over its incarnations."""
 
-from collections import deque
-
 import pytest
 
-from rollup_node.node.supervisor.supervised_process import SupervisedProcess, record_death
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import ProcessStat, Waiting
@@ -51,8 +49,3 @@ def test_a_process_whose_tasks_are_long_may_take_more_cpu_time_between_heartbeat
 def test_deaths_count_within_the_window(process: SupervisedProcess) -> None:
     assert [process.record_death(now) for now in (0.0, 10.0, 61.0, 62.0)] == [False, False, False, True]
     assert list(process.deaths) == [10.0, 61.0, 62.0]
-
-
-def test_more_deaths_than_allowed() -> None:
-    deaths: deque[float] = deque()
-    assert [record_death(deaths, now, POLICY) for now in (0.0, 1.0, 2.0)] == [False, False, True]

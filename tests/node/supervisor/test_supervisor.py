@@ -13,6 +13,7 @@ import pytest
 
 from rollup_node.node.supervisor import supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
@@ -104,13 +105,6 @@ def test_a_signal_stops_in_reverse_order(start: StartNode, number: signal.Signal
     closed = [line["process"] for line in node.logged("stopped")]
     assert len(closed) == 4, "every last line comes through"
     assert not node.logged("process died")
-
-
-def test_a_signal_to_the_process_group_stops_the_node(start: StartNode) -> None:
-    node = start().wait_until_ready()
-    os.killpg(node.program.pid, signal.SIGTERM)
-    assert node.wait_for_exit() == (0, "")
-    assert len(node.logged("process started", "supervisor")) == 4
 
 
 def test_hangup_is_ignored_under_nohup(running: ToyNode) -> None:
@@ -321,7 +315,7 @@ def test_shared_memory_that_is_refused_ends_the_start_in_one_line(
         raise OSError(errno.EFBIG, "File too large")
 
     monkeypatch.setattr(supervisor, "Supervisor", refuse)
-    monkeypatch.setattr(supervisor, "raise_descriptor_limit", lambda: 10_000)
+    monkeypatch.setattr(process_control, "raise_descriptor_limit", lambda: 10_000)
     directory = tmp_path / "run"
     settings = NodeSettings(version="v1", runtime_dir=directory)
     assert supervisor.run_node([], settings) == ExitCode.SETUP

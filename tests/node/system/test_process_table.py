@@ -77,8 +77,3 @@ def test_an_import_path_names_a_function() -> None:
     assert load("json:dumps")([1]) == "[1]"
     with pytest.raises(AttributeError):
         load("json:absent")
-
-
-def test_a_name_has_the_number_of_the_copy_only_when_numbered() -> None:
-    assert ProcessSpec("x", "m:f", None, copies=2, numbered=True).name(1) == "x-1"
-    assert ProcessSpec("x", "m:f", None).name(0) == "x"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation import tasks
-from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch
+from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.reasons.channels import SpanTransactionInvalid, StreamExhausted, StreamLimitExceeded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
@@ -26,8 +26,9 @@ def _body(count: int) -> bytes:
 
 def test_tasks_and_results_travel() -> None:
     rejected = RejectedBatch(SpanTransactionInvalid(3, "x"))
+    span = SpanBatch(b"p" * 20, b"o" * 20, 10, 2, 2, 5, 6, b"\1", b"\1\0", (b"\2x",))
     result = run(DecodeChannel(_body(2), 1000, True, RULES))
-    result = DecodedChannel((*result.batches, rejected), result.end)
+    result = DecodedChannel((*result.batches, span, rejected), result.end)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(result), type=DecodedChannel) == result
     task = DecodeChannel(b"body", 1000, True, RULES)
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(task), type=DecodeChannel) == task

@@ -1,20 +1,18 @@
 """Fixtures of the engine's tests: a small chain, an execution engine that has it, and the stage on that engine."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, make_rollup
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine
-
-Play = Callable[[Coroutine[Any, Any, None]], None]
-
 
 Run = Callable[..., AbstractAsyncContextManager[EngineNode]]
 """The stage on the running engine; arguments are those of EngineNode."""
@@ -49,20 +47,6 @@ def engine(chain: ChainFixture) -> FakeExecutionEngine:
 
 
 @pytest.fixture
-def play() -> Play:
-    """Run a scene, at most 30 s."""
-
-    def run(scene: Coroutine[Any, Any, None]) -> None:
-        async def bounded() -> None:
-            async with asyncio.timeout(30):
-                await scene
-
-        asyncio.run(bounded())
-
-    return run
-
-
-@pytest.fixture
 def run_on(tmp_path: Path) -> RunOn:
     """Run the stage on an engine of its own chain."""
 
@@ -80,3 +64,12 @@ def run_on(tmp_path: Path) -> RunOn:
 @pytest.fixture
 def run(run_on: RunOn, engine: FakeExecutionEngine) -> Run:
     return run_on(engine)
+
+
+@pytest.fixture
+def engine_log() -> Iterator[list[Record]]:
+    """Yield what is logged, from INFO on."""
+    before, records = log.configuration(), list[Record]()
+    log.configure("engine", Level.INFO, records.append)
+    yield records
+    log.configure(*before)

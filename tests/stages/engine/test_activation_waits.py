@@ -2,6 +2,7 @@
 meanwhile [UPG24, UPG26]."""
 
 import msgspec
+import pytest
 
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
@@ -26,16 +27,14 @@ def rollup_with(carried: CarriedBundle, chains: int = 1) -> RollupConfig:
 def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2BlockRef]]:
     """Return a node with our bundle and `auto`, and blocks in its engine that have another one, the first `safe` as
     safe."""
-    chain = ChainFixture(rollup_with(OURS))
-    builder = ChainFixture(theirs)
+    chain, builder = ChainFixture(rollup_with(OURS)), ChainFixture(theirs)
     refs = builder.build(4)
     for payload in builder.payloads.values():
         chain.keep(payload)
     engine = ModelEngine(chain)
     engine.head, engine.safe = refs[-1].hash, refs[safe].hash
     harness = started(chain, engine, bundle_auto=True)
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert hold(harness).other.number == 1
     return harness, refs
 
@@ -62,11 +61,9 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     harness, refs = waiting(rollup_with(THEIRS))
     first = harness.core.status().reset
     harness.restart_derivation()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.start is not None and harness.start.reset > first
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     repeat(harness, BatchParent(2, refs[2].hash))
     assert hold(harness).confirmed
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
@@ -88,12 +85,23 @@ def test_a_bundle_is_chosen_before_the_dependency_set_is_looked_at() -> None:
     assert differs.other.carried == THEIRS
 
 
-def test_a_batch_on_a_branch_that_the_sequencer_left_contradicts_nothing() -> None:
-    """L1 keeps batches of blocks that were replaced by the sequencer, and those that build on the engine's block."""
-    harness, refs = waiting(rollup_with(THEIRS))
-    repeat(harness, BatchParent(1, b"\x07" * 20), BatchParent(1, refs[1].hash[:20]))
-    assert hold(harness).confirmed
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
+@pytest.mark.parametrize(
+    ("safe", "replaced", "kept", "confirmed"),
+    [
+        pytest.param(0, 1, 1, True, id="L1 keeps batches of blocks that the sequencer replaced"),
+        pytest.param(3, 2, 3, True, id="what this node derived with the right bundle stays"),
+        pytest.param(0, 3, None, False, id="a later block that L1 replaces decides nothing"),
+    ],
+)
+def test_batches_on_other_branches_contradict_nothing(
+    safe: int, replaced: int, kept: int | None, confirmed: bool
+) -> None:
+    """Batches go on from another block of a height, and from the engine's block of another."""
+    harness, refs = waiting(rollup_with(THEIRS), safe)
+    engine_s = [] if kept is None else [BatchParent(kept, refs[kept].hash[:20])]
+    repeat(harness, BatchParent(replaced, b"\x07" * 20), *engine_s)
+    assert hold(harness).confirmed is confirmed and hold(harness).own is bool(safe)
+    assert harness.heads.unsafe == refs[-1]
 
 
 def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:
@@ -101,21 +109,6 @@ def test_what_this_node_derived_with_a_wrong_bundle_is_replaced() -> None:
     harness, _ = waiting(rollup_with(THEIRS), safe=3)
     assert hold(harness).own
     repeat(harness, BatchParent(3, b"\x07" * 20))
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
-    block = harness.chain.payloads[harness.core.heads.safe.hash]
+    assert harness.heads.safe.number == 1
+    block = harness.chain.payloads[harness.heads.safe.hash]
     assert block.transactions[1:] == carried_bundle("lagoon", OURS).transactions
-
-
-def test_what_this_node_derived_with_the_right_bundle_stays() -> None:
-    """It was started again with a wrong one: batches go on from the engine's blocks."""
-    harness, refs = waiting(rollup_with(THEIRS), safe=3)
-    repeat(harness, BatchParent(2, b"\x07" * 20), BatchParent(3, refs[3].hash[:20]))
-    assert hold(harness).confirmed
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]
-
-
-def test_of_the_sequencers_blocks_a_later_one_that_l1_replaces_decides_nothing() -> None:
-    harness, refs = waiting(rollup_with(THEIRS))
-    repeat(harness, BatchParent(3, b"\x07" * 20))
-    assert not hold(harness).confirmed and not hold(harness).own
-    assert harness.core.heads is not None and harness.core.heads.unsafe == refs[-1]

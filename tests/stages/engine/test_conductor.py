@@ -7,13 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.messages.control import (
-    ControlResponse,
-    OutputRequest,
-    OverrideLeaderRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import AttributesOutcome
 from tests.support.engine.engine_node import EngineNode, chain_clock
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
@@ -26,28 +20,12 @@ class ConductedNode(EngineNode):
     """A sequencing node with its conductor; the conductor checks that no block passes it."""
 
     def __init__(
-        self,
-        engine: FakeExecutionEngine,
-        conductor: FakeConductor,
-        directory: Path,
-        incarnation: int = 1,
-        state: str = "",
+        self, engine: FakeExecutionEngine, conductor: FakeConductor, directory: Path, life: int = 1, state: str = ""
     ) -> None:
         self.conductor = conductor
-        super().__init__(
-            engine.chain,
-            engine,
-            directory,
-            incarnation,
-            chain_clock(speed=5),
-            sequencer_enabled=True,
-            sequencer_l1_confs=0,
-            sequencer_state_file=state,
-            conductor_enabled=True,
-            conductor_url=conductor.url,
-            conductor_timeout=TIMEOUT,
-            p2p=True,
-        )
+        conducted = {"conductor_enabled": True, "conductor_url": conductor.url, "conductor_timeout": TIMEOUT}
+        config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": state, "p2p": True}
+        super().__init__(engine.chain, engine, directory, life, chain_clock(speed=5), **conducted, **config)
         conductor.on_commit = lambda payload: self.check()
 
     @property
@@ -65,10 +43,10 @@ class ConductedNode(EngineNode):
         assert {item.block_hash for item in self.engine.canonical().values()} <= committed
         assert {item.payload.block_hash for item in self.published} <= committed
 
-    async def begin(self, number: int = 1) -> ControlResponse:
+    async def begin(self, number: int = 1) -> control.ControlResponse:
         """admin_startSequencer at the present head."""
         await self.until(lambda: self.unsafe >= 0 and self.stage.core.heads is not None)
-        return await self.admin(StartSequencerRequest(number, self.engine.head))
+        return await self.admin(control.StartSequencerRequest(number, self.engine.head))
 
 
 @asynccontextmanager
@@ -84,10 +62,10 @@ async def conducted(directory: Path, *, is_leader: bool = True) -> AsyncIterator
 @pytest.mark.option("conductor.rpc")
 async def test_the_leader_sequences_what_the_conductor_has_stored(tmp_path: Path) -> None:
     async with conducted(tmp_path) as node:
-        assert await node.begin() == ControlResponse(1, None, None)
+        assert await node.begin() == control.ControlResponse(1, None, None)
         await node.until(lambda: node.height >= 3)
-        stopped = await node.admin(StopSequencerRequest(2))
-        assert stopped == ControlResponse(2, None, node.engine.head)
+        stopped = await node.admin(control.StopSequencerRequest(2))
+        assert stopped == control.ControlResponse(2, None, node.engine.head)
         node.check()
         assert [payload.block_number for payload in node.conductor.committed] == list(range(1, node.height + 1))
         await node.until(lambda: len({item.id for item in node.published}) == node.height)
@@ -110,7 +88,7 @@ async def test_a_node_that_is_deposed_while_it_builds_puts_no_block_in_the_chain
         # Two attempts a try, and the second try comes a second later.
         await node.until(lambda: node.conductor.count("commitUnsafePayload") >= commits + 4)
         assert node.height == height == len(node.conductor.committed)
-        assert (await node.admin(StopSequencerRequest(2))) == ControlResponse(2, None, node.engine.head)
+        assert (await node.admin(control.StopSequencerRequest(2))) == control.ControlResponse(2, None, node.engine.head)
         node.check()
         await node.until(lambda: not node.is_active and node.health == ())
 
@@ -125,18 +103,15 @@ async def test_a_conductor_that_hangs_delays_neither_derivation_nor_status_nor_a
         node.conductor.hold.clear()
         requests = len(node.conductor.requests)
         await node.until(lambda: len(node.conductor.requests) > requests)
-        result = await node.output(OutputRequest(9, 1))
-        assert result.error is None
-        parent = node.chain.genesis
-        first = node.engine.canonical()[1]
-        origin = node.chain.ref(first).l1_origin.number
-        attributes = node.chain.attributes(parent, origin)
+        assert (await node.output(control.OutputRequest(9, 1))).error is None
+        parent, first = node.chain.genesis, node.chain.ref(node.engine.canonical()[1])
+        attributes = node.chain.attributes(parent, first.l1_origin.number)
         applied = await node.derive(start, 1, parent, attributes, 101)
-        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == node.chain.ref(first)
+        assert applied.outcome is AttributesOutcome.ACCEPTED and applied.safe_head == first
         await node.until(lambda: node.has_problem("CONDUCTOR-UNREACHABLE: sequencer: failed to commit"))
         assert any(f"no answer within {TIMEOUT:g} s" in problem for problem in node.health)
-        stopped = await node.admin(StopSequencerRequest(2))
-        assert stopped == ControlResponse(2, None, node.engine.head), "while the conductor still hangs"
+        stopped = await node.admin(control.StopSequencerRequest(2))
+        assert stopped == control.ControlResponse(2, None, node.engine.head), "while the conductor still hangs"
         node.check()
 
 
@@ -153,7 +128,7 @@ async def test_the_next_life_of_the_process_is_stopped_and_asks_the_conductor_ag
     async with engine.serving(), FakeConductor(is_leader=False).serving() as conductor:
         async with life(conductor, 1).running() as node:
             assert isinstance(node, ConductedNode)
-            await node.admin(OverrideLeaderRequest(1))
+            await node.admin(control.OverrideLeaderRequest(1))
             assert (await node.begin(2)).error is None
             await node.until(lambda: node.height >= 1)
         assert not state.exists()

@@ -6,18 +6,9 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
 from rollup_node.stages.engine.calls.calls import CoreAnswer, PendingCall
-from rollup_node.stages.engine.calls.engine_api import (
-    CallStatus,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    build_start_result,
-    forkchoice_result,
-    raise_for_fork_mismatch,
-)
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.errors import ForkMismatchError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -52,7 +43,7 @@ def play(chain: ChainFixture, case: TransactionCase, engine: BuildAnswer) -> Pla
     harness.derive(*case.before, raw)
     for _ in range(60):
         for pending in harness.step():
-            if isinstance(pending.call, ForkchoiceUpdate) and _holds(pending.call.attributes, raw):
+            if isinstance(pending.call, api.ForkchoiceUpdate) and _holds(pending.call.attributes, raw):
                 builds += 1
             harness.answer(pending, _answer(harness, pending, raw, engine))
         if result := harness.done(AttributesProcessed):
@@ -67,9 +58,9 @@ def _holds(attributes: PayloadAttributes | None, raw: bytes) -> bool:
 
 def _answer(harness: CoreHarness, pending: PendingCall, raw: bytes, engine: BuildAnswer) -> CoreAnswer:
     call = pending.call
-    if isinstance(call, ForkchoiceUpdate) and _holds(call.attributes, raw) and engine.kind == "start":
+    if isinstance(call, api.ForkchoiceUpdate) and _holds(call.attributes, raw) and engine.kind == "start":
         return engine.error
-    if isinstance(call, GetPayload):
+    if isinstance(call, api.GetPayload):
         parent, attributes = harness.engine.builds[call.payload_id]
         if _holds(attributes, raw) and engine.kind == "seal":
             return engine.error
@@ -135,8 +126,8 @@ MEMBERS = {
 def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture) -> None:
     """A node without the fork that adds a member leaves it out."""
     answer = case.answers[engine]
-    assert isinstance(answer, ErrorAnswer) and isinstance(case.node, dict)
-    rollup, fork = chain.rollup, MEMBERS.get(str(case.given.get("without")))
+    assert isinstance(answer, api.ErrorAnswer) and isinstance(case.node, dict)
+    rollup, fork = chain.rollup, MEMBERS.get(str(case.item.get("without")))
     attributes = chain.attributes(chain.genesis, 100)
     if fork is not None:
         times = list(rollup.fork_times.items())
@@ -144,23 +135,23 @@ def test_members_of_attributes(case: OtherCase, engine: str, chain: ChainFixture
     node = case.node[engine.removesuffix("-older")]
     if node == "mismatch":
         with pytest.raises(ForkMismatchError, match=f"--override.{fork}"):
-            raise_for_fork_mismatch(rollup, attributes, 1, answer)
+            api.raise_for_fork_mismatch(rollup, attributes, 1, answer)
         return
-    raise_for_fork_mismatch(rollup, attributes, 1, answer)
-    expected = {"invalid": CallStatus.INVALID, "retries": CallStatus.RETRY}[node]
-    assert build_start_result(answer).status is expected
+    api.raise_for_fork_mismatch(rollup, attributes, 1, answer)
+    expected = {"invalid": api.CallStatus.INVALID, "retries": api.CallStatus.RETRY}[node]
+    assert api.build_start_result(answer).status is expected
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.given["call"]], ids=lambda x: x.name)
+@pytest.mark.parametrize("case", [case for case in CALLS if "forkchoice" in case.item["call"]], ids=lambda x: x.name)
 def test_forkchoice_updates(case: OtherCase, engine: str) -> None:
     answer = case.answers[engine]
-    result = forkchoice_result(ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
-    assert result.status is {"resets": CallStatus.RESET, "done": CallStatus.DONE}[str(case.node)]
+    result = api.forkchoice_result(api.ForkchoiceAnswer(answer) if isinstance(answer, str) else answer)
+    assert result.status is {"resets": api.CallStatus.RESET, "done": api.CallStatus.DONE}[str(case.node)]
     assert isinstance(answer, str) or f"{answer.message} ({answer.code})" in result.text
 
 
 def test_every_case_is_played() -> None:
-    kinds = {next(iter(case.given["call"])) for case in CALLS}
+    kinds = {next(iter(case.item["call"])) for case in CALLS}
     assert kinds == {"forkchoice", "payload", "versions"}, "the others are those of a lost build and of test_client"
     assert {case.node for case in TRANSACTIONS} == {"builds", "before", "answer", "after"}

@@ -28,9 +28,8 @@ async def test_heads_follow_a_source_that_lies_is_lost_and_comes_back(tmp_path: 
         return {"current_l1": l1_ref(chain.l1_ref(104)), **heads}
 
     shown = [status(refs[12], refs[12], refs[4])]
-    app = json_rpc_app(
-        {"optimism_syncStatus": lambda: shown[0], "optimism_rollupConfig": lambda: rollup_config_object(chain.rollup)}
-    )
+    config = rollup_config_object(chain.rollup)
+    app = json_rpc_app({"optimism_syncStatus": lambda: shown[0], "optimism_rollupConfig": lambda: config})
     source = Listener(app, free_port(), own_address())
     async with engine.serving():
         node = EngineNode(chain, engine, tmp_path, follow_url=source.url, follow_timeout=2.0)

@@ -12,19 +12,13 @@ from tests.support.engine.core_harness import CoreHarness, started
 
 def recording(chain: ChainFixture) -> CoreHarness:
     """Return a harness with a safe head database, whose first start is recorded."""
-    harness = CoreHarness(chain, safedb_path="safe")
-    harness.move_l1(harness.l1_head)
-    harness.run_until_idle()
-    harness.derive()
-    harness.run_until_idle()
-    assert harness.start is not None
-    return harness
+    return started(chain, safedb_path="safe")
 
 
-def made_safe(harness: CoreHarness) -> PendingCall:
-    """Derive a block; the write of it, which is open."""
+def until_written(harness: CoreHarness) -> PendingCall:
+    """Derivation goes on; the next write, which is open."""
     harness.derive()
-    for _ in range(20):
+    for _ in range(30):
         for pending in harness.step():
             if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
                 return pending
@@ -35,12 +29,7 @@ def made_safe(harness: CoreHarness) -> PendingCall:
 def test_a_start_is_sent_once_the_safe_heads_are_reset(chain: ChainFixture) -> None:
     """[SDB7, SDB8]"""
     harness = CoreHarness(chain, safedb_path="safe")
-    harness.derive()
-    for _ in range(30):
-        (pending,) = harness.step()
-        if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
-            break
-        harness.answer(pending)
+    pending = until_written(harness)
     assert pending.call == ResetSafeHeads(chain.genesis, chain.l1_ref(0).id), "the start is the L2 genesis"
     harness.derive()
     assert harness.start is None and harness.status.safe == chain.genesis
@@ -52,9 +41,9 @@ def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFi
     """[SDB2]: with the L1 block that derivation has reached, for a block that is built as for one that was there."""
     harness = recording(chain)
     for number in (1, 2):
-        pending = made_safe(harness)
+        pending = until_written(harness)
         assert harness.core.heads is not None and harness.waiting is not None
-        expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.core.heads.safe.id)
+        expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)
         assert pending.call == RecordSafeHead(expected) and expected.safe_head.number == number
         harness.derive()
         assert harness.waiting is not None, "attributes that are repeated get no result either"
@@ -69,45 +58,38 @@ def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.open == []
     assert harness.waiting is None and harness.core.heads is not None
-    assert harness.core.heads.pending_safe.number == 1 and harness.core.heads.safe.number == 0
-    assert isinstance(made_safe(harness).call, RecordSafeHead)
+    assert harness.heads.pending_safe.number == 1 and harness.heads.safe.number == 0
+    assert isinstance(until_written(harness).call, RecordSafeHead)
 
 
 def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> None:
     """A start search ends at the finalized head: a safe head that is final and not recorded would never be."""
     harness = recording(chain)
-    pending = made_safe(harness)
+    pending = until_written(harness)
     harness.move_l1(harness.l1_head, finalized=harness.l1_head)
     harness.report_idle()
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert not harness.logged("finalized L2 block")
     harness.answer(pending)
-    harness.wait(POLL_SECONDS)
-    harness.run_until_idle()
+    harness.pass_time(POLL_SECONDS)
     assert harness.logged("finalized L2 block")[-1]["block"].number == 1
 
 
 def test_a_safe_head_that_cannot_be_recorded_resets(chain: ChainFixture) -> None:
     """[SDB3]"""
     harness = recording(chain)
-    harness.answer(made_safe(harness), Unavailable("disk full"))
+    harness.answer(until_written(harness), Unavailable("disk full"))
     assert harness.done(WorkFailed)[-1].severity is Severity.RESET and harness.failures == ["disk full"]
     assert harness.core.heads is None and harness.waiting is not None
-    harness.wait(SEARCH_PAUSE)
-    harness.run_until_idle()
+    harness.pass_time(SEARCH_PAUSE)
     assert harness.done(WorkRecovered)[-1].task == "safe head database"
-    assert isinstance(made_safe(harness).call, RecordSafeHead), "the block is derived and recorded again"
+    assert isinstance(until_written(harness).call, RecordSafeHead), "the block is derived and recorded again"
 
 
 def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture) -> None:
     """[SDB3]"""
     harness = CoreHarness(chain, safedb_path="safe")
-    harness.derive()
-    for _ in range(30):
-        (pending,) = harness.step()
-        if pending.purpose is CallPurpose.SAFE_HEAD_WRITE:
-            break
-        harness.answer(pending)
+    pending = until_written(harness)
     harness.answer(pending, Unavailable("disk full"))
     assert harness.step() == [] and harness.core.heads is not None and harness.start is None
     harness.wait(1.0)
@@ -120,7 +102,7 @@ def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture
 def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixture) -> None:
     """The start at the new safe head changes no entry, and is sent when the entry is on disk."""
     harness = recording(chain)
-    written = made_safe(harness)
+    written = until_written(harness)
     harness.restart_derivation()
     harness.derive()
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
@@ -128,7 +110,7 @@ def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixtur
     harness.answer(written)
     assert harness.start is not None and harness.start.safe_head.number == 1
     harness.run_until_idle()
-    assert isinstance(made_safe(harness).call, RecordSafeHead)
+    assert isinstance(until_written(harness).call, RecordSafeHead)
 
 
 def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
@@ -145,7 +127,7 @@ def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
 def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(chain: ChainFixture) -> None:
     """[SDB2] The engine is away when the block is to become the head, and derivation starts over meanwhile."""
     harness = recording(chain)
-    harness.answer(made_safe(harness))
+    harness.answer(until_written(harness))
     harness.run_until_idle()
     harness.derive()
     while True:
@@ -165,5 +147,5 @@ def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(c
                 written.append(pending.call)
             harness.answer(pending)
         harness.wait(0.2)
-    assert harness.status.safe is not None and harness.status.safe.number == 2
-    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.status.safe.id)) in written
+    assert harness.safe == 2
+    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)) in written

@@ -1,5 +1,7 @@
 """The record of safe heads where a supervisor promotes them [IOP28, SDB13]."""
 
+import pytest
+
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.interop import (
@@ -10,28 +12,27 @@ from rollup_node.stages.engine.heads.interop import (
     PromoteFinalized,
 )
 from rollup_node.stages.engine.process.interop_server import replacement_attributes
-from tests.stages.engine.heads.test_interop import blocks, decide, interop_chain
+from rollup_node.stages.protocol.types import L2BlockRef
+from tests.stages.engine.heads.test_interop import blocks, decide, managed_core
 from tests.support.engine.core_harness import CoreHarness
 
+RECORDED = [(0, 0), (103, 1), (104, 2)]
 
-def recording() -> CoreHarness:
+
+@pytest.fixture
+def harness() -> CoreHarness:
     """Return a node with a safe head database that the supervisor has let find its start, with four derived blocks,
     of which the first two are promoted with L1 blocks 103 and 104."""
-    harness = CoreHarness(interop_chain(), interop=True, safedb_path="safe")
-    harness.move_l1(harness.l1_head)
-    harness.run_until_idle()
-    decide(harness, ForceStart(None))
-    harness.derive()
-    harness.run_until_idle()
-    for _ in range(4):
-        harness.derive(harness.chain.user)
-        harness.run_until_idle()
-        harness.wait(0.2)
-        harness.run_until_idle()
+    harness = managed_core(4, {"safedb_path": "safe"})
     promote(harness, 1, 103)
     promote(harness, 2, 104)
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+    assert recorded(harness) == RECORDED
     return harness
+
+
+@pytest.fixture
+def refs(harness: CoreHarness) -> list[L2BlockRef]:
+    return blocks(harness)
 
 
 def promote(harness: CoreHarness, number: int, source: int) -> None:
@@ -44,10 +45,8 @@ def recorded(harness: CoreHarness) -> list[tuple[int, int]]:
     return [(entry.l1_block.number, entry.safe_head.number) for entry in harness.record.entries]
 
 
-def test_a_block_that_the_supervisor_finalizes_is_recorded_first() -> None:
+def test_a_block_that_the_supervisor_finalizes_is_recorded_first(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB13]"""
-    harness = recording()
-    refs = blocks(harness)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.status.safe == refs[3]
@@ -59,10 +58,8 @@ def test_a_block_that_the_supervisor_finalizes_is_recorded_first() -> None:
     assert harness.status.finalized == refs[3] and harness.engine.finalized == refs[3].hash
 
 
-def test_a_reset_drops_a_finality_that_waits() -> None:
+def test_a_reset_drops_a_finality_that_waits(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """The block may be of another chain then."""
-    harness = recording()
-    refs = blocks(harness)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     harness.core.decide(PromoteFinalized(refs[3]), harness.now)
@@ -70,32 +67,27 @@ def test_a_reset_drops_a_finality_that_waits() -> None:
     assert harness.status.finalized == refs[0]
 
 
-def test_an_older_or_repeated_promotion_changes_nothing() -> None:
+def test_an_older_or_repeated_promotion_changes_nothing(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB14]: what is recorded after it stays, and so do the heads."""
-    harness = recording()
-    refs = blocks(harness)
     for number, source in ((1, 103), (1, 106), (0, 100), (2, 104), (2, 103), (3, 103)):
         promote(harness, number, source)
-        assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+        assert recorded(harness) == RECORDED
         assert harness.status.safe == refs[2] and harness.engine.safe == refs[2].hash
     promote(harness, 2, 105)
     promote(harness, 3, 105)
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3)] and harness.status.safe == refs[3]
+    assert recorded(harness) == [*RECORDED, (105, 3)] and harness.status.safe == refs[3]
 
 
-def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block() -> None:
+def test_after_an_l1_reorg_a_promotion_may_have_a_lower_l1_block(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB11, SDB14]"""
-    harness = recording()
-    refs = blocks(harness)
     decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
     promote(harness, 3, 103)
     assert recorded(harness) == [(0, 0), (103, 3)] and harness.status.safe == refs[3]
 
 
-def test_blocks_that_were_read_before_a_reset_are_not_promoted() -> None:
+def test_blocks_that_were_read_before_a_reset_are_not_promoted(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[IOP28]"""
-    harness = recording()
-    refs, before = blocks(harness), harness.core.reset_count
+    before = harness.core.reset_count
     decide(harness, ForceStart(Heads(refs[3], refs[2], refs[2], refs[0], refs[2], refs[2])))
     status = harness.status
     invalidated = harness.chain.payloads[refs[3].hash]
@@ -108,54 +100,46 @@ def test_blocks_that_were_read_before_a_reset_are_not_promoted() -> None:
         harness.core.decide(decision, harness.now, before)
         harness.drain()
         assert harness.step() == [] and harness.status == status
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+    assert recorded(harness) == RECORDED
 
 
-def test_the_replacement_of_a_block_deletes_no_entry() -> None:
+def test_the_replacement_of_a_block_deletes_no_entry(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB15]"""
-    harness = recording()
-    refs = blocks(harness)
     harness.core.decide(
         Invalidate(refs[3], refs[2], replacement_attributes(harness.chain.payloads[refs[3].hash])), harness.now
     )
     harness.run_until_idle()
     replacement = harness.status.safe
     assert replacement is not None and replacement.number == 3 and replacement != refs[3]
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+    assert recorded(harness) == RECORDED
     decide(harness, PromoteCrossSafe(replacement, harness.chain.l1_ref(105)))
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3)]
+    assert recorded(harness) == [*RECORDED, (105, 3)]
     assert harness.record.entries[-1].safe_head == replacement.id
 
 
-def test_a_reset_above_the_last_entry_deletes_none() -> None:
+def test_a_reset_above_the_last_entry_deletes_none(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[SDB15]: as after a restart, when a second node has kept the supervisor going."""
-    harness = recording()
-    refs = blocks(harness)
     decide(harness, ForceStart(Heads(refs[4], refs[4], refs[4], refs[0], refs[4], refs[4])))
     assert harness.status.safe == refs[4]
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)]
+    assert recorded(harness) == RECORDED
 
 
-def test_promotions_during_a_start_wait_for_its_heads() -> None:
+def test_promotions_during_a_start_wait_for_its_heads(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[IOP28, SDB2]: the supervisor does not repeat them."""
-    harness = recording()
-    refs = blocks(harness)
     harness.core.decide(ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2])), harness.now)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
     harness.core.decide(PromoteCrossSafe(refs[4], harness.chain.l1_ref(106)), harness.now)
     assert harness.core.heads is None
     harness.drain()
     harness.run_until_idle()
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2), (105, 3), (106, 4)]
+    assert recorded(harness) == [*RECORDED, (105, 3), (106, 4)]
     assert harness.status.safe == refs[4] and harness.engine.safe == refs[4].hash
 
 
-def test_another_start_drops_the_promotions_that_wait() -> None:
+def test_another_start_drops_the_promotions_that_wait(harness: CoreHarness, refs: list[L2BlockRef]) -> None:
     """[IOP28]"""
-    harness = recording()
-    refs = blocks(harness)
     start = ForceStart(Heads(refs[4], refs[2], refs[2], refs[0], refs[2], refs[2]))
     harness.core.decide(start, harness.now)
     harness.core.decide(PromoteCrossSafe(refs[3], harness.chain.l1_ref(105)), harness.now)
     decide(harness, start)
-    assert recorded(harness) == [(0, 0), (103, 1), (104, 2)] and harness.status.safe == refs[2]
+    assert recorded(harness) == RECORDED and harness.status.safe == refs[2]

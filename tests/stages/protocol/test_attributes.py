@@ -30,7 +30,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, packed_scalar, system_config_of_block
-from rollup_node.stages.protocol.types import SEQUENCER_FEE_VAULT, ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
@@ -106,17 +106,6 @@ def test_the_first_block_of_an_epoch() -> None:
     assert (info.base_fee_scalar, info.blob_base_fee_scalar, info.da_footprint_gas_scalar) == (11, 12, 400)
     assert [decode_deposit(transaction).gas for transaction in result.transactions] == [1_000_000, 5, 6]
     assert (system.gas_limit, system.min_base_fee) == (result.gas_limit, result.min_base_fee) == (9, 8)
-
-
-def test_fields_of_the_newest_fork() -> None:
-    attributes = prepared(until("jovian")).attributes
-    assert (attributes.timestamp, attributes.prev_randao, attributes.fee_recipient) == (
-        TIME,
-        b"\x31" * 32,
-        SEQUENCER_FEE_VAULT,
-    )
-    assert (attributes.withdrawals, attributes.parent_beacon_root, attributes.no_tx_pool) == (True, b"\x32" * 32, True)
-    assert (attributes.eip1559_params, attributes.min_base_fee) == (bytes(8), 0)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 
 CONFIG = msgspec.structs.replace(
     PLAIN_ROLLUP,
@@ -33,25 +34,14 @@ CONFIG = msgspec.structs.replace(
 )
 INFO = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20, base_fee_scalar=3, blob_base_fee_scalar=4, blob_base_fee=1)
 FIRST = l1_info_deposit(INFO, L1InfoFormat.ECOTONE, is_system=False)
-DRAFT = ExecutionPayload(
-    parent_hash=b"\x11" * 32,
-    fee_recipient=b"\x12" * 20,
-    state_root=b"\x13" * 32,
-    receipts_root=b"\x14" * 32,
-    logs_bloom=bytes(256),
-    prev_randao=b"\x15" * 32,
+DRAFT = msgspec.structs.replace(
+    SAMPLE_PAYLOAD,
     block_number=41,
-    gas_limit=30_000_000,
-    gas_used=50_000,
     timestamp=1002,
-    extra_data=b"",
-    base_fee=7,
-    block_hash=ZERO_HASH,
     transactions=(FIRST,),
     withdrawals=True,
     blob_gas_used=0,
     excess_blob_gas=0,
-    withdrawals_root=None,
     parent_beacon_root=b"\x16" * 32,
 )
 PAYLOAD = msgspec.structs.replace(DRAFT, block_hash=payload_block_hash(DRAFT))
@@ -85,14 +75,14 @@ def block_json(payload: ExecutionPayload = PAYLOAD) -> dict[str, Any]:
     return result | {"hash": "0x" + payload.block_hash.hex(), "transactions": [deposit_json()], "withdrawals": []}
 
 
-REF = L2BlockRef(PAYLOAD.block_hash, 41, b"\x11" * 32, 1002, BlockId(5, b"\x08" * 32), 9)
+REF = L2BlockRef(PAYLOAD.block_hash, 41, DRAFT.parent_hash, 1002, BlockId(5, b"\x08" * 32), 9)
 
 
 def test_references_of_payloads() -> None:
     assert block_refs.l2_ref_of_payload(CONFIG, PAYLOAD) == REF
     genesis = changed(block_number=40, block_hash=b"\x02" * 32, transactions=())
     assert block_refs.l2_ref_of_payload(CONFIG, genesis) == L2BlockRef(
-        b"\x02" * 32, 40, b"\x11" * 32, 1002, CONFIG.genesis.l1, 0
+        b"\x02" * 32, 40, DRAFT.parent_hash, 1002, CONFIG.genesis.l1, 0
     )
 
 

@@ -47,12 +47,6 @@ def test_the_schedule_is_built_once() -> None:
     assert other.schedule() is not CONFIG.schedule()
 
 
-def test_the_schedule_has_the_values_of_the_chain() -> None:
-    schedule = CONFIG.schedule()
-    assert schedule.l1(499).channel_timeout == 200 and schedule.l1(500).channel_timeout == 50
-    assert schedule.epoch(0).max_sequencer_drift == 700
-
-
 CHAIN = chain_with()
 CHAIN_GENESIS = CHAIN.rollup.genesis
 
@@ -86,20 +80,17 @@ def test_the_error_names_the_last_block_and_the_fork() -> None:
     )
 
 
-GOOD = RollupConfig(
+GOOD = msgspec.structs.replace(
+    PLAIN_ROLLUP,
     genesis=Genesis(
-        l1=BlockId(1, b"\x01" * 32),
-        l2=BlockId(0, b"\x02" * 32),
-        l2_time=1_000,
-        system_config=SystemConfig(batcher=b"\x03" * 20, overhead=ZERO_HASH, scalar=b"\x01" * 32, gas_limit=30_000_000),
+        BlockId(1, b"\x01" * 32),
+        BlockId(0, b"\x02" * 32),
+        1_000,
+        SystemConfig(b"\x03" * 20, ZERO_HASH, b"\x01" * 32, 1),
     ),
-    block_time=2,
-    max_sequencer_drift=600,
-    seq_window_size=3600,
-    channel_timeout=300,
+    fork_times={"regolith": 0},
     l1_chain_id=900,
     l2_chain_id=901,
-    fork_times={"regolith": 0},
     batch_inbox=b"\x04" * 20,
     deposit_contract=b"\x05" * 20,
     l1_system_config=b"\x06" * 20,

@@ -1,5 +1,6 @@
 """Reading and writing rollup.json [OPT28, OPT29, OPT30]."""
 
+import functools
 import json
 from typing import Any
 
@@ -62,24 +63,21 @@ def parse(values: Any) -> RollupConfig:
     return parse_rollup_config(json.dumps(values).encode()).config
 
 
-def without(path: str) -> dict[str, Any]:
-    copy: dict[str, Any] = json.loads(json.dumps(FULL))
-    table = copy
-    *tables, last = path.split(".")
-    for name in tables:
-        table = table[name]
-    del table[last]
-    return copy
+ABSENT = object()
 
 
-def with_value(path: str, value: Any) -> dict[str, Any]:
+def with_value(path: str, value: Any = ABSENT) -> dict[str, Any]:
     copy: dict[str, Any] = json.loads(json.dumps(FULL))
-    table = copy
     *tables, last = path.split(".")
-    for name in tables:
-        table = table[name]
+    table = functools.reduce(dict.__getitem__, tables, copy)
     table[last] = value
+    if value is ABSENT:
+        del table[last]
     return copy
+
+
+def without(path: str) -> dict[str, Any]:
+    return with_value(path)
 
 
 def test_a_full_file_round_trips_in_order() -> None:

@@ -157,11 +157,3 @@ def test_checks_come_in_order() -> None:
             case DepositCheck.VERSION:
                 topics = (*topics[:3], ZERO_HASH)
     assert seen == list(DepositCheck)
-
-
-def test_all_failures_of_a_block_are_named() -> None:
-    good = DepositTransaction(ZERO_HASH, b"\x01" * 20, None, 0, 5, 21000, False, b"")
-    bad = [Log(PORTAL, (DEPOSIT_TOPIC,), b"", index) for index in (3, 9)]
-    transactions, failures = deposits.user_deposits([bad[0], portal_log(good, 4), bad[1]], ZERO_HASH)
-    assert len(transactions) == 1
-    assert [failure.log_index for failure in failures] == [3, 9]

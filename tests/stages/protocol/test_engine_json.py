@@ -117,11 +117,11 @@ def test_attributes_name_the_bad_field(changes: dict[str, Any], text: str) -> No
         engine_json.attributes_from_json(engine_json.attributes_to_json(EXAMPLE) | changes)
 
 
-@pytest.mark.parametrize("found", [None, [], "0x", 5])
-def test_other_values_than_objects(found: Any) -> None:
+@pytest.mark.parametrize("value", [None, [], "0x", 5])
+def test_other_values_than_objects(value: Any) -> None:
     for read in (engine_json.attributes_from_json, engine_json.payload_from_json, engine_json.envelope_from_json):
         with pytest.raises(PayloadError, match="expected an object"):
-            read(found)
+            read(value)
 
 
 def test_the_fields_are_in_the_order_of_the_payload_s_attributes() -> None:

@@ -5,28 +5,23 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.inbox import inbox_transaction, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.types import BlobRef, InboxTransaction
 from tests.support.foreign.signing_library import eth_account
 
 KEY = b"\x11" * 32
-SENDER = bytes.fromhex("19e7e376e7c213b7e7e7e46cc70a5dd086daff2a")
 INBOX = b"\xff" + bytes(17) + b"\x01\x02"
 CHAIN = 900
 BASE: dict[str, Any] = {"nonce": 0, "gas": 21000, "to": INBOX, "value": 1, "data": b"\x00frame"}
 FEES = {"maxFeePerGas": 30, "maxPriorityFeePerGas": 2, "chainId": CHAIN}
 KINDS: dict[int, dict[str, Any]] = {
     0: {"gasPrice": 9, "chainId": CHAIN},
-    1: {"type": 1, "gasPrice": 9, "chainId": CHAIN, "accessList": []},
     2: FEES | {"type": 2},
     3: FEES | {"type": 3, "maxFeePerBlobGas": 4, "blobVersionedHashes": [b"\x01" * 32, b"\x01\x02" * 16]},
 }
@@ -34,44 +29,6 @@ KINDS: dict[int, dict[str, Any]] = {
 
 def signed(kind: int, **changes: Any) -> bytes:
     return bytes(eth_account().sign_transaction(BASE | KINDS[kind] | changes, KEY).raw_transaction)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_type_passes(kind: int) -> None:
-    blobs = (BlobRef(7, b"\x01" * 32), BlobRef(8, b"\x01\x02" * 16)) if kind == 3 else ()
-    expected = InboxTransaction(kind, SENDER, b"\x00frame", blobs)
-    assert inbox_transaction(signed(kind), INBOX, CHAIN, first_blob=7) == expected
-
-
-def test_an_unprotected_legacy_transaction_passes() -> None:
-    raw = bytes(eth_account().sign_transaction(BASE | {"gasPrice": 9}, KEY).raw_transaction)
-    assert inbox_transaction(raw, INBOX, CHAIN) == InboxTransaction(0, SENDER, b"\x00frame", ())
-
-
-def test_a_deposit_passes_with_its_own_sender() -> None:
-    deposit = DepositTransaction(bytes(32), b"\x05" * 20, INBOX, 0, 0, 1, False, b"\x00frame")
-    assert inbox_transaction(encode_deposit(deposit), INBOX, CHAIN) == InboxTransaction(
-        0x7E, b"\x05" * 20, b"\x00frame", ()
-    )
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_recipients_and_chains_are_ignored(kind: int) -> None:
-    assert inbox_transaction(signed(kind, to=b"\xab" * 20), INBOX, CHAIN) is None
-    assert inbox_transaction(signed(kind), INBOX, CHAIN + 1) is None
-    if kind < 3:
-        creation = {name: value for name, value in (BASE | KINDS[kind]).items() if name != "to"}
-        assert (
-            inbox_transaction(bytes(eth_account().sign_transaction(creation, KEY).raw_transaction), INBOX, CHAIN)
-            is None
-        )
-
-
-def test_set_code_transactions_are_ignored() -> None:
-    authorization = eth_account().sign_authorization({"chainId": CHAIN, "address": BASE["to"], "nonce": 1}, KEY)
-    unsigned = BASE | FEES | {"type": 4, "authorizationList": [authorization]}
-    raw = bytes(eth_account().sign_transaction(unsigned, KEY).raw_transaction)
-    assert inbox_transactions([raw], INBOX, CHAIN) == ()
 
 
 @given(st.binary(max_size=60))

@@ -136,7 +136,7 @@ def test_osaka_has_the_entry_of_prague() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "members"),
     [
         ({}, ("blobSchedule.osaka",)),
         ({"blobSchedule": {"cancun": CONFIG["blobSchedule"]["cancun"]}}, ()),
@@ -145,11 +145,11 @@ def test_osaka_has_the_entry_of_prague() -> None:
         ({"blobSchedule": {}, "enableVerkleAtGenesis": False}, ("enableVerkleAtGenesis",)),
     ],
 )
-def test_members_that_op_node_no_longer_takes(changes: dict[str, Any], found: tuple[str, ...]) -> None:
+def test_members_that_op_node_no_longer_takes(changes: dict[str, Any], members: tuple[str, ...]) -> None:
     """The file is read all the same [OPT34]."""
     spec = CONFIG | changes
     assert parse_l1_chain(json.dumps(spec).encode(), 900).chain_id == 900
-    assert old_members(json.dumps(spec).encode()) == old_members(json.dumps({"config": spec}).encode()) == found
+    assert old_members(json.dumps(spec).encode()) == old_members(json.dumps({"config": spec}).encode()) == members
 
 
 def test_an_op_chain_as_l1_needs_no_schedule() -> None:

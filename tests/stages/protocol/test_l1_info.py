@@ -35,8 +35,8 @@ EXAMPLE = L1Info(5, 6, 7, b"\x08" * 32, 9, b"\x0a" * 20)
 
 
 @given(INFOS)
-def test_info_round_trips(found: tuple[L1InfoFormat, L1Info]) -> None:
-    layout, info = found
+def test_info_round_trips(example: tuple[L1InfoFormat, L1Info]) -> None:
+    layout, info = example
     data = l1_info.encode_l1_info(info, layout)
     assert len(data) == l1_info.SIZES[layout]
     assert l1_info.parse_l1_info(data, layout) == info
@@ -47,8 +47,8 @@ def test_info_round_trips(found: tuple[L1InfoFormat, L1Info]) -> None:
 
 
 @given(INFOS, st.booleans())
-def test_info_transactions_round_trip(found: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
-    layout, info = found
+def test_info_transactions_round_trip(example: tuple[L1InfoFormat, L1Info], regolith: bool) -> None:
+    layout, info = example
     encoded = l1_info.l1_info_deposit(info, layout, not regolith)
     assert l1_info.l1_info_of_block((encoded, b"\x02"), layout) == info
     deposit = deposits.decode_deposit(encoded)

@@ -7,29 +7,9 @@ import pytest
 
 from rollup_node.stages.protocol import headers
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
+from rollup_node.stages.protocol.payloads import payload_block_hash, payload_header
+from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 
-PAYLOAD = ExecutionPayload(
-    parent_hash=b"\x01" * 32,
-    fee_recipient=b"\x02" * 20,
-    state_root=b"\x03" * 32,
-    receipts_root=b"\x04" * 32,
-    logs_bloom=bytes(256),
-    prev_randao=b"\x05" * 32,
-    block_number=9,
-    gas_limit=30_000_000,
-    gas_used=21_000,
-    timestamp=1000,
-    extra_data=b"",
-    base_fee=7,
-    block_hash=b"\x06" * 32,
-    transactions=(b"\x7e\x01", b"\x02\x02"),
-    withdrawals=False,
-    blob_gas_used=None,
-    excess_blob_gas=None,
-    withdrawals_root=None,
-    parent_beacon_root=None,
-)
 CANYON = {"withdrawals": True}
 ECOTONE = CANYON | {"blob_gas_used": 0, "excess_blob_gas": 0, "parent_beacon_root": b"\x07" * 32}
 ISTHMUS = ECOTONE | {"withdrawals_root": b"\x08" * 32}
@@ -48,7 +28,7 @@ ISTHMUS = ECOTONE | {"withdrawals_root": b"\x08" * 32}
 def test_header_fields_go_by_presence(
     changes: dict[str, Any], fields: int, root: bytes | None, requests: bytes | None
 ) -> None:
-    payload = msgspec.structs.replace(PAYLOAD, **changes)
+    payload = msgspec.structs.replace(SAMPLE_PAYLOAD, **changes)
     header = payload_header(payload)
     assert (header.withdrawals_root, header.requests_hash) == (root, requests)
     assert sum(value is not None for value in msgspec.structs.astuple(header)) == fields

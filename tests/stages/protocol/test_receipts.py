@@ -57,7 +57,7 @@ def test_deposit_receipts_carry_their_nonce() -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         None,
         [],
@@ -71,9 +71,9 @@ def test_deposit_receipts_carry_their_nonce() -> None:
         RECEIPT | {"type": "0x1ff"},
     ],
 )
-def test_malformed_json_receipts(found: Any) -> None:
+def test_malformed_json_receipts(value: Any) -> None:
     with pytest.raises(ReceiptError):
-        receipts.receipt_from_json(found)
+        receipts.receipt_from_json(value)
 
 
 @given(st.binary(max_size=100))

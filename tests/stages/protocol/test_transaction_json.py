@@ -179,7 +179,7 @@ def test_deposits(to: bytes | None, mint: int, is_system: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         None,
         5,
@@ -197,9 +197,9 @@ def test_deposits(to: bytes | None, mint: int, is_system: bool) -> None:
         as_json(example(2)) | {"input": "y" * 100_000},
     ],
 )
-def test_malformed_objects(found: Any) -> None:
+def test_malformed_objects(value: Any) -> None:
     with pytest.raises(TransactionError) as raised:
-        transaction_from_json(found)
+        transaction_from_json(value)
     assert len(str(raised.value)) <= 200
 
 

@@ -85,15 +85,6 @@ def test_the_sender_of_signed_transactions(name: str) -> None:
     assert transactions.recover_sender(transaction, 1) is None
 
 
-def test_an_unprotected_legacy_transaction_is_valid_on_every_chain() -> None:
-    unprotected = {name: value for name, value in UNSIGNED["legacy"].items() if name != "chainId"}
-    transaction = transactions.decode_transaction(
-        bytes(eth_account().sign_transaction(unprotected, KEY).raw_transaction)
-    )
-    assert transaction.chain_id is None
-    assert transactions.recover_sender(transaction, 1) == transactions.recover_sender(transaction, CHAIN) == SENDER
-
-
 def test_set_code_transactions_have_a_sender() -> None:
     authorization = eth_account().sign_authorization({"chainId": CHAIN, "address": TO, "nonce": 1}, KEY)
     unsigned = BASE | FEES | {"type": 4, "authorizationList": [authorization]}
@@ -110,12 +101,6 @@ def test_set_code_transactions_have_a_sender() -> None:
 def test_signatures_out_of_range_have_no_sender(changes: dict[str, int]) -> None:
     transaction = transactions.decode_transaction(signed("dynamic fee"))
     assert transactions.recover_sender(msgspec.structs.replace(transaction, **changes), CHAIN) is None
-
-
-def test_a_signature_with_high_s_has_no_sender() -> None:
-    transaction = transactions.decode_transaction(signed("dynamic fee"))
-    mirrored = msgspec.structs.replace(transaction, s=ORDER - transaction.s, y_parity=1 - transaction.y_parity)
-    assert transactions.recover_sender(mirrored, CHAIN) is None
 
 
 @pytest.mark.parametrize(

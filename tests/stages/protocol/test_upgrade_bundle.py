@@ -60,7 +60,7 @@ def test_both_versions_of_the_format_are_read(metadata: Any, extra_gas: int | No
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("encoded", "text"),
     [
         (bundle({"version": "1.2.0"}), "its version is '1.2.0'"),
         (bundle({"version": "1.0.0", "extraGas": 1}), "version 1.0.0 has no extraGas"),
@@ -83,15 +83,15 @@ def test_both_versions_of_the_format_are_read(metadata: Any, extra_gas: int | No
         (b" " * (upgrade_bundle.MAX_BUNDLE_BYTES + 1), "longer than"),
     ],
 )
-def test_files_that_are_refused(given: bytes, text: str) -> None:
+def test_files_that_are_refused(encoded: bytes, text: str) -> None:
     with pytest.raises(BundleError, match=text):
-        parse_bundle(given)
+        parse_bundle(encoded)
 
 
 @given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
-def test_any_bytes_are_a_bundle_or_refused(given: bytes) -> None:
+def test_any_bytes_are_a_bundle_or_refused(data: bytes) -> None:
     try:
-        parse_bundle(given)
+        parse_bundle(data)
     except BundleError as error:
         assert "\n" not in str(error)
 

@@ -12,12 +12,8 @@ SECRET = bytes(32)
     ("header", "accepted"),
     [
         *((None, True), ("", True), ("127.0.0.1:9545", True), ("[::1]:9545", True), ("::1", False)),
-        *(
-            ("node.example", True),
-            ("NODE.example.:9545", True),
-            ("evil.example", False),
-            ("1.2.3.4.evil.example", False),
-        ),
+        *(("node.example", True), ("NODE.example.:9545", True)),
+        *(("evil.example", False), ("1.2.3.4.evil.example", False)),
     ],
 )
 def test_named_hosts_and_addresses_are_accepted(header: str | None, accepted: bool) -> None:

@@ -25,12 +25,9 @@ def test_an_address_loses_the_connection_that_has_waited_longest() -> None:
 def test_idle_connections_do_not_push_out_calls_nor_calls_requests() -> None:
     table = ConnectionTable(LIMITS)
     connections = opened(table, *["10.0.0.1"] * 4)
-    table.enter(connections[0], Phase.RESPONSE, 5.0)
-    assert table.crowded_out(connections[3]) is connections[1]
-    table.enter(connections[2], Phase.RESPONSE, 6.0)
-    assert table.crowded_out(connections[3]) is connections[0]
-    table.enter(connections[1], Phase.RESPONSE, 7.0)
-    assert table.crowded_out(connections[3]) is connections[0]
+    for time, (responding, out) in enumerate(((0, 1), (2, 0), (1, 0)), start=5):
+        table.enter(connections[responding], Phase.RESPONSE, float(time))
+        assert table.crowded_out(connections[3]) is connections[out]
 
 
 def test_clients_that_send_requests_without_end_do_not_push_out_a_first_request() -> None:
@@ -46,12 +43,10 @@ def test_clients_that_send_requests_without_end_do_not_push_out_a_first_request(
 
 
 def test_the_address_with_most_connections_makes_room() -> None:
+    """Among single connections the oldest does."""
     table = ConnectionTable(LIMITS)
     connections = opened(table, "10.0.0.2", "10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.3")
     assert table.crowded_out(connections[-1]) is connections[1]
-
-
-def test_among_single_connections_the_oldest_makes_room() -> None:
     table = ConnectionTable(LIMITS)
     connections = opened(table, *(f"10.0.0.{number}" for number in range(5)))
     table.enter(connections[0], Phase.IDLE, 9.0)

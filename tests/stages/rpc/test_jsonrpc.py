@@ -32,25 +32,22 @@ def test_a_call_and_a_notification() -> None:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "value",
     [
         *(5, None, {}, {"jsonrpc": "1.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "id": 1}),
         *({"jsonrpc": "2.0", "id": {}, "method": "a"}, {"jsonrpc": "2.0", "id": 1, "method": 3}, {"method": ""}),
     ],
     ids=str,
 )
-def test_other_values_are_invalid_requests(found: Any) -> None:
-    for body in (parse_body(orjson.dumps(found)), parse_body(orjson.dumps([found]))):
+def test_other_values_are_invalid_requests(value: Any) -> None:
+    for body in (parse_body(orjson.dumps(value)), parse_body(orjson.dumps([value]))):
         (item,) = body.items
         assert isinstance(item, dict) and item["error"] == {"code": -32600, "message": "invalid request"}
 
 
 def test_bodies_that_are_neither_request_nor_batch() -> None:
-    for data, code, message in (
-        (b"{", -32700, "parse error"),
-        (b"", -32700, "parse error"),
-        (b"[]", -32600, "empty batch"),
-    ):
+    malformed = (-32700, "parse error")
+    for data, code, message in ((b"{", *malformed), (b"", *malformed), (b"[]", -32600, "empty batch")):
         with pytest.raises(JsonRpcError) as error:
             parse_body(data)
         assert (error.value.code, error.value.message) == (code, message)
@@ -72,11 +69,8 @@ def test_batches_are_limited() -> None:
     body = parse_body(b"[1," + b",".join([call(id=7, method="a")] * MAX_BATCH) + b"]")
     (item,) = body.items
     assert body.is_batch and isinstance(item, dict)
-    assert item["id"] == 7
-    assert item["error"] == {
-        "code": -32600,
-        "message": f"batch too large: {MAX_BATCH + 1} requests, at most {MAX_BATCH}",
-    }
+    text = f"batch too large: {MAX_BATCH + 1} requests, at most {MAX_BATCH}"
+    assert (item["id"], item["error"]) == (7, {"code": -32600, "message": text})
 
 
 def test_values_are_limited_before_they_are_parsed() -> None:
@@ -107,12 +101,9 @@ def test_no_value_is_missed(value: Any) -> None:
 
 
 def test_responses() -> None:
-    assert success_response(7, [1]) == {"jsonrpc": "2.0", "id": 7, "result": [1]}
-    assert error_response(None, JsonRpcError(3, "reverted", "0x01")) == {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {"code": 3, "message": "reverted", "data": "0x01"},
-    }
+    error = {"code": 3, "message": "reverted", "data": "0x01"}
+    response = {"jsonrpc": "2.0", "id": None, "error": error}
+    assert error_response(None, JsonRpcError(3, "reverted", "0x01")) == response
     assert "data" not in error_response(1, JsonRpcError(-32000, "x"))["error"]
 
 

@@ -66,7 +66,7 @@ def test_hashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parser", "given", "expected"),
+    ("parser", "value", "expected"),
     [
         (boolean, True, True),
         (string, "abc", "abc"),
@@ -78,12 +78,12 @@ def test_hashes() -> None:
         (subnet, {"IP": "2001:db8::1", "Mask": "/////wAAAAAAAAAAAAAAAA=="}, "2001:db8::/32"),
     ],
 )
-def test_parsers(parser: Parser, given: Any, expected: Any) -> None:
-    assert parse_params([given], (parser,)) == [expected]
+def test_parsers(parser: Parser, value: Any, expected: Any) -> None:
+    assert parse_params([value], (parser,)) == [expected]
 
 
 @pytest.mark.parametrize(
-    ("parser", "given", "message"),
+    ("parser", "value", "message"),
     [
         (boolean, "true", "cannot unmarshal string into Go value of type bool"),
         (string, 5, "cannot unmarshal number into Go value of type string"),
@@ -97,9 +97,9 @@ def test_parsers(parser: Parser, given: Any, expected: Any) -> None:
         (subnet, {"IP": "10.0.0.0", "Mask": "/wA="}, "the Mask of 10.0.0.0 is not that of a network"),
     ],
 )
-def test_parsers_refuse_other_values(parser: Parser, given: Any, message: str) -> None:
+def test_parsers_refuse_other_values(parser: Parser, value: Any, message: str) -> None:
     with pytest.raises(JsonRpcError) as error:
-        parse_params([given], (parser,))
+        parse_params([value], (parser,))
     assert error.value.code == -32602 and error.value.message.endswith(message)
 
 

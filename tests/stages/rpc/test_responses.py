@@ -25,14 +25,8 @@ SEPOLIA = find_network("op-sepolia").config
 def test_references() -> None:
     """[RPC21]"""
     assert l1_ref(L1) == {"hash": "0x" + "01" * 32, "number": 10, "parentHash": "0x" + "02" * 32, "timestamp": 100}
-    assert l2_ref(L2) == {
-        "hash": "0x" + "03" * 32,
-        "number": 20,
-        "parentHash": "0x" + "04" * 32,
-        "timestamp": 200,
-        "l1origin": {"hash": "0x" + "01" * 32, "number": 10},
-        "sequenceNumber": 2,
-    }
+    own = {"hash": "0x" + "03" * 32, "number": 20, "parentHash": "0x" + "04" * 32, "timestamp": 200}
+    assert l2_ref(L2) == {**own, "l1origin": {"hash": "0x" + "01" * 32, "number": 10}, "sequenceNumber": 2}
 
 
 def test_an_unknown_reference_is_zero_and_not_null() -> None:
@@ -63,11 +57,9 @@ def test_current_l1_is_that_of_a_follow_source() -> None:
 
 def test_current_l1_is_zero_during_a_reset() -> None:
     """[RPC40]"""
-    for engine, derivation in (
-        (EngineStatus(7, None, None, None, None, None, False, False), DerivationStatus(7, L1, False, 3)),
-        (EngineStatus(8, L2, L2, L2, L2, L2, False, False), DerivationStatus(7, L1, False, 3)),
-    ):
-        assert sync_status(None, engine, derivation)["current_l1"]["number"] == 0
+    for head, reset in ((None, 7), (L2, 8)):
+        engine = EngineStatus(reset, head, head, head, head, head, False, False)
+        assert sync_status(None, engine, DerivationStatus(7, L1, False, 3))["current_l1"]["number"] == 0
 
 
 def test_outputs() -> None:

@@ -35,32 +35,16 @@ from rollup_node.stages.protocol.types import (
     L2BlockRef,
     Log,
 )
+from rollup_node.tools.batcher import channels
 from rollup_node.tools.batcher.batches import L2Block, parse_block, singular_batch, span_batch
-from rollup_node.tools.batcher.channels import (
-    ChannelConfig,
-    Compression,
-    batcher_data,
-    channel_body,
-    frames,
-    supported_config,
-)
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
+from rollup_node.tools.devnet import files
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.engine_api import EngineApi
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.evm.state import State
-from rollup_node.tools.devnet.files import (
-    BATCHER_KEY,
-    L1_CHAIN_ID,
-    L2_CHAIN_ID,
-    PORTAL,
-    RECEIVER_KEY,
-    TRANSFER_KEY,
-    l1_chain_config,
-    rollup_json,
-)
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
 from rollup_node.tools.devnet.traffic import deposit_call
@@ -68,7 +52,7 @@ from rollup_node.tools.devnet.traffic import deposit_call
 START = 1_800_000_000
 GWEI = 10**9
 CALLDATA_TYPE, BLOB_TYPE = 2, 3
-NEWEST = ChannelConfig(spans=True, blobs=True, compression=Compression.BROTLI)
+NEWEST = channels.ChannelConfig(spans=True, blobs=True, compression=channels.Compression.BROTLI)
 
 
 class DerivationStart(NamedTuple):
@@ -128,7 +112,7 @@ class SmallRollup:
         self,
         *forks: str,
         l2_alloc: Path | None = None,
-        channel: ChannelConfig = NEWEST,
+        channel: channels.ChannelConfig = NEWEST,
         pace: tuple[int, int] = (2, 1),
         linked: bool = False,
         flagged: bool = True,
@@ -141,12 +125,12 @@ class SmallRollup:
         self.sequencer, self.verifier = InProcessEngine(genesis), InProcessEngine(genesis)
         self.l1 = [_l1_block(0, START, bytes(32))]
         zero = self.sequencer.head
-        text = json.dumps(rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), START))
+        text = json.dumps(files.rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), START))
         config = parse_rollup_config(text.encode()).config
         self.config: RollupConfig = msgspec.structs.replace(config, dependency_set_size=1 + linked, **changes)
-        self._l1_chain: L1Chain = parse_l1_chain(json.dumps(l1_chain_config()).encode(), L1_CHAIN_ID)
+        self._l1_chain: L1Chain = parse_l1_chain(json.dumps(files.l1_chain_config()).encode(), files.L1_CHAIN_ID)
         self._channel = channel
-        self.channels: list[ChannelConfig] = []
+        self.channels: list[channels.ChannelConfig] = []
         self.dropped: list[Dropped] = []
         self._posted = 0
         self._blobs: dict[Hash, bytes] = {}
@@ -187,23 +171,23 @@ class SmallRollup:
         """Yield the transactions of one channel with all L2 blocks that are not posted yet."""
         blocks = [self.sequencer.batch_block(number) for number in range(self._posted + 1, self._tip.number + 1)]
         l1_time = self.l1[-1].header.timestamp
-        channel = supported_config(self._channel, self.config.schedule(), l1_time, blocks[0].origin_time)
+        channel = channels.supported_config(self._channel, self.config.schedule(), l1_time, blocks[0].origin_time)
         self.channels.append(channel)
         batches = [block.batch for block in blocks]
         if channel.spans:
             encoded = [span_batch(batches, START, self._origin_before(blocks[0].number))]
         else:
             encoded = [singular_batch(batch) for batch in batches]
-        body = channel_body(encoded, channel.compression)
+        body = channels.channel_body(encoded, channel.compression)
         self._posted = self._tip.number
-        for frame in frames(keccak256(body)[:16], body, len(body) // 2 + 60):
-            data = batcher_data([frame])
+        for frame in channels.frames(keccak256(body)[:16], body, len(body) // 2 + 60):
+            data = channels.batcher_data([frame])
             if channel.blobs:
                 key = b"\x01" + keccak256(data)[1:]
                 self._blobs[key] = data
-                yield InboxTransaction(BLOB_TYPE, BATCHER_KEY.address, b"", (BlobRef(frame.number, key),))
+                yield InboxTransaction(BLOB_TYPE, files.BATCHER_KEY.address, b"", (BlobRef(frame.number, key),))
             else:
-                yield InboxTransaction(CALLDATA_TYPE, BATCHER_KEY.address, data, ())
+                yield InboxTransaction(CALLDATA_TYPE, files.BATCHER_KEY.address, data, ())
 
     def _origin_before(self, number: int) -> int:
         return 0 if number == 1 else self.sequencer.batch_block(number - 1).batch.epoch.number
@@ -226,7 +210,7 @@ class SmallRollup:
     def _send(self) -> None:
         fees = Fees(tip=GWEI, cap=100 * GWEI)
         raw = dynamic_fee_transaction(
-            TRANSFER_KEY, L2_CHAIN_ID, self._nonce, RECEIVER_KEY.address, GWEI, b"", 21_000, fees
+            files.TRANSFER_KEY, files.L2_CHAIN_ID, self._nonce, files.RECEIVER_KEY.address, GWEI, b"", 21_000, fees
         )
         self.sequencer.backend.send(raw)
         self._nonce += 1
@@ -281,7 +265,7 @@ def _l1_block(number: int, timestamp: int, parent: Hash) -> L1Block:
 
 def _deposit() -> Log:
     """Return a user's deposit that mints a bit."""
-    address = RECEIVER_KEY.address
+    address = files.RECEIVER_KEY.address
     data = deposit_call(address, address, mint=GWEI, value=GWEI, gas=100_000)
     topics = tuple(data[at : at + 32] for at in range(0, 128, 32))
-    return Log(PORTAL, topics, data[128:], 0)
+    return Log(files.PORTAL, topics, data[128:], 0)

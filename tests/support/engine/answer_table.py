@@ -41,7 +41,7 @@ class OtherCase(NamedTuple):
     """Attributes with other members, or another call: as it is in the file."""
 
     name: str
-    given: dict[str, Any]
+    item: dict[str, Any]
     answers: dict[str, ErrorAnswer | str]
     node: str | dict[str, str]
 

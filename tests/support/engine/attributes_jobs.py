@@ -7,6 +7,7 @@ from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, Forkcho
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.engine import AttributesReady, AttributesResult
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -63,3 +64,19 @@ def step_through(handler: AttributesHandler, answer: Any) -> AttributesResult | 
     call = handler.next()
     assert call is not None
     return handler.answer(call, answer)
+
+
+def asked(handler: AttributesHandler) -> PayloadAttributes:
+    """Return the attributes of the build that is due."""
+    call = handler.next()
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    return call.attributes
+
+
+def finish(handler: AttributesHandler, sealed: ExecutionPayload) -> AttributesResult:
+    """Return the result of a build that is due, for which the engine seals this block."""
+    for answer in (BUILD, sealed, TAKEN):
+        assert step_through(handler, answer) is None
+    result = step_through(handler, VALID)
+    assert result is not None
+    return result

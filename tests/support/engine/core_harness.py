@@ -8,19 +8,7 @@ import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.pipeline.lookahead import block_of
-from rollup_node.stages.engine.calls.actions import (
-    Action,
-    LogLine,
-    PublishBlock,
-    PublishStatus,
-    RequestL1Blocks,
-    RequestLatestBlocks,
-    ResetStarted,
-    SendToDerivation,
-    SendToRpc,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
@@ -37,6 +25,7 @@ from rollup_node.stages.engine.calls.calls import (
     Leadership,
     PendingCall,
 )
+from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
@@ -100,7 +89,7 @@ class CoreHarness:
         self.now = Instant(float(GENESIS_TIME), 100.0)
         self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []
-        self.actions: list[Action] = []
+        self.actions: list[act.Action] = []
         self.committed: list[ExecutionPayload] = []
         self.source: FollowStatus | FollowUnread | None = None
         self.source_chain: FollowUnread | None = None
@@ -122,20 +111,20 @@ class CoreHarness:
 
     # --- the process -----------------------------------------------------------------------------------------------
 
-    def drain(self) -> list[Action]:
+    def drain(self) -> list[act.Action]:
         """Take the core's new actions, as its neighbours do."""
         fresh = self.core.take_actions()
         self.actions += fresh
         for position, action in enumerate(fresh):
-            if isinstance(action, SendToDerivation) and action.peer == self.derivation:
-                in_force = not any(isinstance(later, ResetStarted) for later in fresh[position:])
+            if isinstance(action, act.SendToDerivation) and action.peer == self.derivation:
+                in_force = not any(isinstance(later, act.ResetStarted) for later in fresh[position:])
                 self._take_from_engine(action.message, in_force)
         for action in fresh:
-            if isinstance(action, PublishBlock):
+            if isinstance(action, act.PublishBlock):
                 self.keeps.publish(action.payload, action.parent, action.derived)
-            elif isinstance(action, RequestLatestBlocks) and self.latest is not None:
+            elif isinstance(action, act.RequestLatestBlocks) and self.latest is not None:
                 self.core.on_message(LatestBlocksResponse(action.head, self.latest.above(action.head)), self.now)
-            elif isinstance(action, RequestL1Blocks):
+            elif isinstance(action, act.RequestL1Blocks):
                 for number in range(action.first, action.first + action.count):
                     if number <= self.l1_head:
                         self.core.on_message(L1BlockResponse(self.chain.l1(number)), self.now)
@@ -216,6 +205,11 @@ class CoreHarness:
             self.answer(others[0])
         raise AssertionError(f"calls without end: {self.core.log.lines()[-20:]}")
 
+    def pass_time(self, seconds: float) -> None:
+        """Lets time pass, and answers all calls that are due then."""
+        self.wait(seconds)
+        self.run_until_idle()
+
     def sleep(self) -> None:
         """Lets time pass until the core has to act."""
         self.wait(max(0.001, self.core.wait_until(self.now) - self.now.monotonic))
@@ -247,7 +241,7 @@ class CoreHarness:
 
     def logged(self, text: str) -> list[Mapping[str, Any]]:
         """Return the fields of the lines of log with this text so far."""
-        return [action.fields for action in self.done(LogLine) if action.text == text]
+        return [action.fields for action in self.done(act.LogLine) if action.text == text]
 
     # --- the neighbours --------------------------------------------------------------------------------------------
 
@@ -331,6 +325,11 @@ class CoreHarness:
             )
         self.request(self.waiting, self.derivation)
 
+    def derive_block(self, *users: bytes, concluding: bool = True) -> None:
+        """Derive a block, or begin with a start, until all that follows is done."""
+        self.derive(*users, concluding=concluding)
+        self.run_until_idle()
+
     def derive_ahead(self, count: int, *users: bytes, concluding: bool = False) -> None:
         """Derivation derives some more blocks of the span of the block that it waits for.
 
@@ -365,31 +364,47 @@ class CoreHarness:
     @property
     def status(self) -> EngineStatus:
         """The last status published."""
-        return self.done(PublishStatus)[-1].status
+        return self.done(act.PublishStatus)[-1].status
+
+    @property
+    def heads(self) -> Heads:
+        """The heads in force."""
+        assert self.core.heads is not None
+        return self.core.heads
+
+    @property
+    def unsafe(self) -> int:
+        """The number of the unsafe head that was published last, -1 for none."""
+        return -1 if self.status.unsafe is None else self.status.unsafe.number
+
+    @property
+    def safe(self) -> int:
+        """The same of the safe head."""
+        return -1 if self.status.safe is None else self.status.safe.number
 
     @property
     def responses(self) -> list[RpcResponse]:
         """All responses to rpc."""
-        return [action.message for action in self.done(SendToRpc)]
+        return [action.message for action in self.done(act.SendToRpc)]
 
     @property
     def published(self) -> list[ExecutionPayload]:
         """The blocks that were published to peers."""
-        return [action.payload for action in self.done(PublishBlock)]
+        return [action.payload for action in self.done(act.PublishBlock)]
 
     @property
     def failures(self) -> list[str]:
         """The errors of failed work."""
-        return [action.error for action in self.done(WorkFailed)]
+        return [action.error for action in self.done(act.WorkFailed)]
 
     @property
     def failing(self) -> set[str]:
         """The tasks that have failed and not recovered."""
         tasks: set[str] = set()
         for action in self.actions:
-            if isinstance(action, WorkFailed):
+            if isinstance(action, act.WorkFailed):
                 tasks.add(action.task)
-            elif isinstance(action, WorkRecovered):
+            elif isinstance(action, act.WorkRecovered):
                 tasks.discard(action.task)
         return tasks
 
@@ -399,7 +414,6 @@ def started(chain: ChainFixture, engine: ModelEngine | None = None, **config: An
     harness = CoreHarness(chain, engine, **config)
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
-    harness.derive()
+    harness.derive_block()
     assert harness.start is not None
-    harness.run_until_idle()
     return harness

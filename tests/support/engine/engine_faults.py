@@ -1,5 +1,6 @@
 """Answers of an execution engine and a conductor with faults, for walks over the engine core."""
 
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
@@ -9,34 +10,24 @@ from rollup_node.stages.engine.calls.calls import (
     PendingCall,
     Read,
 )
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
 FAILING: tuple[tuple[CallPurpose, type], ...] = (
-    (CallPurpose.FORKCHOICE, ForkchoiceUpdate),
-    (CallPurpose.ATTRIBUTES, ForkchoiceUpdate),
-    (CallPurpose.ATTRIBUTES, GetPayload),
-    (CallPurpose.ATTRIBUTES, NewPayload),
-    (CallPurpose.UNSAFE_BLOCK, NewPayload),
-    (CallPurpose.UNSAFE_BLOCK, ForkchoiceUpdate),
-    (CallPurpose.SEQUENCER, ForkchoiceUpdate),
-    (CallPurpose.SEQUENCER, GetPayload),
-    (CallPurpose.SEQUENCER, NewPayload),
+    (CallPurpose.FORKCHOICE, api.ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, api.ForkchoiceUpdate),
+    (CallPurpose.ATTRIBUTES, api.GetPayload),
+    (CallPurpose.ATTRIBUTES, api.NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, api.NewPayload),
+    (CallPurpose.UNSAFE_BLOCK, api.ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, api.ForkchoiceUpdate),
+    (CallPurpose.SEQUENCER, api.GetPayload),
+    (CallPurpose.SEQUENCER, api.NewPayload),
     (CallPurpose.COMMIT, CommitPayload),
     (CallPurpose.LEADER, GetLeader),
-    (CallPurpose.EL_SYNC, GetBlockRef),
-    (CallPurpose.EL_SYNC, NewPayload),
-    (CallPurpose.EL_SYNC, ForkchoiceUpdate),
+    (CallPurpose.EL_SYNC, api.GetBlockRef),
+    (CallPurpose.EL_SYNC, api.NewPayload),
+    (CallPurpose.EL_SYNC, api.ForkchoiceUpdate),
     (CallPurpose.SAFE_HEAD_WRITE, RecordSafeHead),
     (CallPurpose.SAFE_HEAD_WRITE, ResetSafeHeads),
 )
@@ -49,23 +40,23 @@ def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
     if isinstance(call, GetLeader) and fault != "away":
         return Leadership(False)
     if isinstance(call, GetLeader | CommitPayload):
-        return Unavailable("node is not the leader")
+        return api.Unavailable("node is not the leader")
     if fault in ("away", "unreadable") and not isinstance(call, Read):
-        return Unavailable("connection refused", unreadable=fault == "unreadable")
-    is_forkchoice = isinstance(call, ForkchoiceUpdate)
-    if not isinstance(call, ForkchoiceUpdate | GetPayload | NewPayload):
-        return None if not isinstance(call, Read) else Unavailable("cannot be")
-    if fault == "error" or isinstance(call, GetPayload):
-        return ErrorAnswer(-32000, "internal error")
+        return api.Unavailable("connection refused", unreadable=fault == "unreadable")
+    is_forkchoice = isinstance(call, api.ForkchoiceUpdate)
+    if not isinstance(call, api.ForkchoiceUpdate | api.GetPayload | api.NewPayload):
+        return None if not isinstance(call, Read) else api.Unavailable("cannot be")
+    if fault == "error" or isinstance(call, api.GetPayload):
+        return api.ErrorAnswer(-32000, "internal error")
     if fault == "reset" and is_forkchoice:
-        return ErrorAnswer(-38002, "invalid forkchoice state")
+        return api.ErrorAnswer(-38002, "invalid forkchoice state")
     status = {"syncing": "SYNCING", "accepted": "ACCEPTED", "invalid": "INVALID"}.get(fault, "ODD")
-    return ForkchoiceAnswer(status) if is_forkchoice else PayloadAnswer(status)
+    return api.ForkchoiceAnswer(status) if is_forkchoice else api.PayloadAnswer(status)
 
 
 def is_deposits_only(pending: PendingCall) -> bool:
     """Whether invalid would be critical: an engine that refuses deposits is no engine of this chain."""
     call = pending.call
-    if isinstance(call, ForkchoiceUpdate):
+    if isinstance(call, api.ForkchoiceUpdate):
         return call.attributes is not None and len(call.attributes.transactions) <= 1
-    return isinstance(call, NewPayload) and len(call.payload.transactions) <= 1
+    return isinstance(call, api.NewPayload) and len(call.payload.transactions) <= 1

@@ -3,22 +3,7 @@ links between blocks, and keeps a canonical chain, labels and builds."""
 
 from collections.abc import Iterator
 
-from rollup_node.stages.engine.calls.engine_api import (
-    BlockName,
-    EngineAnswer,
-    EngineCall,
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    GetBlockRefs,
-    GetIdentity,
-    GetPayload,
-    GetSyncProgress,
-    PayloadAnswer,
-    SyncingBlocks,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
@@ -71,7 +56,7 @@ class ModelEngine:
         down = [payload.block_hash for payload in self._down_from(block)]
         return block in self.chain.known and not self.lost.intersection(down)
 
-    def block(self, name: BlockName) -> ExecutionPayload | None:
+    def block(self, name: api.BlockName) -> ExecutionPayload | None:
         """Return the block of a number, label or hash; None if it has none."""
         if isinstance(name, int):
             return self.genesis if name == 0 else self.canonical().get(name)
@@ -83,66 +68,66 @@ class ModelEngine:
 
     # --- calls -----------------------------------------------------------------------------------------------------
 
-    def answer(self, call: EngineCall) -> EngineAnswer:
+    def answer(self, call: api.EngineCall) -> api.EngineAnswer:
         """Return the answer of an engine that works."""
         match call:
-            case GetBlock():
+            case api.GetBlock():
                 return self.block(call.name)
-            case GetBlockRef():
+            case api.GetBlockRef():
                 payload = self.block(call.name)
                 return None if payload is None else self.chain.known[payload.block_hash].ref
-            case GetBlockRefs():
+            case api.GetBlockRefs():
                 result = [self.block(number) for number in range(call.first, call.last + 1)]
                 return tuple(self.chain.known[payload.block_hash].ref for payload in result if payload is not None)
-            case ForkchoiceUpdate():
+            case api.ForkchoiceUpdate():
                 return self.update_forkchoice(call.forkchoice, call.attributes)
-            case GetPayload():
+            case api.GetPayload():
                 return self.get_payload(call.payload_id)
-            case GetSyncProgress():
+            case api.GetSyncProgress():
                 head = self.chain.known[self.head].ref.number
-                return SyncingBlocks(head, max(head, self.syncing_to))
-            case GetIdentity():
+                return api.SyncingBlocks(head, max(head, self.syncing_to))
+            case api.GetIdentity():
                 return self.identity
         return self.new_payload(call.payload)
 
     def update_forkchoice(
         self, state: Forkchoice, attributes: PayloadAttributes | None
-    ) -> ForkchoiceAnswer | ErrorAnswer:
+    ) -> api.ForkchoiceAnswer | api.ErrorAnswer:
         """engine_forkchoiceUpdated: SYNCING without the head, -38002 unless safe and finalized are ancestors of it.
 
         A zero hash leaves its label."""
         if not self.has(state.head):
             if state.head in self.chain.known:
                 self.syncing_to = self.chain.known[state.head].ref.number
-            return ForkchoiceAnswer("SYNCING")
+            return api.ForkchoiceAnswer("SYNCING")
         ancestors = {payload.block_hash for payload in self._down_from(state.head)} | {self.chain.genesis.hash, b""}
         if not {state.safe, state.finalized} <= ancestors | {ZERO_HASH}:
-            return ErrorAnswer(-38002, "invalid forkchoice state")
+            return api.ErrorAnswer(-38002, "invalid forkchoice state")
         self.head = state.head
         self.safe = self.safe if state.safe == ZERO_HASH else state.safe
         self.finalized = self.finalized if state.finalized == ZERO_HASH else state.finalized
         self.accepted.add(state)
         if attributes is None:
-            return ForkchoiceAnswer("VALID")
+            return api.ForkchoiceAnswer("VALID")
         self._builds_begun += 1
         payload_id = self._builds_begun.to_bytes(8, "big")
         self.builds[payload_id] = (self.chain.known[state.head].ref, attributes)
-        return ForkchoiceAnswer("VALID", payload_id)
+        return api.ForkchoiceAnswer("VALID", payload_id)
 
     def fetch(self) -> None:
         """It has fetched the whole chain from other engines."""
         self.lost.clear()
 
-    def get_payload(self, payload_id: bytes) -> ExecutionPayload | ErrorAnswer:
+    def get_payload(self, payload_id: bytes) -> ExecutionPayload | api.ErrorAnswer:
         """engine_getPayload: -38001 for a build that it does not have."""
         if payload_id not in self.builds:
-            return ErrorAnswer(-38001, "Unknown payload")
+            return api.ErrorAnswer(-38001, "Unknown payload")
         parent, attributes = self.builds[payload_id]
         return self.chain.seal(parent, attributes, () if attributes.no_tx_pool else tuple(self.pool))
 
-    def new_payload(self, payload: ExecutionPayload) -> PayloadAnswer:
+    def new_payload(self, payload: ExecutionPayload) -> api.PayloadAnswer:
         """engine_newPayload: SYNCING without the parent."""
         if not self.has(payload.parent_hash):
-            return PayloadAnswer("SYNCING")
+            return api.PayloadAnswer("SYNCING")
         self.lost.discard(self.chain.keep(payload).block_hash)
-        return PayloadAnswer("VALID", None, payload.block_hash)
+        return api.PayloadAnswer("VALID", None, payload.block_hash)

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,6 @@ from tests.support.p2p.hosts import running_tasks
 
 KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""
-
-
-def run_scenario(scenario: Callable[[], Awaitable[None]], seconds: float = 40.0) -> None:
-    """Run a scenario in a new event loop, for a bounded time."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(seconds):
-            await scenario()
-
-    asyncio.run(bounded())
 
 
 def chain_of_now(length: int = 600, last_fork: str = "jovian") -> RollupConfig:

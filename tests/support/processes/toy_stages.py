@@ -16,14 +16,7 @@ from rollup_node.stages.io.log.logger import Level, get_logger, set_level_of_nod
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.protocol.errors import (
-    CriticalError,
-    ForkMismatchError,
-    HaltError,
-    ResetError,
-    RestartError,
-    TemporaryError,
-)
+from rollup_node.stages.protocol import errors
 
 STARVED_SECONDS = 4.0
 ORDER_SECONDS = 0.1
@@ -141,17 +134,17 @@ class ToyStage(Stage):
             case "crash":
                 raise ValueError("a toy's bug")
             case "critical":
-                raise CriticalError("a toy contradicts itself")
+                raise errors.CriticalError("a toy contradicts itself")
             case "forks":
-                raise ForkMismatchError("the toys have other forks: set --override.jovian")
+                raise errors.ForkMismatchError("the toys have other forks: set --override.jovian")
             case "restart":
-                raise RestartError("the toys have other colours now")
+                raise errors.RestartError("the toys have other colours now")
             case "halt":
-                raise HaltError("the toys are outdated")
+                raise errors.HaltError("the toys are outdated")
             case "temporary":
-                raise TemporaryError("the toy endpoint is away")
+                raise errors.TemporaryError("the toy endpoint is away")
             case "reset":
-                raise ResetError("the toy ground moved")
+                raise errors.ResetError("the toy ground moved")
             case "finish":
                 os.write(self.config.output, b"the result\n")
                 raise ExitRequested(self.config.code)

@@ -1,27 +1,20 @@
 """Statuses of a node for tests."""
 
-from rollup_node.stages.rpc.status.node_status import (
-    ChainStatus,
-    DerivationProgress,
-    HeadsStatus,
-    L1Status,
-    NodeStatus,
-    State,
-)
+from rollup_node.stages.rpc.status import node_status
 
-UNKNOWN = NodeStatus(
+UNKNOWN = node_status.NodeStatus(
     version="v1",
     time=0.0,
     uptime_s=None,
-    chain=ChainStatus(None, 1, 10, 2, "bedrock", None),
-    state=State.STARTING,
+    chain=node_status.ChainStatus(None, 1, 10, 2, "bedrock", None),
+    state=node_status.State.STARTING,
     state_age_s=0.0,
     sentence="starting",
     ready=False,
     reasons=[],
-    heads=HeadsStatus(None, None, None),
-    l1=L1Status(None, None, None, None, None, None),
-    progress=DerivationProgress(None, None, None, None, None),
+    heads=node_status.HeadsStatus(None, None, None),
+    l1=node_status.L1Status(None, None, None, None, None, None),
+    progress=node_status.DerivationProgress(None, None, None, None, None),
     sequencing_window=None,
     sequencer=None,
     peers=None,

@@ -12,6 +12,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+BEHIND_A_PROXY = "l1.corp.invalid"
+"""A host that proxies alone reach."""
+
 
 class Certificate(NamedTuple):
     """A certificate and its key, both in PEM form and for signing others."""
@@ -54,7 +57,11 @@ def certificate(
     It has expired if `valid_days` are negative."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    names = [*(x509.IPAddress(ipaddress.ip_address(ip)) for ip in (address, "::1")), x509.DNSName(host)]
+    names = [
+        *(x509.IPAddress(ipaddress.ip_address(ip)) for ip in (address, "::1")),
+        x509.DNSName(host),
+        x509.DNSName(BEHIND_A_PROXY),
+    ]
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()

@@ -92,7 +92,7 @@ class CheckedEndpoints:
                 return self._beacon_answer(request)
             if request.method != "POST":
                 return web.Response(status=405)
-            if name == "engine" and not _is_token(request.headers.get("Authorization", "")):
+            if name == "engine" and not is_token(request.headers.get("Authorization", "")):
                 return web.Response(status=401, text="signature is invalid")
             return self._rpc_answer(getattr(self, name), orjson.loads(await request.read()))
 
@@ -157,7 +157,8 @@ class CheckedEndpoints:
         return encode_l1_info(info, ROLLUP.schedule().l1_info_format(self.engine_time))
 
 
-def _is_token(header: str) -> bool:
+def is_token(header: str) -> bool:
+    """Return whether an Authorization header has a token of the secret."""
     try:
         jwt.decode(header.removeprefix("Bearer "), SECRET, algorithms=["HS256"])
     except jwt.InvalidTokenError:

@@ -1,5 +1,6 @@
 """HTTP responses with large bodies that are cheap to make and to send."""
 
+import asyncio
 import contextlib
 import functools
 import struct
@@ -7,6 +8,8 @@ import zlib
 
 from aiohttp import web
 from isal import isal_zlib
+
+from tests.support.servers.http_listener import Handler
 
 _UNIT = b"[]," * 400_000
 _GZIP_HEADER = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
@@ -49,3 +52,16 @@ async def send_body(request: web.Request, body: bytes) -> web.StreamResponse:
             await response.write(body[at : at + (1 << 18)])
         await response.write_eof()
     return response
+
+
+def endless(part: bytes, seconds: float = 0.0) -> Handler:
+    """Answers with a body that goes on with this part for ever, again after so many seconds."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(part)
+            await asyncio.sleep(seconds)
+
+    return answer

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import re
 import ssl
 from asyncio import StreamReader, StreamWriter
@@ -13,7 +14,7 @@ from yarl import URL
 
 from rollup_node.stages.io.http.client import HttpAnswer, HttpClient
 from tests.support.processes.stage_runner import run_within
-from tests.support.servers.certificates import certificate, client_context, server_context
+from tests.support.servers.certificates import BEHIND_A_PROXY, certificate, client_context, server_context
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 OK = HEAD + b"Content-Length: 2\r\n\r\n{}"
@@ -135,3 +136,83 @@ def got(server: Server, headers: dict[str, str], **options: Any) -> HttpAnswer:
                 await client.close()
 
     return run_within(30, main)
+
+
+def odd_answers(body: bytes) -> dict[str, tuple[bytes, ...]]:
+    """Return answers that say what a plain one with a body does, one after the other, each of which Go takes as well.
+
+    Rules LHD28, LHD29."""
+    length = b"Content-Length: %d\r\n" % len(body)
+    named, half = body.replace(b'"id":1', b'"id":"1"'), len(body) // 2
+    parts = gzip.compress(body[:half]), gzip.compress(body[half:])
+    to = b"HTTP/1.1 308 Elsewhere\r\nLocation: /moved\r\nContent-Length: 0\r\n\r\n"
+    plain = HEAD + length + b"\r\n" + body
+    return {
+        "plain": (plain,),
+        "another success": (b"HTTP/1.1 203 Non-Authoritative Information\r\n" + length + b"\r\n" + body,),
+        "id that is a text": (HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(named), named),),
+        "gzip": (HEAD + b"Content-Encoding: GZIP\r\nContent-Length: %d\r\n\r\n%b" % _sized(gzip.compress(body)),),
+        "two members of gzip": (
+            HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b" % _sized(b"".join(parts)),
+        ),
+        "one length twice": (HEAD + length + length + b"\r\n" + body,),
+        "folded header": (HEAD + b"Policy: default-src;\r\n  img-src *\r\n" + length + b"\r\n" + body,),
+        "large header": (HEAD + b"X: %b\r\n" % (b"a" * 100_000) + length + b"\r\n" + body,),
+        "many headers": (HEAD + b"X-Y: z\r\n" * 1000 + length + b"\r\n" + body,),
+        "encoding that is none": (HEAD + b"Content-Encoding: utf-8\r\n" + length + b"\r\n" + body,),
+        "identity": (HEAD + b"Content-Encoding: identity\r\n" + length + b"\r\n" + body,),
+        "early hints": (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + plain,),
+        "chunks": (HEAD + b"Transfer-Encoding: chunked\r\n\r\n%x;a=b\r\n%b\r\n0\r\nX: y\r\n\r\n" % _sized(body),),
+        "redirect": (to, plain),
+        "redirects": (*[to] * 10, plain),
+    }
+
+
+def _sized(body: bytes) -> tuple[int, bytes]:
+    return len(body), body
+
+
+class Proxy:
+    """A proxy that passes everything on to a port, whichever server it is asked for; `heads` of its requests.
+
+    To CONNECT it answers `answer`, and passes nothing on unless that is a success."""
+
+    def __init__(self, url: URL, answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> None:
+        self.heads: list[bytes] = []
+        self._port, self._answer = url.port, answer
+
+    async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """One connection."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        up, server = await asyncio.open_connection("127.0.0.1", self._port)
+        if not head.startswith(b"CONNECT"):
+            server.write(head)
+        else:
+            writer.write(self._answer)
+        if head.startswith(b"CONNECT") and b" 200 " not in self._answer:
+            await reader.read()
+        else:
+            await asyncio.gather(_pass_on(reader, server), _pass_on(up, writer))
+        for stream in (server, writer):
+            stream.close()
+
+
+async def _pass_on(reader: StreamReader, writer: StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def behind_proxy(
+    server: Server, monkeypatch: pytest.MonkeyPatch, login: str = "", **options: Any
+) -> AsyncIterator[tuple[URL, Proxy]]:
+    """Serve behind a proxy that the environment names; the URL of a resource, and the proxy with these options."""
+    async with url_of(server) as url:
+        proxy = Proxy(url, **options)
+        async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as listener:
+            for name in ("http_proxy", "https_proxy"):
+                monkeypatch.setenv(name, f"http://{login}127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+            yield url.with_host(BEHIND_A_PROXY), proxy

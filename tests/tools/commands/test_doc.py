@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.metrics.meter import TABLE
-from rollup_node.stages.io.metrics.tables import MISSING_METRICS
+from rollup_node.tools.commands.doc import MISSING_METRICS
 from tests.support.processes.cli import Cli
 
 

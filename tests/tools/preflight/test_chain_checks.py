@@ -68,38 +68,38 @@ def test_methods_of_a_fork_to_come_are_a_warning() -> None:
 
 
 @pytest.mark.sign("FORK-MISMATCH", check=True)
-def test_fields_of_another_fork_are_an_error() -> None:
+async def test_fields_of_another_fork_are_an_error() -> None:
     endpoints = CheckedEndpoints()
     methods = {"eth_getBlockByNumber": endpoints.engine["eth_getBlockByNumber"]}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
+    assert (await ask(methods, lambda client: check_forks(client, "engine", ZORA))).level is FindingLevel.OK
     times = {name: at for name, at in ZORA.fork_times.items() if at < ZORA.fork_times["jovian"]}
     late = msgspec.structs.replace(ZORA, fork_times=times)
-    result = ask(methods, lambda client: check_forks(client, "engine", late))
+    result = await ask(methods, lambda client: check_forks(client, "engine", late))
     assert result.code is Code.ENGINE_FORKS and "is not of isthmus" in result.text
     assert "its extraData has 17 bytes, not 9" in result.text
     genesis = {"number": hex(ZORA.genesis.l2.number), "timestamp": "0x1"}
     methods = {"eth_getBlockByNumber": lambda *_: genesis}
-    assert ask(methods, lambda client: check_forks(client, "engine", ZORA)).level is FindingLevel.OK
+    assert (await ask(methods, lambda client: check_forks(client, "engine", ZORA))).level is FindingLevel.OK
 
 
-def test_the_safe_head_and_its_origin() -> None:
+async def test_the_safe_head_and_its_origin() -> None:
     endpoints = CheckedEndpoints()
     names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
     methods = {name: endpoints.engine[name] for name in names}
-    safe = ask(methods, lambda client: read_safe_head(client, ZORA))
+    safe = await ask(methods, lambda client: read_safe_head(client, ZORA))
     assert safe == (SAFE, ORIGIN, endpoints.origin_time)
     methods[names[1]] = lambda *_: {"input": "0x00"}
     with pytest.raises(HexError, match="it has no L1 info of its time"):
-        ask(methods, lambda client: read_safe_head(client, ZORA))
+        await ask(methods, lambda client: read_safe_head(client, ZORA))
     methods[names[0]] = failing("safe block not found")
-    assert ask(methods, lambda client: read_safe_head(client, ZORA)) is None
+    assert await ask(methods, lambda client: read_safe_head(client, ZORA)) is None
 
 
-def test_blocks_are_read() -> None:
-    block = ask({"eth_getBlockByNumber": lambda *_: BLOCK}, lambda client: read_block(client, "latest"))
+async def test_blocks_are_read() -> None:
+    block = await ask({"eth_getBlockByNumber": lambda *_: BLOCK}, lambda client: read_block(client, "latest"))
     assert block is not None and (block.height, block.time) == (16, 32)
     for missing in (lambda *_: None, failing("safe block not found")):
-        assert ask({"eth_getBlockByNumber": missing}, lambda client: read_block(client, "safe")) is None
+        assert await ask({"eth_getBlockByNumber": missing}, lambda client: read_block(client, "safe")) is None
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,9 @@ def test_blocks_are_read() -> None:
         (failing("slow down"), RpcFailure),
     ],
 )
-def test_what_is_no_block(answer: Any, error: type[Exception]) -> None:
+async def test_what_is_no_block(answer: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        ask({"eth_getBlockByNumber": answer}, lambda client: read_block(client, "latest"))
+        await ask({"eth_getBlockByNumber": answer}, lambda client: read_block(client, "latest"))
 
 
 def test_an_old_head_is_a_warning() -> None:
@@ -133,16 +133,16 @@ def test_an_old_head_is_a_warning() -> None:
         (failing("unknown label"), FindingLevel.NOT_CHECKED, "unknown label"),
     ],
 )
-def test_finality_that_stands_still_is_a_warning(answer: Any, level: FindingLevel, text: str) -> None:
+async def test_finality_that_stands_still_is_a_warning(answer: Any, level: FindingLevel, text: str) -> None:
     head = Block("0x1", HASH, hex(10_000))
-    result = ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
+    result = await ask({"eth_getBlockByNumber": answer}, lambda client: check_finality(client, "L1", head))
     assert result.level is level and text in result.text
     assert result.code is (Code.FINALITY_STALE if level is FindingLevel.WARNING else None)
 
 
-def test_methods_that_are_missing() -> None:
+async def test_methods_that_are_missing() -> None:
     methods: Methods = {"eth_getBlockReceipts": lambda name: [] if name == HASH else None}
     head = Block("0x1", HASH, "0x1")
-    receipts, proof = ask(methods, lambda client: check_l1_methods(client, "L1", head, bytes(20)))
+    receipts, proof = await ask(methods, lambda client: check_l1_methods(client, "L1", head, bytes(20)))
     assert receipts.level is FindingLevel.OK
     assert proof.code is Code.L1_METHODS and proof.text.startswith("eth_getProof does not work: error -32601")

@@ -83,7 +83,7 @@ class _Bugs:
         self.found.append(error)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *given, **fields: None
+        return lambda *texts, **fields: None
 
 
 def http_request(data: bytes) -> object:

@@ -5,7 +5,14 @@ from random import Random
 import orjson
 
 from rollup_node.ipc.wire.codec import Codec
-from rollup_node.stages.io.http.json_answers import RpcFailure, answered_ids, decode_answer, decode_batch, failure_in
+from rollup_node.stages.io.http.json_answers import (
+    RpcFailure,
+    answered_ids,
+    decode_answer,
+    decode_batch,
+    failure_in,
+    split_batch,
+)
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Result, Task, VerifyBlock, VerifyReceipts, run
 from rollup_node.stages.l1.verify import (
     InvalidDataError,
@@ -70,7 +77,8 @@ def batch(data: bytes) -> object:
         ids = answered_ids(data, 1000)
     except MalformedJsonError:
         ids = []
-    result = decode_batch(data, (1, 2), CALLS, dict[str, str] | None, HEADER.times(2))
+    limit = HEADER.times(2)
+    result = decode_batch(split_batch(data, (1, 2), limit), CALLS, dict[str, str] | None, limit)
     return len(ids or ()), [type(item).__name__ for item in result]
 
 

@@ -16,21 +16,10 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
+from rollup_node.stages.p2p.transport import yamux
 from rollup_node.stages.p2p.transport.noise import SecureSession
 from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
-from rollup_node.stages.p2p.transport.yamux import (
-    DataReceived,
-    GoAwayCode,
-    GoAwayReceived,
-    StreamEnded,
-    StreamOpened,
-    StreamReset,
-    WindowUpdated,
-    YamuxError,
-    YamuxEvent,
-    YamuxSession,
-)
 from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
@@ -80,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.drop: PeerDrop | None = None
         self.is_closed = False
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.session = YamuxSession(direction is Direction.OUTBOUND, host.limits.inbound_streams)
+        self.session = yamux.YamuxSession(direction is Direction.OUTBOUND, host.limits.inbound_streams)
         self.streams: dict[int, Stream] = {}
         self.host = host
         self._loop = asyncio.get_running_loop()
@@ -118,7 +107,6 @@ class Connection(asyncio.Protocol):
     # --- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the upgrade."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_WATER)
@@ -161,8 +149,8 @@ class Connection(asyncio.Protocol):
                     self._receive_plaintext(plain)
         except UPGRADE_ERRORS as error:
             return self.abort(PeerDropReason.HANDSHAKE_FAILED, str(error))
-        except YamuxError as error:
-            return self.close(PeerDropReason.PROTOCOL_ERROR, str(error), GoAwayCode.PROTOCOL_ERROR)
+        except yamux.YamuxError as error:
+            return self.close(PeerDropReason.PROTOCOL_ERROR, str(error), yamux.GoAwayCode.PROTOCOL_ERROR)
         self.flush()
 
     def eof_received(self) -> bool:
@@ -191,14 +179,14 @@ class Connection(asyncio.Protocol):
             raise StreamError(str(self.drop or "too many streams"))
         try:
             stream_id = self.session.open_stream()
-        except YamuxError as error:
+        except yamux.YamuxError as error:
             raise StreamError(str(error)) from None
         stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
         await stream.negotiated(self.host.timeouts.handshake, protocols[0])
         return stream
 
-    def close(self, reason: PeerDropReason, detail: str = "", code: GoAwayCode = GoAwayCode.NORMAL) -> None:
+    def close(self, reason: PeerDropReason, detail: str = "", code: yamux.GoAwayCode = yamux.GoAwayCode.NORMAL) -> None:
         """Send GO_AWAY and close; bytes not yet sent have a second to go out."""
         if self.is_closed:
             return
@@ -213,7 +201,6 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(_GO_AWAY_SECONDS, transport.abort)
 
     def abort(self, reason: PeerDropReason, detail: str = "") -> None:
-        """Close the connection at once."""
         transport = self._transport
         self._finish(PeerDrop(reason, detail))
         if transport is not None:
@@ -252,7 +239,7 @@ class Connection(asyncio.Protocol):
         """Close the connection of a peer that goes on holding too much."""
         self._dropped_streams += 1
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
-            self.close(PeerDropReason.TOO_MUCH_HELD, code=GoAwayCode.PROTOCOL_ERROR)
+            self.close(PeerDropReason.TOO_MUCH_HELD, code=yamux.GoAwayCode.PROTOCOL_ERROR)
 
     def stream_finished(self, stream: Stream) -> None:
         """Remove a stream that is closed in both directions."""
@@ -315,23 +302,23 @@ class Connection(asyncio.Protocol):
         if self._last_received - self._small_window_start > 1.0:
             self._small_window_start, self._small_at_window_start = self._last_received, count
         elif count - self._small_at_window_start > MAX_SMALL_FRAMES:
-            raise YamuxError("too many small frames")
+            raise yamux.YamuxError("too many small frames")
 
-    def _dispatch(self, event: YamuxEvent) -> None:
-        if isinstance(event, StreamOpened):
+    def _dispatch(self, event: yamux.YamuxEvent) -> None:
+        if isinstance(event, yamux.StreamOpened):
             self._accept_stream(event.stream_id)
-        elif isinstance(event, GoAwayReceived):
+        elif isinstance(event, yamux.GoAwayReceived):
             self.close(PeerDropReason.CLOSED_BY_PEER)
-        elif isinstance(event, DataReceived | StreamEnded | StreamReset | WindowUpdated):
+        elif isinstance(event, yamux.DataReceived | yamux.StreamEnded | yamux.StreamReset | yamux.WindowUpdated):
             stream = self.streams.get(event.stream_id)
             if stream is None:
                 return
-            if isinstance(event, DataReceived):
+            if isinstance(event, yamux.DataReceived):
                 self._last_data = self._last_received
                 stream.receive_data(event.data)
-            elif isinstance(event, StreamEnded):
+            elif isinstance(event, yamux.StreamEnded):
                 stream.receive_fin()
-            elif isinstance(event, StreamReset):
+            elif isinstance(event, yamux.StreamReset):
                 stream.abort("reset by the peer")
             else:
                 stream.window_updated()
@@ -369,7 +356,7 @@ class Connection(asyncio.Protocol):
         except Exception as error:
             log.crash("stream handler failed", error, peer=short_peer_id(self.peer), protocol=stream.protocol)
             stream.reset()
-            self.close(PeerDropReason.INTERNAL_ERROR, code=GoAwayCode.INTERNAL_ERROR)
+            self.close(PeerDropReason.INTERNAL_ERROR, code=yamux.GoAwayCode.INTERNAL_ERROR)
         else:
             stream.close()
             stream.discard_input()

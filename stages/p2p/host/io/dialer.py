@@ -46,7 +46,6 @@ class Dialer:
             raise
 
     def stop(self) -> None:
-        """Cancel all attempts."""
         for task in self._running.values():
             task.cancel()
 

@@ -19,16 +19,9 @@ from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
 from rollup_node.stages.p2p.gating.memory_budget import MemoryBudget
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.gating.work_shares import WorkShares
+from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.host_api import (
-    ConnectionInfo,
-    Direction,
-    HostEvent,
-    PeerConnected,
-    PeerDisconnected,
-    StreamError,
-)
 from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
 from rollup_node.stages.p2p.host.io.ping_service import PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
@@ -58,10 +51,7 @@ class Host:
     known. `closed_connections` and `dialer.last_errors` have the most recent ones, for the diagnosis."""
 
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
-        self.config = config
-        self.identity = identity
-        self.peerstore = store
-        self.meter = meter
+        self.config, self.identity, self.peerstore, self.meter = config, identity, store, meter
         self.limits = config.limits
         self.timeouts = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
         self.early_muxer = config.early_muxer
@@ -80,7 +70,7 @@ class Host:
         self._connections: dict[PeerId, list[Connection]] = {}
         self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
         self._handlers: dict[str, StreamHandler] = {}
-        self._subscribers: list[Callable[[HostEvent], None]] = []
+        self._subscribers: list[Callable[[host_api.HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._is_stopping = False
@@ -94,7 +84,7 @@ class Host:
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: Connection(self, Direction.INBOUND), ip, port, backlog=_BACKLOG
+                lambda: Connection(self, host_api.Direction.INBOUND), ip, port, backlog=_BACKLOG
             )
         except OSError as error:
             raise TransportError(
@@ -126,7 +116,6 @@ class Host:
 
     @property
     def peer_id(self) -> PeerId:
-        """Our peer id."""
         return self.identity.peer_id
 
     @property
@@ -138,7 +127,6 @@ class Host:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        """The protocols that have a stream handler."""
         return tuple(self._handlers)
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
@@ -146,11 +134,11 @@ class Host:
         self._handlers[protocol] = handler
         self.identify.protocols_changed()
 
-    def subscribe(self, handler: Callable[[HostEvent], None]) -> None:
+    def subscribe(self, handler: Callable[[host_api.HostEvent], None]) -> None:
         """Subscribe to events from now on; handlers are synchronous and must not block."""
         self._subscribers.append(handler)
 
-    def emit(self, event: HostEvent) -> None:
+    def emit(self, event: host_api.HostEvent) -> None:
         """Delivers an event to all subscribers; one that raises does not keep it from the others."""
         for subscriber in self._subscribers:
             try:
@@ -173,19 +161,17 @@ class Host:
         """Open a stream on the peer's oldest connection; return protocol and stream. Raises StreamError."""
         connections = self._connections.get(peer)
         if not connections:
-            raise StreamError(f"{short_peer_id(peer)} is not connected")
+            raise host_api.StreamError(f"{short_peer_id(peer)} is not connected")
         stream = await connections[0].open_stream(tuple(protocols))
         return stream.protocol, stream
 
     def peers(self) -> list[PeerId]:
-        """All connected peers."""
         return list(self._connections)
 
-    def connections(self) -> list[ConnectionInfo]:
-        """All connected peers with their connections."""
+    def connections(self) -> list[host_api.ConnectionInfo]:
         return [self._info(peer, connections) for peer, connections in self._connections.items()]
 
-    def connection(self, peer: PeerId) -> ConnectionInfo | None:
+    def connection(self, peer: PeerId) -> host_api.ConnectionInfo | None:
         """Return a connected peer; None if it is not connected."""
         connections = self._connections.get(peer)
         return self._info(peer, connections) if connections else None
@@ -195,7 +181,6 @@ class Host:
         return list(self._connections.get(peer, ()))
 
     def disconnect(self, peer: PeerId, reason: PeerDropReason, detail: str = "") -> None:
-        """Close all connections to the peer."""
         for connection in self.connections_to_peer(peer):
             connection.close(reason, detail)
 
@@ -226,7 +211,7 @@ class Host:
 
     def intercept_accept(self, connection: Connection) -> PeerDropReason | None:
         """Lets an inbound connection begin its handshake, or returns why not; dialled ones were checked before."""
-        if connection.direction is Direction.OUTBOUND:
+        if connection.direction is host_api.Direction.OUTBOUND:
             return None
         if self._is_stopping:
             return PeerDropReason.SHUTTING_DOWN
@@ -258,12 +243,12 @@ class Host:
         connections.append(connection)
         address = connection.remote_address
         assert address is not None
-        if connection.direction is Direction.OUTBOUND:
+        if connection.direction is host_api.Direction.OUTBOUND:
             self.peerstore.add_addresses(peer, [address], DISCOVERED_TTL)
         if len(connections) == 1:
             direction = connection.direction
             log.debug("peer connected", peer=short_peer_id(peer), address=address, direction=direction.name)
-            self.emit(PeerConnected(peer, direction, address))
+            self.emit(host_api.PeerConnected(peer, direction, address))
             self.spawn(self.identify.identify_peer(peer))
         return None
 
@@ -284,7 +269,7 @@ class Host:
             self.identify.remove_peer(peer)
             self.connection_manager.remove_tags(peer)
             log.debug("peer disconnected", peer=short_peer_id(peer), reason=str(connection.drop))
-            self.emit(PeerDisconnected(peer))
+            self.emit(host_api.PeerDisconnected(peer))
 
     def charge_work(self, peer: PeerId, seconds: float) -> float:
         """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
@@ -314,7 +299,6 @@ class Host:
             self._drop_warned_at, self._drops_since_warning = now, 0
 
     def stream_handler(self, protocol: str) -> StreamHandler | None:
-        """Return the handler of a protocol."""
         return self._handlers.get(protocol)
 
     def _all_connections(self) -> Iterator[Connection]:
@@ -328,15 +312,17 @@ class Host:
             return PeerDropReason.TOO_MANY_OF_PEER
         maximum = self.limits.max_connections(self.config.peers_hi)
         # What we dial, and protected peers, get in beyond the maximum: strangers must not keep static peers out.
-        is_exempt = connection.direction is Direction.OUTBOUND or self.connection_manager.is_protected(connection.peer)
+        is_exempt = connection.direction is host_api.Direction.OUTBOUND or self.connection_manager.is_protected(
+            connection.peer
+        )
         if not is_exempt and sum(map(len, self._connections.values())) >= maximum:
             return PeerDropReason.TOO_MANY_CONNECTIONS
         return None
 
-    def _info(self, peer: PeerId, connections: list[Connection]) -> ConnectionInfo:
+    def _info(self, peer: PeerId, connections: list[Connection]) -> host_api.ConnectionInfo:
         oldest = connections[0]
         assert oldest.remote_address is not None
-        return ConnectionInfo(
+        return host_api.ConnectionInfo(
             peer=peer,
             direction=oldest.direction,
             address=oldest.remote_address,

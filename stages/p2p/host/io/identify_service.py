@@ -33,8 +33,6 @@ log = get_logger("p2p")
 
 
 class IdentifyService:
-    """The identify protocol of one host."""
-
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._identified: dict[PeerId, IdentifyMessage] = {}
@@ -42,7 +40,6 @@ class IdentifyService:
         self._pending_push: asyncio.TimerHandle | None = None
 
     def register(self) -> None:
-        """Register the stream handlers."""
         self._host.set_stream_handler(identify.PROTOCOL, self._handle_identify)
         self._host.set_stream_handler(identify.PUSH_PROTOCOL, self._handle_push)
 
@@ -51,7 +48,6 @@ class IdentifyService:
         return self._identified.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         self._identified.pop(peer, None)
         self._last_push.pop(peer, None)
 

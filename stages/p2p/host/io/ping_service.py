@@ -22,14 +22,11 @@ log = get_logger("p2p")
 
 
 class PingService:
-    """The ping protocol of one host."""
-
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._latencies: dict[PeerId, float] = {}
 
     def register(self) -> None:
-        """Register the stream handler."""
         self._host.set_stream_handler(PROTOCOL, self._echo)
 
     def latency(self, peer: PeerId) -> float | None:
@@ -37,7 +34,6 @@ class PingService:
         return self._latencies.get(peer)
 
     def remove_peer(self, peer: PeerId) -> None:
-        """Remove a disconnected peer."""
         self._latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:

@@ -43,15 +43,12 @@ class Stream:
 
     @property
     def peer(self) -> PeerId:
-        """The remote peer."""
         return self._connection.peer
 
     @property
     def is_finished(self) -> bool:
         """Whether neither direction carries data any more."""
         return self._aborted or (self._fin_sent and self._fin_received)
-
-    # --- called by the connection
 
     def receive_data(self, data: bytes) -> None:
         """Bytes from the peer: negotiation lines first, then data."""
@@ -84,8 +81,6 @@ class Stream:
             self._aborted, self._abort_reason = True, reason
             self._changed.set()
             self._finish()
-
-    # --- called by the application
 
     async def negotiated(self, seconds: float, protocol: str) -> None:
         """Wait for an agreement; reset the stream, and raise StreamError, when there is none in time."""
@@ -211,8 +206,6 @@ class Stream:
         """Drop data from now on: the handler has returned."""
         self._discarding = True
         self._drop_unread()
-
-    # --- internal
 
     def _receive_negotiation(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
         """Continues the negotiation; returns the bytes that belong to the protocol."""

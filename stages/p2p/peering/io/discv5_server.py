@@ -16,17 +16,10 @@ from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subne
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.discv5 import node as discv5
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, Enr, LocalEnr
-from rollup_node.stages.p2p.discv5.node import (
-    ChainNodeFound,
-    Discv5Node,
-    Discv5Settings,
-    LocalEnrUpdated,
-    NodeAlive,
-    NodeGone,
-)
 from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
@@ -71,14 +64,11 @@ class Discv5Server:
         self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
     ) -> None:
         self.on_enr_updated: Callable[[Enr], None] = lambda record: None
-        self._config = config
-        self._identity = identity
-        self._meter = meter
-        self._on_found = on_found
+        self._config, self._identity, self._meter, self._on_found = config, identity, meter, on_found
         self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
         self._database: NodeDatabase | None = None
         self._transport: asyncio.DatagramTransport | None = None
-        self._node: Discv5Node | None = None
+        self._node: discv5.Discv5Node | None = None
         self._resolving: asyncio.Task[None] | None = None
         self._metrics_due = self._resolve_due = 0.0
         self._counted: Counter[str] = Counter()
@@ -112,7 +102,6 @@ class Discv5Server:
         return BUSY_INTERVAL if node.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
-        """Close the socket and the database."""
         if self._resolving is not None:
             self._resolving.cancel()
         if self._transport is not None:
@@ -137,7 +126,7 @@ class Discv5Server:
             self.flush()
 
     @property
-    def node(self) -> Discv5Node:
+    def node(self) -> discv5.Discv5Node:
         """The discovery node. Raises RuntimeError before `start`."""
         if self._node is None:
             raise RuntimeError("discovery has not started")
@@ -184,7 +173,7 @@ class Discv5Server:
         versions = (4,) if self.endpoint.ip.version == 4 else (6, 4)
         ip = await self._advertised_ip()
         secret = self._identity.secret
-        settings = Discv5Settings(
+        settings = discv5.Discv5Settings(
             chain_id=config.rollup.l2_chain_id,
             allowed_networks=tuple(parse_subnet(text) for text in config.netrestrict),
             ip_versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
@@ -196,7 +185,7 @@ class Discv5Server:
         seq = time.time_ns() // 1_000_000
         local = LocalEnr(secret, advertised, seq, database.local_enr(crypto.node_id(self._identity.public_key.data)))
         database.save_local_enr(local.enr)
-        self._node = Discv5Node(settings, secret, local, token_bytes)
+        self._node = discv5.Discv5Node(settings, secret, local, token_bytes)
         self._node.add_known_nodes(database.nodes(), time.monotonic())
 
     async def _advertised_ip(self) -> IpAddress | None:
@@ -209,13 +198,13 @@ class Discv5Server:
             raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
         return result
 
-    def _resolve(self, node: Discv5Node, now: float) -> None:
+    def _resolve(self, node: discv5.Discv5Node, now: float) -> None:
         """Resolve the names of bootnodes in the background, again after a while for those that failed."""
         if self._bootnodes and now >= self._resolve_due and (self._resolving is None or self._resolving.done()):
             self._resolve_due = now + RESOLVE_INTERVAL
             self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(node))
 
-    async def _add_bootnodes(self, node: Discv5Node) -> None:
+    async def _add_bootnodes(self, node: discv5.Discv5Node) -> None:
         contacts, unresolved = [], []
         for bootnode in self._bootnodes:
             if isinstance(bootnode, Enode):
@@ -245,15 +234,15 @@ class Discv5Server:
         for output in self.node.take_outputs():
             if isinstance(output, OutgoingPacket):
                 self._send(output)
-            elif isinstance(output, ChainNodeFound):
+            elif isinstance(output, discv5.ChainNodeFound):
                 self._on_found(_discovered_peer(output))
-            elif isinstance(output, NodeAlive):
+            elif isinstance(output, discv5.NodeAlive):
                 self._alive[output.record.node_id] = output.record
                 self._gone.discard(output.record.node_id)
-            elif isinstance(output, NodeGone):
+            elif isinstance(output, discv5.NodeGone):
                 self._gone.add(output.node)
                 self._alive.pop(output.node, None)
-            elif isinstance(output, LocalEnrUpdated):
+            elif isinstance(output, discv5.LocalEnrUpdated):
                 self._on_local_enr(output.record)
 
     def _send(self, sending: OutgoingPacket) -> None:
@@ -269,7 +258,7 @@ class Discv5Server:
             self._database.save_local_enr(record)
         self.on_enr_updated(record)
 
-    def _update_metrics(self, node: Discv5Node) -> None:
+    def _update_metrics(self, node: discv5.Discv5Node) -> None:
         if self._database is not None:
             self._save_nodes(self._database)
         stats = node.table_stats()
@@ -301,7 +290,7 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _discovered_peer(chain_node_found: ChainNodeFound) -> DiscoveredPeer:
+def _discovered_peer(chain_node_found: discv5.ChainNodeFound) -> DiscoveredPeer:
     chain = chain_node_found.record.opstack
     peer = PublicKey(SECP256K1, chain_node_found.record.public_key).peer_id
     address = tcp_multiaddr(str(chain_node_found.tcp.ip), chain_node_found.tcp.port)

@@ -34,8 +34,6 @@ class GatewayAddress(NamedTuple):
 
 
 class LocalPort(NamedTuple):
-    """A port of ours to be mapped."""
-
     transport: TransportProtocol
     port: int
 
@@ -81,7 +79,6 @@ class NatPmpGateway:
         return ExternalMapping(ip, dict(self._external_ports), float(min(lifetimes, default=LEASE_SECONDS)))
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
-        """Delete the mappings."""
         for port in ports:
             await self._mapping(nat_pmp.mapping_request(port.transport, port.port, 0, 0), port)
 
@@ -119,8 +116,7 @@ class UpnpGateway:
     """A UPnP gateway; `local_ip` is our address on its network."""
 
     def __init__(self, service: UpnpService, local_ip: IpAddress) -> None:
-        self._service = service
-        self._local_ip = local_ip
+        self._service, self._local_ip = service, local_ip
         self._is_permanent = False
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:
@@ -134,7 +130,6 @@ class UpnpGateway:
         return ExternalMapping(ip, {port: port.port for port in ports}, float(LEASE_SECONDS))
 
     async def unmap_ports(self, ports: Sequence[LocalPort]) -> None:
-        """Delete the mappings."""
         for port in ports:
             with suppress(UpnpError):
                 upnp.parse_response(

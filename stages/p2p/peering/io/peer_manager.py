@@ -137,7 +137,6 @@ class PeerManager:
                 log.debug("cannot connect to peer", peer=short_peer_id(peer), error=str(error) or "timeout")
 
     async def _trim(self) -> float:
-        """Disconnects the peers that the connection manager trims."""
         connected = [
             TrimCandidate(info.peer, info.opened_at, info.direction is Direction.INBOUND, info.streams)
             for info in self._host.connections()

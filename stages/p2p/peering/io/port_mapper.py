@@ -13,15 +13,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.peering.io.gateways import (
-    ExternalMapping,
-    GatewayAddress,
-    LocalPort,
-    NatError,
-    NatGateway,
-    find_nat_pmp,
-    find_upnp,
-)
+from rollup_node.stages.p2p.peering.io import gateways as nat
 
 RETRY_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
@@ -34,15 +26,16 @@ log = get_logger("p2p")
 class GatewayAddresses(NamedTuple):
     """Where gateways are searched; None disables the protocol."""
 
-    nat_pmp: GatewayAddress | None
-    ssdp: GatewayAddress | None
+    nat_pmp: nat.GatewayAddress | None
+    ssdp: nat.GatewayAddress | None
 
 
 def default_gateways() -> GatewayAddresses:
     """Return the gateway of the default route, and UPnP's multicast group."""
     gateway = default_gateway()
     return GatewayAddresses(
-        GatewayAddress(gateway, nat_pmp.PORT) if gateway else None, GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT)
+        nat.GatewayAddress(gateway, nat_pmp.PORT) if gateway else None,
+        nat.GatewayAddress(upnp.SSDP_GROUP, upnp.SSDP_PORT),
     )
 
 
@@ -63,28 +56,27 @@ class PortMapper:
 
     def __init__(
         self,
-        ports: Sequence[LocalPort],
-        on_mapping: Callable[[ExternalMapping], None],
+        ports: Sequence[nat.LocalPort],
+        on_mapping: Callable[[nat.ExternalMapping], None],
         *,
         gateways: GatewayAddresses | None = None,
         allowed_networks: Sequence[Subnet] = (),
     ) -> None:
         self.problem: str | None = None
-        self.mapping: ExternalMapping | None = None
+        self.mapping: nat.ExternalMapping | None = None
         self._condition = LastingCondition(log)
         self._ports = tuple(ports)
-        self._on_mapping = on_mapping
-        self._gateways = gateways
+        self._on_mapping, self._gateways = on_mapping, gateways
         self._allowed_networks = tuple(allowed_networks)
-        self._gateway: NatGateway | None = None
+        self._gateway: nat.NatGateway | None = None
 
     async def step(self) -> float:
         """Search for a gateway, or renews the mappings; returns the seconds until the next call."""
         try:
             gateway, mapping = await self._map_ports()
             if not mapping.ip.is_global:
-                raise NatError(f"the gateway's external address {mapping.ip} is not public")
-        except NatError as error:
+                raise nat.NatError(f"the gateway's external address {mapping.ip} is not public")
+        except nat.NatError as error:
             self._gateway = None
             self.problem = str(error)
             self._condition.report(Code.P2P_NAT, "no gateway maps our ports (p2p.nat)", error=self.problem)
@@ -97,36 +89,36 @@ class PortMapper:
         """Delete the mappings, within a second."""
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
-            with suppress(NatError, TimeoutError):
+            with suppress(nat.NatError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS):
                     await gateway.unmap_ports(self._ports)
 
-    async def _map_ports(self) -> tuple[NatGateway, ExternalMapping]:
+    async def _map_ports(self) -> tuple[nat.NatGateway, nat.ExternalMapping]:
         """Renews the mappings, or makes them on the first gateway that allows it."""
         if self._gateway is not None:
             return self._gateway, await self._gateway.map_ports(self._ports)
         addresses = self._gateways or default_gateways()
         errors = []
-        for address, find in ((addresses.nat_pmp, find_nat_pmp), (addresses.ssdp, find_upnp)):
+        for address, find in ((addresses.nat_pmp, nat.find_nat_pmp), (addresses.ssdp, nat.find_upnp)):
             if address is None:
                 continue
             try:
                 self._check(address)
                 gateway = await find(address)
                 return gateway, await gateway.map_ports(self._ports)
-            except NatError as error:
+            except nat.NatError as error:
                 errors.append(str(error))
-        raise NatError("; ".join(errors) or "there is no gateway to ask")
+        raise nat.NatError("; ".join(errors) or "there is no gateway to ask")
 
-    def _check(self, address: GatewayAddress) -> None:
+    def _check(self, address: nat.GatewayAddress) -> None:
         ip = parse_ip(address.host)
         is_group = address.host == upnp.SSDP_GROUP
         if not (ip.is_private or is_group):
-            raise NatError(f"{ip} is not on a local network")
+            raise nat.NatError(f"{ip} is not on a local network")
         if self._allowed_networks and not is_within(ip, self._allowed_networks):
-            raise NatError(f"{ip} is outside p2p.netrestrict")
+            raise nat.NatError(f"{ip} is outside p2p.netrestrict")
 
-    def _set_mapping(self, mapping: ExternalMapping) -> None:
+    def _set_mapping(self, mapping: nat.ExternalMapping) -> None:
         known, self.mapping = self.mapping, mapping
         self._condition.end("a gateway maps our ports")
         if known is None or (known.ip, known.ports) != (mapping.ip, mapping.ports):

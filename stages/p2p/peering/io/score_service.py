@@ -26,7 +26,6 @@ class ScoreService:
         host.subscribe(self._on_host_event)
 
     def scores(self, peer: PeerId) -> PeerScores:
-        """Return a peer's present scores."""
         counts = self._scorer.application.counts(peer)
         return PeerScores(self._scorer.gossip_scores(peer), ReqRespScores(*counts))
 

@@ -31,7 +31,6 @@ class SqliteFile:
         self._connection = self._open(path)
 
     def close(self) -> None:
-        """Close the file."""
         self._connection.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -43,12 +42,10 @@ class SqliteFile:
             return []
 
     def write(self, query: str, values: Sequence[Any] = ()) -> None:
-        """Execute one change."""
         with self._record_errors():
             self._connection.execute(query, values)
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        """Execute changes in one transaction."""
         with self._record_errors():
             try:
                 self._connection.execute("begin")

@@ -77,12 +77,10 @@ class PeerStore(SqliteFile):
         return decode_supported(raw for (raw,) in self.read(_SELECT_ADDRESSES, (peer, self._clock())))
 
     def peers_with_addresses(self) -> list[PeerId]:
-        """All peers with an address."""
         query = "select distinct peer from addresses where expiry > ? order by peer"
         return [peer for (peer,) in self.read(query, (self._clock(),))]
 
     def peers(self) -> list[PeerId]:
-        """All peers with any record."""
         return [peer for (peer,) in self.read(_SELECT_PEERS, (self._clock(),))]
 
     def remove(self, peer: PeerId) -> None:
@@ -97,7 +95,6 @@ class PeerStore(SqliteFile):
         self.write_all(_removals(peer for (peer,) in self.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
 
     def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
-        """Store what identify said."""
         self._set(peer, "description", description, RECORD_TTL)
 
     def identify_record(self, peer: PeerId) -> IdentifyRecord | None:

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.kzg import BLOB_SIZE
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, versioned_hash
 from rollup_node.stages.blobs.process import client
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFoundError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
@@ -131,6 +131,57 @@ async def test_an_endpoint_whose_ssz_fails_is_asked_for_json(status: int) -> Non
         for _ in range(2):
             assert [blob.blob for blob in (await endpoints.fetch(7, WANTED[:1])).blobs] == [BLOB]
     assert asked == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, "<html>please log in</html>"),
+        (200, '{"data":null}'),
+        (200, "{}"),
+        (203, ""),
+        (401, "no"),
+        (403, "not in your plan"),
+        (500, "panic"),
+        (502, "<html>"),
+        (503, "no"),
+    ],
+)
+async def test_where_the_blobs_route_answers_badly_sidecars_are_asked_for(status: int, body: str) -> None:
+    """[BCN5] The proof may be absent [BCN11]. Where they are missing too, both answers are named."""
+    commitment = bytes(48)
+    wanted = [BlobRef(0, versioned_hash(commitment))]
+    sidecar = {"index": "0", "blob": "0x" + BLOB.hex(), "kzg_commitment": "0x" + commitment.hex()}
+
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path.split("/")[-2])
+        if asked[-1] == "blobs":
+            return web.Response(status=status, text=body, content_type="text/html" if "<" in body else "text/plain")
+        return web.json_response({"data": sidecars}, status=200 if sidecars else 404)
+
+    asked, sidecars = list[str](), [sidecar]
+    async with beacon_endpoints(handler) as endpoints:
+        for _ in range(2):
+            (blob,) = (await endpoints.fetch(7, wanted)).blobs
+            assert (blob.blob, blob.commitment, blob.proof) == (BLOB, commitment, None)
+    assert [route for route in asked if route != "blobs"] == ["blob_sidecars"] * 2
+    assert asked[-2:] == ["blob_sidecars"] * 2, "the blobs route is not asked again soon"
+    sidecars.clear()
+    async with beacon_endpoints(handler) as endpoints:
+        with pytest.raises(EndpointError, match=rf"({status}|JSON|malformed).*; blob_sidecars: "):
+            await endpoints.fetch(7, wanted)
+
+
+async def test_a_source_that_throttles_is_not_asked_for_sidecars_as_well() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        asked.append(request.path.split("/")[-2])
+        return web.Response(status=429)
+
+    asked: list[str] = []
+    async with beacon_endpoints(handler) as endpoints:
+        with pytest.raises(EndpointError, match="429"):
+            await endpoints.fetch(7, WANTED[:1])
+    assert asked == ["blobs"]
 
 
 async def fetch_twice(handler: Handler) -> None:

@@ -1,6 +1,5 @@
 """Walking over the blocks of a span."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,10 +28,6 @@ def _encoded(*fields: bytes) -> bytes:
     return wrap_list(b"".join(fields))
 
 
-def _with_epoch(number: bytes) -> bytes:
-    return _encoded(PARENT, number, EPOCH, b"\x07", NO_TXS)
-
-
 def _with_transactions(transactions: bytes) -> bytes:
     return _encoded(PARENT, b"\x05", EPOCH, b"\x07", transactions)
 
@@ -42,24 +37,6 @@ def test_any_number_of_transactions() -> None:
     count = 3 * MAX_PLAIN_COUNT
     transactions = decode_singular(b"\0" + _with_transactions(wrap_list(b"\x05" * count)), 1).transactions
     assert tuple(transactions) == (b"\x05",) * count
-
-
-def test_transactions_of_single_bytes() -> None:
-    assert decode_singular(b"\0" + _with_transactions(b"\xc2\x05\x06"), 1).transactions == (b"\x05", b"\x06")
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(_with_epoch(b"\xc1\x05"), id="a list as a number"),
-        pytest.param(_with_epoch(b"\x05")[:-1], id="cut off"),
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"\x83abc", id="a string"),
-    ],
-)
-def test_malformed(data: bytes) -> None:
-    with pytest.raises(SingularBatchError):
-        decode_singular(b"\0" + data, 1)
 
 
 _U64 = st.integers(0, 2**64 - 1)

@@ -11,7 +11,7 @@ from rollup_node.stages.derivation.codec.batches import DecodedBatch, SingularBa
 from rollup_node.stages.derivation.codec.channel_body import read_batches
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
-from rollup_node.stages.derivation.reasons.channels import ChannelEmpty, StreamExhausted
+from rollup_node.stages.derivation.reasons.channels import StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
 
@@ -29,27 +29,6 @@ def _read(body: bytes, brotli: bool = True) -> tuple[list[DecodedBatch], type[Re
     assert isinstance(end, Reason) and len(batches) == len(result)
     assert str(end)
     return batches, type(end)
-
-
-def _channel(*items: bytes) -> bytes:
-    return zlib.compress(b"".join(map(encode_bytes, items)))
-
-
-@pytest.mark.parametrize(
-    ("items", "kinds"),
-    [
-        pytest.param([SINGULAR, SPAN], [SingularBatch, SpanBatch], id="both kinds"),
-        pytest.param([SINGULAR + b"more", SPAN + b"more"], [SingularBatch, SpanBatch], id="trailing"),
-    ],
-)
-def test_batches(items: list[bytes], kinds: list[type]) -> None:
-    batches, end = _read(_channel(*items))
-    assert [type(batch) for batch in batches] == kinds
-    assert end is StreamExhausted
-
-
-def test_a_body_without_bytes() -> None:
-    assert _read(b"") == ([], ChannelEmpty)
 
 
 @given(st.binary(max_size=400), st.booleans())

@@ -39,10 +39,10 @@ def mixed() -> tuple[bytes, ...]:
 @pytest.fixture(scope="module")
 def packed_mixed(mixed: tuple[bytes, ...]) -> PackedTransactions:
     """Return the same, packed."""
-    return _packed(*mixed)
+    return packed_transactions(*mixed)
 
 
-def _packed(*transactions: bytes) -> PackedTransactions:
+def packed_transactions(*transactions: bytes) -> PackedTransactions:
     packer = TransactionPacker()
     for transaction in transactions:
         packer.add(transaction)
@@ -74,7 +74,7 @@ def test_a_slice_is_the_same(mixed: tuple[bytes, ...], packed_mixed: PackedTrans
 
 
 def test_a_slice_of_a_slice_is_the_same() -> None:
-    result = _packed(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
+    result = packed_transactions(*(b"%d" % number for number in range(MAX_PLAIN_COUNT + 20)))
     part = result[5 : 5 + MAX_PLAIN_COUNT + 10]
     assert isinstance(part, PackedTransactions), "it is still large"
     assert part[1:4] == (b"6", b"7", b"8")
@@ -96,14 +96,14 @@ def test_sizes_and_bytes(mixed: tuple[bytes, ...], packed_mixed: PackedTransacti
 
 
 def test_chunks_without_a_kind_are_left_out() -> None:
-    result = _packed(*[b"\x01a"] * 40_000, *[b"\x7e"] * 10, *[b"\x02b"] * 40_000, b"", *[b"\x03"] * 40_000)
+    result = packed_transactions(*[b"\x01a"] * 40_000, *[b"\x7e"] * 10, *[b"\x02b"] * 40_000, b"", *[b"\x03"] * 40_000)
     indexes = {first + at for first, part in result.parts(frozenset((0x7E,))) for at in range(len(part))}
     assert {40_000, 40_009, 80_010} <= indexes
     assert len(indexes) <= 3 << 14
 
 
 def test_large_transactions_are_cut_off() -> None:
-    result = _packed(b"a" * 1000, b"b" * (CHUNK_BYTES + 7), b"c" * 1000)
+    result = packed_transactions(b"a" * 1000, b"b" * (CHUNK_BYTES + 7), b"c" * 1000)
     sizes = [len(transaction) for part in result.parts(cut=2000) for transaction in part.transactions]
     assert sizes == [1000, 2000, 1000]
 
@@ -121,7 +121,7 @@ def test_single_bytes() -> None:
 
 
 def test_a_hundred_million_bytes_take_a_few_kilobytes() -> None:
-    assert memory_of(_packed(*[b"\x01" * 10_000_000] * 2)) < 5_000
+    assert memory_of(packed_transactions(*[b"\x01" * 10_000_000] * 2)) < 5_000
     assert memory_of((b"ab", b"c")) == 2 * 41 + 3
 
 

@@ -7,19 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, NeedL1Block
-from rollup_node.stages.derivation.reasons.l1 import (
-    ChallengeExpired,
-    ChallengesReorged,
-    CommitmentExpired,
-    CommitmentInputTooLarge,
-)
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedL1Block
+from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.commitments import (
     CHALLENGE_TOPIC,
-    GENERIC,
     ChallengeStatus,
-    Commitment,
     keccak_commitment,
 )
 from rollup_node.stages.protocol.errors import CriticalError
@@ -67,17 +60,6 @@ def test_frames_on_l1_and_commitments_in_blobs_and_calldata_mix() -> None:
     assert refs(chain.run()) == refs(PLAN)
     assert chain.asked == [commitment, other]
     assert chain.l1.last.inbox[2].blobs == (BlobRef(0, key),)
-
-
-def test_a_server_that_is_down_only_delays() -> None:
-    chain = AltDaChain(FORKS)
-    chain.mine_commitments(*chain.commit(*items(*PLAN)))
-    chain.is_down = True
-    for _ in range(3):
-        assert chain.run() == []
-        assert isinstance(chain.last_output, NeedInput)
-    chain.is_down = False
-    assert refs(chain.run()) == refs(PLAN)
 
 
 def test_what_is_not_needed_is_refused() -> None:
@@ -132,7 +114,7 @@ def test_a_lost_input_is_skipped_when_its_challenge_expires() -> None:
     assert output(chain) == NeedChallenges(chain.head + 1)
     chain.mine()
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentExpired]
+    assert effects(chain) == [reasons.CommitmentExpired]
     chain.mine_until(chain.head + 2 * WINDOW)
     chain.run()
     assert effects(chain) == [], "it was never used"
@@ -147,12 +129,12 @@ def test_a_used_input_whose_challenge_expires_is_taken_out_again() -> None:
     chain.mine_commitments(*chain.commit(*items(*PLAN, name="b")))
     chain.mine_until(challenged + RESOLVE)
     assert chain.run() == []
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
-    assert effects(chain)[-1] is ChallengeExpired
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
+    assert effects(chain)[-1] is reasons.ChallengeExpired
     assert chain.asked.count(withheld) == 1
     chain.reset(FIRST_L1, safe=0)
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentExpired]
+    assert effects(chain) == [reasons.CommitmentExpired]
     assert chain.asked.count(withheld) == 1
 
 
@@ -183,10 +165,10 @@ def test_a_challenge_that_expires_after_derivation_has_died_is_seen_by_its_next_
         assert state.settled in (None, included - 1), "its input may still be taken out"
     chain.mine()
     assert chain.run() == []
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
     chain.reset(FIRST_L1, safe=0)
     assert chain.run() == [], "the second channel has no parent without the first"
-    assert effects(chain)[-1] is not ChallengeExpired
+    assert effects(chain)[-1] is not reasons.ChallengeExpired
 
 
 def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None:
@@ -195,12 +177,12 @@ def test_an_ordinary_reset_forgets_the_challenges_and_reads_them_again() -> None
     included = chain.mine_commitments(withheld)
     chain.mine_until(chain.mine_challenges(challenge_log(withheld, included)) + RESOLVE)
     chain.run()
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
     chain.reset(FIRST_L1, safe=0)
     assert chain.run() == []
     chain.reset(FIRST_L1, safe=0)
     assert len(chain.run()) == 2, "the expired challenge is not known any more"
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
 
 
 def test_challenges_in_the_base_of_a_reset_count() -> None:
@@ -213,7 +195,7 @@ def test_challenges_in_the_base_of_a_reset_count() -> None:
     chain.l1.blocks[0] = with_challenges(block, [log])
     chain.mine_until(FIRST_L1 + RESOLVE)
     chain.run()
-    assert chain.reset_reason == ChallengeExpired(withheld.content)
+    assert chain.reset_reason == reasons.ChallengeExpired(withheld.content)
 
 
 @pytest.mark.parametrize("at_last", [True, False])
@@ -245,7 +227,7 @@ def test_a_reorg_of_l1_while_challenges_are_read_ahead() -> None:
     chain.l1.add(branch="b")
     chain.l1.add()
     chain.run()
-    assert chain.reset_reason == ChallengesReorged(included + 2)
+    assert chain.reset_reason == reasons.ChallengesReorged(included + 2)
     chain.inputs[lost] = items(*PLAN)[0]
     chain.reset(FIRST_L1)
     assert refs(chain.run()) == refs(PLAN)
@@ -264,7 +246,7 @@ def test_challenges_that_were_kept_must_be_of_the_same_l1_chain() -> None:
     chain.l1.add(branch="b")
     chain.reset(FIRST_L1, safe=0)
     chain.run()
-    assert chain.reset_reason == ChallengesReorged(chain.head)
+    assert chain.reset_reason == reasons.ChallengesReorged(chain.head)
 
 
 def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
@@ -279,15 +261,7 @@ def test_an_input_that_is_too_large_is_skipped_wherever_it_comes_from() -> None:
     assert chain.deriver.alt_da is not None
     assert chain.deriver.alt_da.add_too_large(declared, 200_000)
     assert refs(chain.run()) == refs(PLAN)
-    assert effects(chain) == [CommitmentInputTooLarge] * 3
-
-
-def test_generic_commitments_have_no_challenges() -> None:
-    chain = AltDaChain(FORKS, "GenericCommitment")
-    commitment = Commitment(GENERIC, b"\x0c somewhere")
-    chain.inputs[commitment] = items(*PLAN)[0]
-    chain.mine_commitments(commitment)
-    assert refs(chain.run()) == refs(PLAN)
+    assert effects(chain) == [reasons.CommitmentInputTooLarge] * 3
 
 
 ITEM = st.one_of(

@@ -8,7 +8,6 @@ from rollup_node.stages.derivation.pipeline.base_batch_stage import PendingSpan
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
-from rollup_node.stages.derivation.reasons.batches import PendingSpanMismatch
 from rollup_node.stages.protocol.errors import CriticalError
 from tests.conformance.kit.chain import GENESIS, L1Blocks, forks_until, rollup
 from tests.conformance.kit.planning import Planned, plan, span
@@ -26,24 +25,6 @@ class Pending:
         batch = decode_batch(span(blocks), span_rules(CONFIG))
         assert isinstance(batch, SpanBatch)
         self.span.start(SpanCursor(batch))
-
-
-def test_blocks_get_the_parents_hash_and_the_last_one_concludes() -> None:
-    blocks = plan(GENESIS, 2)
-    pending = Pending(blocks)
-    first, second = pending.span.pop(GENESIS), pending.span.pop(blocks[0].ref)
-    assert first is not None and second is not None
-    assert (first.batch.parent_hash, first.concluding) == (GENESIS.hash, False)
-    assert (second.batch.parent_hash, second.concluding) == (blocks[0].ref.hash, True)
-    assert pending.span.pop(blocks[1].ref) is None
-
-
-def test_another_time_discards_the_span() -> None:
-    blocks = plan(GENESIS, 2)
-    pending = Pending(blocks)
-    assert pending.span.pop(blocks[0].ref) is None
-    assert [type(drop.reason) for drop in pending.events.drops] == [PendingSpanMismatch]
-    assert pending.span.pop(GENESIS) is None
 
 
 def test_an_origin_that_is_not_in_the_window_is_critical() -> None:

@@ -8,10 +8,9 @@ from rollup_node.stages.derivation.pipeline.batch_checks import BlockChecks, tra
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import UNKNOWN_HASH
-from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness
 from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, forks_until, rollup
-from tests.conformance.kit.planning import USER, channel, plan, refs
-from tests.conformance.kit.rollup_chain import RollupChain
+from tests.conformance.kit.planning import USER
 
 SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 
@@ -49,31 +48,7 @@ def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted(
     assert not node._is_parent(other, unknown)
 
 
-@pytest.mark.parametrize("fork", ["jovian", "karst", "lagoon"])
-def test_activation_blocks_that_must_be_empty(fork: str) -> None:
-    checks = BatchCheckHarness(forks_until("isthmus", **{fork: 1}))
-    assert checks.singular(checks.next((USER,))) == dropped(reasons.ActivationBlockNotEmpty)
-    assert checks.singular(checks.next(())) == ACCEPTED
-
-
 @pytest.mark.parametrize("fork", ["canyon", "ecotone", "fjord", "granite", "holocene", "isthmus"])
 def test_activation_blocks_that_take_user_transactions(fork: str) -> None:
     checks = BatchCheckHarness(forks_until("regolith", **{fork: 2}))
     assert checks.singular(checks.next((USER,))) == ACCEPTED
-
-
-def test_post_exec_transactions_from_lagoon_on() -> None:
-    for lagoon, expected in (
-        (2, dropped(reasons.ActivationBlockNotEmpty)),
-        (0, ACCEPTED),
-        (3, dropped(reasons.PostExecNotAllowed)),
-    ):
-        checks = BatchCheckHarness(forks_until("holocene", lagoon=lagoon))
-        assert checks.singular(checks.next((b"\x7d\xc0",))) == expected
-
-
-def test_a_fork_at_genesis_has_no_activation_block() -> None:
-    (block,) = plan(GENESIS, 1)
-    chain = RollupChain(forks_until("jovian"))
-    chain.mine(*channel("A", block.singular))
-    assert refs(chain.run()) == [block.ref]

@@ -1,10 +1,8 @@
 """The batch queue through the whole deriver, beyond the conformance cases."""
 
-from rollup_node.stages.derivation.reasons.batches import OverlapCountMismatch
-from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
-from tests.conformance.kit.planning import USER, channel, child, plan, refs, span
+from tests.conformance.kit.planning import USER, channel, child, plan, refs
 from tests.conformance.kit.rollup_chain import RollupChain
 
 FORKS = forks_until("granite")
@@ -27,26 +25,3 @@ def test_batches_keep_their_own_inclusion_block() -> None:
     chain.mine(*channel("A", second.singular))
     chain.mine(*channel("B", first.singular))
     assert refs(chain.run()[:2]) == refs([first, second])
-
-
-def test_an_overlap_with_other_transactions_drops_the_span_alone() -> None:
-    known, blocks = plan(GENESIS, 3), plan(GENESIS, 5)
-    other = [*known[:1], *plan(known[0].ref, 3, ())]
-    chain = RollupChain(FORKS)
-    chain.extend(known)
-    chain.mine(*channel("A", span(other[1:])))
-    chain.mine(*channel("B", span(blocks[3:])))
-    assert refs(chain.run()) == refs(blocks[3:])
-    assert chain.take_drops() == [(DropEffect.DROPPED, OverlapCountMismatch)]
-
-
-def test_an_overlap_that_is_unavailable_is_requested_again() -> None:
-    known, blocks = plan(GENESIS, 3), plan(GENESIS, 5)
-    chain = RollupChain(FORKS)
-    chain.extend(known)
-    chain.withheld = {2}
-    chain.mine(*channel("A", span(blocks[1:])))
-    assert chain.run() == []
-    chain.withheld.clear()
-    chain.mine()
-    assert refs(chain.run()) == refs(blocks[3:])

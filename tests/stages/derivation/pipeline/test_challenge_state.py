@@ -107,16 +107,6 @@ def test_a_challenge_is_resolved_with_its_data() -> None:
     assert chain.state.counts == {ACTIVE: 1, RESOLVED: 1, EXPIRED: 0, ChallengeStatus.UNINITIALIZED: 0}
 
 
-def test_a_window_is_over_at_the_block_of_its_end() -> None:
-    chain = Chain()
-    chain.used[101] = [COMMITMENTS[0]]
-    chain.events = {105: [challenge(0, 101, ACTIVE)]}
-    assert chain.read(105 + RESOLVE - 1) is None
-    assert chain.status(0, 101) is ACTIVE
-    assert chain.read(105 + RESOLVE) == COMMITMENTS[0]
-    assert chain.status(0, 101) is EXPIRED
-
-
 def test_a_resolution_in_the_last_block_counts_and_a_later_one_as_well() -> None:
     """The contract refuses a late one; the events are taken as they come, before the windows end [ADA9]."""
     chain = Chain()
@@ -124,13 +114,6 @@ def test_a_resolution_in_the_last_block_counts_and_a_later_one_as_well() -> None
     chain.events = {105: [challenge(0, 101, ACTIVE)], 111: [challenge(0, 101, RESOLVED, DATA[0])]}
     assert chain.read(111) is None
     assert chain.status(0, 101) is RESOLVED
-
-
-def test_an_expired_challenge_of_an_unused_commitment_is_no_reset() -> None:
-    chain = Chain()
-    chain.events = {105: [challenge(0, 101, ACTIVE)]}
-    assert chain.read(140) is None
-    assert chain.status(0, 101) is EXPIRED
 
 
 def test_after_the_reset_the_commitment_is_skipped() -> None:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler, ChannelBank
 from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.forks.rules import L1Rules
 from tests.conformance.kit.chain import L1Blocks
@@ -115,18 +114,6 @@ ASSEMBLED_FRAMES = st.builds(
 )
 
 
-def test_a_flush_drops_the_staging_channel() -> None:
-    events = PipelineEvents()
-    assembler = ChannelAssembler(events)
-    first, last = frames("A0 A1!")
-    assembler.ingest_frame(first, ORIGIN, RULES)
-    assert len(assembler) == 1
-    assembler.flush()
-    assert len(assembler) == 0
-    assembler.ingest_frame(last, ORIGIN, RULES)
-    assert [type(drop.reason) for drop in events.drops] == [FrameWithoutChannel]
-
-
 def _channels(taken: list[Frame]) -> list[bytes]:
     """CA3 to CA7 by their wording: what frames assemble that come in this order."""
     channels: list[bytes] = []
@@ -162,8 +149,9 @@ def test_frames_are_assembled_in_order(taken: list[Frame]) -> None:
 
 def test_the_staging_channel_is_open_until_it_is_read() -> None:
     assembler = ChannelAssembler(PipelineEvents())
-    assert not assembler.open_channels
+    assert not assembler.open_channels and len(assembler) == 0
     for frame in frames("A0 A1"):
         assembler.ingest_frame(frame, ORIGIN, RULES)
+    assert len(assembler) == 1
     (opened,) = assembler.open_channels
     assert (opened.id, opened.opened, list(opened.frames)) == (channel_id("A"), ORIGIN.number, [0, 1])

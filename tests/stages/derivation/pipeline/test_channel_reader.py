@@ -21,7 +21,7 @@ from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.tools.batcher.channels import Compression, channel_body
 from tests.conformance.kit.chain import BATCHER, GENESIS, GENESIS_TIME, SYSTEM_CONFIG, L1Blocks, forks_until, rollup
 from tests.conformance.kit.notation import channel_id
-from tests.conformance.kit.planning import channel, child, plan, singulars
+from tests.conformance.kit.planning import channel, plan, singulars
 
 CONFIG = rollup(forks_until("granite"))
 RULES = CONFIG.schedule().l1(GENESIS_TIME)
@@ -94,18 +94,6 @@ class Batches:
             elif isinstance(batch, SingularBatch):
                 return batch.timestamp
         return None
-
-
-def test_batches_of_all_channels_in_order() -> None:
-    batches = Batches(*channel("A", FIRST.singular), *channel("B", SECOND.singular))
-    assert [batches.next_time() for _ in range(3)] == [FIRST.ref.timestamp, SECOND.ref.timestamp, None]
-
-
-def test_a_flush_goes_on_with_the_next_channel() -> None:
-    batches = Batches(*channel("A", FIRST.singular, SECOND.singular), *channel("B", child(SECOND.ref).singular))
-    assert batches.next_time() == FIRST.ref.timestamp
-    batches.provider.flush_channel()
-    assert [batches.next_time(), batches.next_time()] == [SECOND.ref.timestamp + 2, None]
 
 
 def test_discarded_channels_are_not_decoded() -> None:

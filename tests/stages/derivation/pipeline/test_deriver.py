@@ -15,7 +15,7 @@ from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, blob_refs, data_items, parse_block
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
-from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, FramesEmpty, ResetBaseMismatch, SenderNotBatcher
+from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
@@ -42,13 +42,6 @@ from tests.support.chains.op_sepolia import FIRST_L1 as FIRST_RECORDED_L1
 from tests.support.chains.op_sepolia import FIRST_L2, LAST_DERIVED_L1, LAST_DERIVED_L2, RecordedL2, SepoliaRecording
 
 GRANITE = forks_until("granite")
-
-
-def _put_blobs(chain: RollupChain, *contents: bytes | None) -> None:
-    """Mines one blob transaction; None is a blob that does not decode."""
-    hashes = [b"\1" + zlib.crc32(data or b"").to_bytes(31, "big") for data in contents]
-    chain.blobs |= dict(zip(hashes, contents, strict=True))
-    chain.mine(inbox=[blobs(hashes)])
 
 
 # --- inputs --------------------------------------------------------------------------------------------------------
@@ -98,30 +91,6 @@ def test_blobs_that_are_not_found_need_a_reset() -> None:
     chain.deriver.blobs_not_found(chain.l1.last.header.hash)
     chain.run()
     assert chain.reset_reason == BlobsNotFound(FIRST_L1 + 1)
-
-
-def test_a_refused_answer_leaves_the_need_for_blobs() -> None:
-    (block,) = plan(GENESIS, 1)
-    first, second = channel("A", block.singular, pieces=2)
-    chain = RollupChain(GRANITE)
-    _put_blobs(chain, first, second)
-    chain.run(until=lambda output: isinstance(output, outputs.NeedBlobs))
-    need = chain.last_output
-    assert isinstance(need, outputs.NeedBlobs)
-    contents = [content for blob in need.blobs if (content := chain.blob(blob.hash)) is not None]
-    for wrong in (contents[:1], [*contents, contents[0]], contents[::-1], [contents[0], contents[0]]):
-        assert not chain.deriver.add_blobs(need.block.hash, wrong)
-    assert not chain.deriver.add_blobs(bytes(32), contents)
-    assert chain.deriver.add_blobs(need.block.hash, contents)
-    assert refs(chain.run()) == [block.ref]
-
-
-def test_items_of_strangers_and_without_bytes_are_ignored() -> None:
-    (block,) = plan(GENESIS, 1)
-    chain = RollupChain(GRANITE)
-    chain.mine(b"", *channel("A", block.singular), inbox=[calldata(b"\0junk", STRANGER)])
-    assert refs(chain.run()) == [block.ref]
-    assert chain.take_drops() == [(DropEffect.IGNORED, SenderNotBatcher), (DropEffect.IGNORED, FramesEmpty)]
 
 
 # --- outputs -------------------------------------------------------------------------------------------------------

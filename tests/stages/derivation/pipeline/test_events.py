@@ -22,10 +22,3 @@ def test_drops_of_what_is_read_ahead_are_not_kept() -> None:
     events = DiscardedEvents()
     events.drop(DropEffect.IGNORED, FramesEmpty())
     assert not events.drops
-
-
-def test_what_is_read_is_not_recorded() -> None:
-    events = PipelineEvents()
-    events.block_opened(L1Blocks().last, bytes(20))
-    events.channel_opened(bytes(16), 5)
-    assert not events.drops and events.frames_added == 0

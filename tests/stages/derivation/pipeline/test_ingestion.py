@@ -16,13 +16,6 @@ from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.notation import item, names
 
 
-def test_channels_over_several_blocks() -> None:
-    harness = IngestionHarness(forks_until("granite"))
-    assert harness.read("A0 B0") == []
-    assert harness.read("B1!", "A1!") == ["B0 B1", "A0 A1"]
-    assert harness.take_reasons() == []
-
-
 def test_a_flush_drops_the_staging_channel_alone() -> None:
     harness = IngestionHarness(forks_until("holocene"))
     assert harness.read("A0") == []

@@ -8,12 +8,7 @@ from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.pipeline.span_checks import PAGE, OverlapBlock, OverlapBlocks, transactions_digest
-from rollup_node.stages.derivation.reasons.batches import (
-    L1WindowEmpty,
-    NewBlockEpochTooOld,
-    NewBlockEpochUnknown,
-    SpanEpochTooNew,
-)
+from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.protocol.types import L2BlockContent, L2BlockRef
 from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
@@ -39,7 +34,7 @@ def test_without_an_l1_window_a_span_is_undecided() -> None:
     """[PX1]"""
     checks = BatchCheckHarness(forks_until("granite"))
     checks.l1_window.blocks = []
-    assert checks.span(span(plan(GENESIS, 2))) == undecided(L1WindowEmpty)
+    assert checks.span(span(plan(GENESIS, 2))) == undecided(reasons.L1WindowEmpty)
 
 
 def test_the_parent_of_an_overlap_may_be_genesis() -> None:
@@ -50,7 +45,7 @@ def test_the_parent_of_an_overlap_may_be_genesis() -> None:
 def test_a_start_epoch_that_wraps() -> None:
     checks = BatchCheckHarness(forks_until("granite"), seq_window_size=FIRST_L1 + 100)
     wrapped = msgspec.structs.replace(_decoded(checks, plan(GENESIS, 2)), first_epoch=2**64 - 1)
-    assert checks.span(wrapped) == dropped(SpanEpochTooNew)
+    assert checks.span(wrapped) == dropped(reasons.SpanEpochTooNew)
 
 
 def test_extraction_skips_blocks_of_the_safe_chain() -> None:
@@ -66,14 +61,14 @@ def test_extraction_of_a_block_with_an_old_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), safe=_with_epochs(GENESIS, 0, 1), first=0, times={1: 3, 2: 4})
     batch = _decoded(checks, _with_epochs(checks.block(1), 0, 0))
     result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
-    assert result == NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
+    assert result == reasons.NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
 
 
 def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
     batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
     result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
-    assert result == NewBlockEpochUnknown(FIRST_L1)
+    assert result == reasons.NewBlockEpochUnknown(FIRST_L1)
 
 
 DEPOSIT = b"\x7e\xc0"

@@ -1,7 +1,7 @@
 """The derivation process on a chain with Alt-DA, with simulated l1, blobs and engine processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -30,24 +30,10 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
-from tests.support.processes.stage_runner import run_within
+from tests.stages.derivation.process.test_requests import Sent
 
 PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)
-
-
-class Sent:
-    """A client that keeps what is sent."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def send(self, message: Message) -> None:
-        self.messages.append(message)
-
-    def take(self) -> list[Message]:
-        result, self.messages = self.messages, []
-        return result
 
 
 class AltDaNode:
@@ -150,22 +136,14 @@ def repeat_every(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "REPEAT_SECONDS", seconds)
 
 
-def play(node: AltDaNode, script: Callable[[], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with node.running():
-            await script()
-
-    run_within(30, main)
-
-
-def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Path) -> None:
+async def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     first, second = chain.commit(*ITEMS)
     chain.mine_commitments(first)
     chain.mine_commitments(second)
     node = AltDaNode(chain, tmp_path)
 
-    async def script() -> None:
+    async with node.running():
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
         assert refs(chain.l2[1:]) == refs(PLAN)
         await node.until(lambda: node.status.idle)
@@ -174,10 +152,8 @@ def test_inputs_are_requested_ahead_and_when_they_are_needed(tmp_path: Path) -> 
         assert {request.start for request in node.requests} == {node.reset}
         await node.until(lambda: node.health == ())
 
-    play(node, script)
 
-
-def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tmp_path: Path) -> None:
+async def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     lost, second = chain.commit(*ITEMS)
     del chain.inputs[lost]
@@ -186,7 +162,7 @@ def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tm
     chain.mine_until(included + WINDOW - 1)
     node = AltDaNode(chain, tmp_path)
 
-    async def script() -> None:
+    async with node.running():
         await node.until(lambda: chain.head + 1 in node.blocks_requested)
         await node.until(lambda: node.status.current_l1 == chain.l1[included].ref)
         assert not node.status.idle
@@ -202,11 +178,9 @@ def test_challenges_are_read_beyond_the_window_of_blocks_and_the_blocks_again(tm
         assert f'{PREFIX}challenges_status{{status="resolved"}} 1.0' in text
         assert f'{PREFIX}challenges_status{{status="expired"}} 0.0' in text
 
-    play(node, script)
-
 
 @pytest.mark.sign("ALTDA-UNREACHABLE", readyz=True)
-def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
+async def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(alt_da_client, "LONG_WAIT", 0.05)
@@ -219,7 +193,7 @@ def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
     def problem() -> str:
         return next((item for item in node.health if "input of commitment" in item), "")
 
-    async def script() -> None:
+    async with node.running():
         await node.until(lambda: problem().endswith(": down"))
         assert problem().startswith("ALTDA-UNREACHABLE: ")
         assert f"s for the input of commitment {lost} of L1 block " in problem()
@@ -232,16 +206,14 @@ def test_an_input_that_stays_away_is_a_health_problem_that_names_its_windows(
         chain.inputs[lost] = ITEMS[0]
         await node.until(lambda: not problem())
 
-    play(node, script)
 
-
-def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
+async def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     included = chain.mine_commitments(*chain.commit(*ITEMS))
     chain.mine_until(included + 2)
     node = AltDaNode(chain, tmp_path)
 
-    async def script() -> None:
+    async with node.running():
         await node.until(lambda: node.status.idle)
         assert node.status.settled_l1 is None
         head = chain.l1.last.ref
@@ -254,10 +226,8 @@ def test_what_is_settled_follows_l1_finality(tmp_path: Path) -> None:
         node.l1_status.set(L1Heads(head, head, head))
         await node.until(lambda: node.status.settled_l1 == included)
 
-    play(node, script)
 
-
-def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
+async def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answers to requests from before say nothing about it."""
@@ -273,7 +243,7 @@ def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
     def asked() -> int:
         return sum(request.urgent for request in node.requests)
 
-    async def script() -> None:
+    async with node.running():
         assert node.task is not None
         resolver = node.stage.deriver.alt_da
         assert resolver is not None
@@ -291,11 +261,9 @@ def test_an_input_that_nobody_can_challenge_any_more_ends_the_process(
         with pytest.raises(CriticalError, match="no DA server has the input of commitment"):
             await node.task
 
-    play(node, script)
-
 
 @pytest.mark.condition("C14")
-def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
+async def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole window is read in less than a second, and the server has the input again a minute later [ADA15]."""
@@ -305,14 +273,12 @@ def test_an_outage_of_the_da_server_during_a_sync_does_not_end_the_process(
     chain.mine_until(chain.mine_commitments(lost) + WINDOW + 1)
     node = AltDaNode(chain, tmp_path)
 
-    async def script() -> None:
+    async with node.running():
         assert node.task is not None
         await node.until(lambda: len(node.requests) > 30)
         assert not node.task.done()
         chain.inputs[lost] = channel("a", *singulars(PLAN))[0]
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
-
-    play(node, script)
 
 
 def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
@@ -343,14 +309,12 @@ def test_an_input_is_lost_after_several_answers_over_a_minute() -> None:
 
 
 @pytest.mark.fault("F61")
-def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
+async def test_an_input_that_is_too_large_is_passed_over(tmp_path: Path) -> None:
     chain = AltDaChain(forks_until("granite"))
     (large, *rest) = chain.commit(b"large", *ITEMS)
     chain.mine_commitments(large, *rest)
     node = AltDaNode(chain, tmp_path)
     node.too_large.add(large)
 
-    async def script() -> None:
+    async with node.running():
         await node.until(lambda: len(chain.l2) == len(PLAN) + 1)
-
-    play(node, script)

@@ -2,7 +2,8 @@
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -56,28 +57,24 @@ class DecodingHarness:
         return result
 
 
-def _run(use: Callable[[DecodingHarness], Awaitable[None]], fails: bool = False) -> None:
-    async def play() -> None:
-        harness = DecodingHarness(fails)
-        await use(harness)
-        await harness.client.close()
-
-    asyncio.run(play())
+@asynccontextmanager
+async def decoding(fails: bool = False) -> AsyncIterator[DecodingHarness]:
+    harness = DecodingHarness(fails)
+    yield harness
+    await harness.client.close()
 
 
-def test_a_prefetched_channel_is_decoded_once() -> None:
-    async def use(harness: DecodingHarness) -> None:
+async def test_a_prefetched_channel_is_decoded_once() -> None:
+    async with decoding() as harness:
         harness.client.prefetch(_need(1))
         harness.pool.gate.set()
         assert await harness.result(_need(1)) == run(_need(1).task)
         harness.client.prefetch(_need(1))
         assert len(harness.pool.started) == 1
 
-    _run(use)
 
-
-def test_prefetches_are_limited_and_a_need_goes_first() -> None:
-    async def use(harness: DecodingHarness) -> None:
+async def test_prefetches_are_limited_and_a_need_goes_first() -> None:
+    async with decoding() as harness:
         for number in range(ALL):
             harness.client.prefetch(_need(number))
         last = _need(ALL - 1)
@@ -90,11 +87,9 @@ def test_prefetches_are_limited_and_a_need_goes_first() -> None:
             assert await harness.result(_need(number)) == run(_need(number).task)
         assert len(harness.pool.started) == ALL
 
-    _run(use)
 
-
-def test_queued_prefetches_can_be_discarded() -> None:
-    async def use(harness: DecodingHarness) -> None:
+async def test_queued_prefetches_can_be_discarded() -> None:
+    async with decoding() as harness:
         for number in range(ALL):
             harness.client.prefetch(_need(number))
         assert harness.client.outstanding == ALL
@@ -107,15 +102,11 @@ def test_queued_prefetches_can_be_discarded() -> None:
         await harness.result(later)
         assert harness.pool.started[MAX_RUNNING:] == [later.task]
 
-    _run(use)
 
-
-def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
-    async def use(harness: DecodingHarness) -> None:
+async def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
+    async with decoding(fails=True) as harness:
         harness.pool.gate.set()
         assert await harness.result(_need(3)) == run(_need(3).task)
-
-    _run(use, fails=True)
 
 
 @pytest.mark.parametrize("number", [1, 2])

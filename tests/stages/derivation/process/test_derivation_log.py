@@ -1,7 +1,7 @@
 """Log lines, metrics and health problems of derivation."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_type_hints
+from typing import NamedTuple
 
 import pytest
 
@@ -31,6 +31,7 @@ from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
 from tests.conformance.kit.chain import L1Blocks
+from tests.stages.derivation.reasons.test_table import example
 
 H = b"\1" * 32
 TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))
@@ -76,9 +77,7 @@ def test_added_frames_are_counted(logged: Logged) -> None:
 
 @pytest.mark.parametrize("declared", REASONS, ids=lambda declared: declared.name)
 def test_every_reason_can_be_logged(logged: Logged, declared: type[Reason]) -> None:
-    hints = get_type_hints(declared)
-    examples: dict[Any, int | str | bytes] = {int: 7, str: "text", bytes: b"\x07"}
-    reason = declared(**{field: examples[hints[field]] for field in declared.__struct_fields__})
+    reason = example(declared)
     for effect in DropEffect:
         logged.log.dropped(Dropped(effect, reason, None))
     for _, line, fields in logged.lines.lines:

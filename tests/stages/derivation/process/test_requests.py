@@ -103,15 +103,6 @@ def test_blobs_may_wait_while_enough_frames_are_there_and_it_is_said_at_once_whe
     assert harness.blobs.take() == [_ahead(need, may_wait) for may_wait in (True, False) for need in needs]
 
 
-def test_a_message_is_repeated_after_the_interval() -> None:
-    throttle = Throttle(1.0)
-    assert throttle.is_due("a", "message", 0.0)
-    assert not throttle.is_due("a", "message", 0.9)
-    assert throttle.is_due("a", "another", 0.9)
-    assert throttle.is_due("b", "another", 0.9)
-    assert throttle.is_due("a", "another", 2.0)
-
-
 def test_discarded_names_are_due() -> None:
     throttle = Throttle(1.0)
     for name in ("a", "b"):

@@ -210,25 +210,22 @@ class StageHarness:
 
 
 @pytest.mark.parametrize("missing", [True, False])
-def test_blobs_that_stay_missing_are_a_reset_also_while_those_of_later_blocks_are_missing(
+async def test_blobs_that_stay_missing_are_a_reset_also_while_those_of_later_blocks_are_missing(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: bool
 ) -> None:
     """[T8]"""
     monkeypatch.setattr(stages, "BLOBS_NOT_FOUND_SECONDS", 1.2)
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        harness.has_blobs = lambda request: not missing and request.urgent
-        async with harness.running():
-            if missing:
-                await harness.until(lambda: any(start.reason for start in harness.starts()))
-                assert "no source has the blobs of L1 block" in str(harness.starts()[-1].reason)
-                assert any(map(_is_ahead, harness.requests))
-            else:
-                await harness.until(lambda: len(harness.derived) == 5)
-                assert not any(start.reason for start in harness.starts())
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path)
+    harness.has_blobs = lambda request: not missing and request.urgent
+    async with harness.running():
+        if missing:
+            await harness.until(lambda: any(start.reason for start in harness.starts()))
+            assert "no source has the blobs of L1 block" in str(harness.starts()[-1].reason)
+            assert any(map(_is_ahead, harness.requests))
+        else:
+            await harness.until(lambda: len(harness.derived) == 5)
+            assert not any(start.reason for start in harness.starts())
 
 
 def test_resets_for_the_same_missing_blobs_come_at_growing_intervals(
@@ -260,25 +257,22 @@ def _is_ahead(message: Message) -> bool:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path, inline: bool) -> None:
+async def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path, inline: bool) -> None:
     """Blobs of later blocks are requested while those of the block being read are waited for."""
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, inline)
-        harness.is_lost = lambda message: (
-            isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
-        )
-        async with harness.running():
-            await harness.until(lambda: len(harness.derived) == 5)
-            status = await harness.until_state(DerivationStatus, lambda status: status.blocks_derived == 4)
-            assert status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1
-            await harness.until_state(Health, lambda health: health.problems == ())
-        harness.check_derived()
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path, inline)
+    harness.is_lost = lambda message: (
+        isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
+    )
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+        status = await harness.until_state(DerivationStatus, lambda status: status.blocks_derived == 4)
+        assert status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1
+        await harness.until_state(Health, lambda health: health.problems == ())
+    harness.check_derived()
 
 
-def test_every_data_item_is_parsed_once(
+async def test_every_data_item_is_parsed_once(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The prefetcher parses ahead, and the pipeline takes over the frames."""
@@ -290,13 +284,10 @@ def test_every_data_item_is_parsed_once(
 
     monkeypatch.setattr(block_frames, "parse_frames", counting)
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        async with harness.running():
-            await harness.until(lambda: len(harness.derived) == 5)
-        harness.check_derived()
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path)
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+    harness.check_derived()
     assert len(parsed) >= 6
     assert set(parsed.values()) == {1}
 
@@ -304,29 +295,24 @@ def test_every_data_item_is_parsed_once(
 @pytest.mark.parametrize(
     ("lost", "process"), [(L1BlocksRequest, "l1"), (BlobsRequest, "blobs"), (AttributesReady, "engine")]
 )
-def test_the_process_that_is_waited_for_is_named(
+async def test_the_process_that_is_waited_for_is_named(
     recording: SepoliaRecording, tmp_path: Path, lost: type[Message], process: str
 ) -> None:
     """[LOG17]"""
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        harness.stage._waits = WaitClock(lambda: time.monotonic() * 20)
-        harness.is_lost = lambda message: isinstance(message, lost)
-        async with harness.running():
-            await harness.until_state(
-                DerivationStatus, lambda status: longest_wait(DerivationWaits(), status.waits) == process
-            )
-            first = harness.state(DerivationStatus)
-            assert first is not None
-            await harness.until_state(
-                DerivationStatus, lambda status: longest_wait(first.waits, status.waits) == process
-            )
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path)
+    harness.stage._waits = WaitClock(lambda: time.monotonic() * 20)
+    harness.is_lost = lambda message: isinstance(message, lost)
+    async with harness.running():
+        await harness.until_state(
+            DerivationStatus, lambda status: longest_wait(DerivationWaits(), status.waits) == process
+        )
+        first = harness.state(DerivationStatus)
+        assert first is not None
+        await harness.until_state(DerivationStatus, lambda status: longest_wait(first.waits, status.waits) == process)
 
 
-def test_an_inbox_that_another_batcher_uses_is_a_problem(
+async def test_an_inbox_that_another_batcher_uses_is_a_problem(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[LOG16]"""
@@ -335,128 +321,109 @@ def test_an_inbox_that_another_batcher_uses_is_a_problem(
     genesis = recording.config.genesis.system_config
     stranger = msgspec.structs.replace(genesis, batcher=b"\7" * 20)
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        start = harness._start()
-        monkeypatch.setattr(harness, "_start", lambda: msgspec.structs.replace(start, base_config=stranger))
-        async with harness.running():
-            await harness.until_state(
-                Health, lambda health: "NO-BATCHES: no batch" in "".join(map(str, health.problems))
-            )
-        assert set(harness.stage._batches._senders) == {genesis.batcher}
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path)
+    start = harness._start()
+    monkeypatch.setattr(harness, "_start", lambda: msgspec.structs.replace(start, base_config=stranger))
+    async with harness.running():
+        await harness.until_state(Health, lambda health: "NO-BATCHES: no batch" in "".join(map(str, health.problems)))
+    assert set(harness.stage._batches._senders) == {genesis.batcher}
 
 
-def test_derivation_waits_for_the_reader_of_its_drops(
+async def test_derivation_waits_for_the_reader_of_its_drops(
     recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With room for three drops derivation continues only as they are read, and none is missed."""
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, drops_are_read=True)
-        buffer = DropBuffer(kept=3)
-        monkeypatch.setattr(harness.stage.derivation_log, "buffer", buffer)
-        result: dict[int, Drop] = {}
+    harness = StageHarness(recording, tmp_path, drops_are_read=True)
+    buffer = DropBuffer(kept=3)
+    monkeypatch.setattr(harness.stage.derivation_log, "buffer", buffer)
+    result: dict[int, Drop] = {}
 
-        def take(page: DropsResponse) -> None:
-            result.update(enumerate(page.drops, start=page.first))
+    def take(page: DropsResponse) -> None:
+        result.update(enumerate(page.drops, start=page.first))
 
-        reader = harness.buses["rpc"].connect("derivation.drops", take)
-        async with harness.running():
-            await harness.until(lambda: buffer.is_full)
-            for _ in range(20):
-                await harness.stage.periodic_tasks[0].step()
-            assert (buffer.total, harness.derived) == (3, [])
-            async with asyncio.timeout(30):
-                while len(harness.derived) < 5 or len(result) < buffer.total:
-                    reader.send(DropsRequest(1, len(result)))
-                    await asyncio.sleep(0.01)
-            drops = await harness.until_state(Drops, lambda drops: drops.total == buffer.total)
-        assert sorted(result) == list(range(len(result))) and len(result) > 10
-        assert drops.latest[-1] == result[len(result) - 1]
-        assert {drop.rule for drop in result.values()} == {"BS2", "PX5"}
-        assert (result[0].effect, result[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
-        assert "channel" in result[0].values
-
-    asyncio.run(play())
+    reader = harness.buses["rpc"].connect("derivation.drops", take)
+    async with harness.running():
+        await harness.until(lambda: buffer.is_full)
+        for _ in range(20):
+            await harness.stage.periodic_tasks[0].step()
+        assert (buffer.total, harness.derived) == (3, [])
+        async with asyncio.timeout(30):
+            while len(harness.derived) < 5 or len(result) < buffer.total:
+                reader.send(DropsRequest(1, len(result)))
+                await asyncio.sleep(0.01)
+        drops = await harness.until_state(Drops, lambda drops: drops.total == buffer.total)
+    assert sorted(result) == list(range(len(result))) and len(result) > 10
+    assert drops.latest[-1] == result[len(result) - 1]
+    assert {drop.rule for drop in result.values()} == {"BS2", "PX5"}
+    assert (result[0].effect, result[0].reason) == (DropEffect.DISCARDED, "channel_behind_safe_head")
+    assert "channel" in result[0].values
 
 
-def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording, tmp_path: Path) -> None:
+async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording, tmp_path: Path) -> None:
     """[IOP4, IOP14]: derivation is idle at each L1 block until the next one is provided."""
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
 
-        def provide(ref: L1BlockRef) -> None:
-            harness.engine_status.set(
-                EngineStatus(harness.reset, None, None, None, None, None, False, False, None, ref)
-            )
+    def provide(ref: L1BlockRef) -> None:
+        harness.engine_status.set(EngineStatus(harness.reset, None, None, None, None, None, False, False, None, ref))
 
-        async with harness.running():
-            for number in range(FIRST_L1, LAST_DERIVED_L1):
-                await harness.until_state(
-                    DerivationStatus,
-                    lambda status, at=number: (  # type: ignore[misc]
-                        status.idle and status.current_l1 is not None and status.current_l1.number == at
-                    ),
-                )
-                provide(recording.l1_blocks[number + 1].ref)
-            await harness.until(lambda: len(harness.derived) == 5)
-            harness.check_derived()
+    async with harness.running():
+        for number in range(FIRST_L1, LAST_DERIVED_L1):
             await harness.until_state(
                 DerivationStatus,
-                lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
+                lambda status, at=number: (  # type: ignore[misc]
+                    status.idle and status.current_l1 is not None and status.current_l1.number == at
+                ),
             )
-
-    asyncio.run(play())
-
-
-def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(recording: SepoliaRecording, tmp_path: Path) -> None:
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
-        async with harness.running():
-            await harness.until_state(DerivationStatus, lambda status: status.idle)
-            times = list[float]()
-
-            def received(message: Message) -> bool:
-                times.append(time.monotonic())
-                return False
-
-            harness.is_lost = received
-            await harness.until(lambda: len(times) >= 4)
-            assert times[3] - times[1] > 1.5 * IDLE_SECONDS
-
-    asyncio.run(play())
+            provide(recording.l1_blocks[number + 1].ref)
+        await harness.until(lambda: len(harness.derived) == 5)
+        harness.check_derived()
+        await harness.until_state(
+            DerivationStatus,
+            lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
+        )
 
 
-def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
+async def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(
+    recording: SepoliaRecording, tmp_path: Path
+) -> None:
+    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    async with harness.running():
+        await harness.until_state(DerivationStatus, lambda status: status.idle)
+        times = list[float]()
+
+        def received(message: Message) -> bool:
+            times.append(time.monotonic())
+            return False
+
+        harness.is_lost = received
+        await harness.until(lambda: len(times) >= 4)
+        assert times[3] - times[1] > 1.5 * IDLE_SECONDS
+
+
+async def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
     recording: SepoliaRecording, tmp_path: Path
 ) -> None:
     """[IOP14]"""
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path, inline=True, managed=True)
-        async with harness.running():
-            await harness.until_state(DerivationStatus, lambda status: status.idle)
-            wrong = L1BlockRef(b"\x01" * 32, FIRST_L1 + 1, b"\x02" * 32, 0)
-            harness.engine_status.set(
-                EngineStatus(harness.reset, None, None, None, None, None, False, False, None, wrong)
-            )
+    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    async with harness.running():
+        await harness.until_state(DerivationStatus, lambda status: status.idle)
+        wrong = L1BlockRef(b"\x01" * 32, FIRST_L1 + 1, b"\x02" * 32, 0)
+        harness.engine_status.set(EngineStatus(harness.reset, None, None, None, None, None, False, False, None, wrong))
 
-            def reasons() -> list[str]:
-                requests = (request for request in harness.requests if isinstance(request, StartRequest))
-                return [request.reason for request in requests if request.reason is not None]
+        def reasons() -> list[str]:
+            requests = (request for request in harness.requests if isinstance(request, StartRequest))
+            return [request.reason for request in requests if request.reason is not None]
 
-            await harness.until(lambda: bool(reasons()))
-            assert reasons()[0].startswith("provided next L1 block ")
-            assert " does not build on last processed L1 block " in reasons()[0]
-
-    asyncio.run(play())
+        await harness.until(lambda: bool(reasons()))
+        assert reasons()[0].startswith("provided next L1 block ")
+        assert " does not build on last processed L1 block " in reasons()[0]
 
 
 @pytest.mark.fault("F56")
-def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Path) -> None:
+async def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Path) -> None:
     seen: set[tuple[Any, ...]] = set()
 
     def is_first(message: Message) -> bool:
@@ -465,40 +432,29 @@ def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_path: Pat
         seen.add(key)
         return not known
 
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        harness.is_lost = is_first
-        async with harness.running():
-            await harness.until(lambda: len(harness.derived) == 5)
-        harness.check_derived()
-
-    asyncio.run(play())
+    harness = StageHarness(recording, tmp_path)
+    harness.is_lost = is_first
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+    harness.check_derived()
 
 
-def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        async with harness.running():
-            await harness.until(lambda: len(harness.derived) == 5)
-            harness.derived.clear()
-            harness.reset, harness.head = 7, FIRST_L2
-            harness.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
-            await harness.until(lambda: len(harness.derived) == 5)
-            assert {derived.reset for derived in harness.derived} == {7}
-        harness.check_derived()
-
-    asyncio.run(play())
+async def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
+    harness = StageHarness(recording, tmp_path)
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+        harness.derived.clear()
+        harness.reset, harness.head = 7, FIRST_L2
+        harness.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
+        await harness.until(lambda: len(harness.derived) == 5)
+        assert {derived.reset for derived in harness.derived} == {7}
+    harness.check_derived()
 
 
-def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: Path) -> None:
-    async def play() -> None:
-        harness = StageHarness(recording, tmp_path)
-        async with harness.running():
-            await harness.until(lambda: len(harness.derived) == 5)
-            harness.stage.reset(ValueError("made up"))
-            await harness.until(lambda: StartRequest(1, "made up") in harness.requests)
-            await harness.until_state(
-                Health, lambda health: any("made up" in problem.text for problem in health.problems)
-            )
-
-    asyncio.run(play())
+async def test_a_reset_error_requests_a_start(recording: SepoliaRecording, tmp_path: Path) -> None:
+    harness = StageHarness(recording, tmp_path)
+    async with harness.running():
+        await harness.until(lambda: len(harness.derived) == 5)
+        harness.stage.reset(ValueError("made up"))
+        await harness.until(lambda: StartRequest(1, "made up") in harness.requests)
+        await harness.until_state(Health, lambda health: any("made up" in problem.text for problem in health.problems))

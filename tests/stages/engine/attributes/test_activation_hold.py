@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.types import L2BlockRef
 from rollup_node.stages.protocol.upgrade_bundle import parse_bundle
 from rollup_node.stages.protocol.upgrade_transactions import carried_bundle, carried_file, encode_bundle
 from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, USER, ChainFixture, chain_with
-from tests.support.engine.attributes_jobs import BUILD, started, step_through
+from tests.support.engine.attributes_jobs import BUILD, asked, started, step_through
 
 LAGOON = BUNDLE_FORKS["lagoon"].carried
 FORKS = {**dict.fromkeys((*ALL_FORKS, "karst"), 0), "lagoon": GENESIS_TIME + 2}
@@ -168,14 +168,18 @@ def test_another_block_of_that_height_contradicts(size: int) -> None:
 # --- in the handler ------------------------------------------------------------------------------------------------
 
 
+def derived(chain: ChainFixture) -> AttributesReady:
+    """Return block 1, by our bundle."""
+    return AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+
+
 def held(after: int = 3) -> tuple[ChainFixture, AttributesHandler, AttributesReady, Sequence[L2BlockRef]]:
     """Derivation waits before block 1 of the other bundle, on which the chain goes on."""
     chain = ChainFixture(OURS.rollup)
     refs = [chain.genesis, chain.ref(chain.keep(BLOCK))]
     for _ in range(after):
         refs.append(chain.ref(chain.seal(refs[-1], chain.attributes(refs[-1], 100))))
-    handler = started(chain, refs[-1], chain.genesis)
-    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+    handler, message = started(chain, refs[-1], chain.genesis), derived(chain)
     assert handler.offer(message) is None
     assert handler.next() == GetBlock(1)
     assert step_through(handler, BLOCK) is None
@@ -213,17 +217,20 @@ def test_our_block_is_built_where_l1_names_another_one() -> None:
     ask(handler, message, BatchParent(1, b"\x07" * 20))
     assert handler.next() == GetBlock(1)
     assert step_through(handler, BLOCK) is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == message.attributes
-    assert handler.hold is None and handler.building
+    assert asked(handler) == message.attributes and handler.hold is None and handler.building
     assert step_through(handler, BUILD) is None
 
 
 def test_the_sequencer_may_put_our_block_in_its_place() -> None:
+    """Or one that is invalid for another reason."""
     _, handler, message, _ = held()
     ask(handler, message)
     outcome = step_through(handler, first_block(OURS))
     assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED and handler.hold is None
+    _, handler, message, _ = held()
+    ask(handler, message)
+    assert step_through(handler, changed(prev_randao=b"\x01" * 32, block_hash=b"\x02" * 32)) is None
+    assert asked(handler) == message.attributes and handler.building
 
 
 def test_the_sequencer_may_sign_our_block_later() -> None:
@@ -232,35 +239,21 @@ def test_the_sequencer_may_sign_our_block_later() -> None:
     handler.note_signed(BLOCK)
     assert handler.next() is None and handler.hold is not None
     handler.note_signed(first_block(OURS))
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == message.attributes and handler.building
+    assert asked(handler) == message.attributes and handler.building
     assert handler.job is not None and "the sequencer has replaced block 1:" in str(handler.job.reason)
 
 
-def test_or_a_block_that_is_invalid_for_another_reason() -> None:
-    _, handler, message, _ = held()
-    ask(handler, message)
-    assert step_through(handler, changed(prev_randao=b"\x01" * 32, block_hash=b"\x02" * 32)) is None
-    assert isinstance(handler.next(), ForkchoiceUpdate) and handler.building
-
-
-def test_the_sequencers_block_on_its_way_is_waited_for_too() -> None:
-    """It is in the queue, and the engine does not have it yet."""
+@pytest.mark.parametrize("signed", [True, False])
+def test_the_sequencers_block_on_its_way_is_waited_for_too(signed: bool) -> None:
+    """It is in the queue, and the engine does not have it yet; without one ours is built."""
     chain = ChainFixture(OURS.rollup)
-    handler = started(chain, chain.genesis, chain.genesis)
-    handler.note_signed(BLOCK)
-    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
+    handler, message = started(chain, chain.genesis, chain.genesis), derived(chain)
+    if signed:
+        handler.note_signed(BLOCK)
     assert handler.offer(message) is None
-    assert handler.hold is not None and handler.next() is None and not handler.building
-    ask(handler, message)
-    assert handler.next() is None
-    handler.forget_signed(BLOCK.block_hash)
-    assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None
-
-
-def test_without_a_block_of_the_sequencer_ours_is_built() -> None:
-    chain = ChainFixture(OURS.rollup)
-    handler = started(chain, chain.genesis, chain.genesis)
-    message = AttributesReady(1, 1, chain.genesis, chain.attributes(chain.genesis, 100), chain.l1_ref(102), True)
-    assert handler.offer(message) is None
+    if signed:
+        assert handler.hold is not None and handler.next() is None and not handler.building
+        ask(handler, message)
+        assert handler.next() is None
+        handler.forget_signed(BLOCK.block_hash)
     assert isinstance(handler.next(), ForkchoiceUpdate) and handler.hold is None

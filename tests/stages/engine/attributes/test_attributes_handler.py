@@ -24,7 +24,17 @@ from rollup_node.stages.messages.engine import AttributesOutcome, AttributesRead
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
 from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction
 from tests.support.chains.chain_fixture import USER, ChainFixture, chain_with
-from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, derived, started, step_through
+from tests.support.engine.attributes_jobs import (
+    BUILD,
+    TAKEN,
+    VALID,
+    asked,
+    at_step,
+    derived,
+    finish,
+    started,
+    step_through,
+)
 
 
 def test_builds_on_the_tip(chain: ChainFixture) -> None:
@@ -79,17 +89,13 @@ def test_one_forkchoice_update_per_l1_block_while_consolidating(chain: ChainFixt
 def test_reorgs_a_tip_that_l1_does_not_confirm(chain: ChainFixture) -> None:
     refs = chain.build(3)
     handler = started(chain, refs[3], refs[0])
-    handler.offer(derived(chain, refs[0]))
+    message = derived(chain, refs[0])
+    handler.offer(message)
     assert step_through(handler, chain.payloads[refs[1].hash]) is None
     call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == refs[0].hash
-    assert handler.building
-    message = derived(chain, refs[0])
-    step_through(handler, BUILD)
-    step_through(handler, chain.seal(refs[0], message.attributes))
-    step_through(handler, TAKEN)
-    outcome = step_through(handler, VALID)
-    assert outcome is not None and outcome.outcome is AttributesOutcome.ACCEPTED
+    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == refs[0].hash and handler.building
+    outcome = finish(handler, chain.seal(refs[0], message.attributes))
+    assert outcome.outcome is AttributesOutcome.ACCEPTED
     assert outcome.reason is not None and "transaction count does not match" in outcome.reason.text
     assert handler.controller.heads is not None and handler.controller.heads.unsafe == outcome.safe_head
     assert handler.controller.backup_unsafe_head is None, "a safe block ends the hope for the old tip"
@@ -103,25 +109,32 @@ def test_a_missing_block_to_consolidate_with_asks_for_a_reset(chain: ChainFixtur
         step_through(handler, None)
 
 
+BUSY = ErrorAnswer(-32000, "busy")
+INCONSISTENT = ErrorAnswer(-38002, "invalid forkchoice")
+OTHER_STARTS = [BUSY, VALID, ForkchoiceAnswer("SYNCING"), ForkchoiceAnswer("ODD"), None]
+OTHER_INSERTS = [BUSY, *(PayloadAnswer(status) for status in ("SYNCING", "ACCEPTED", "ODD")), None]
+
+
+@pytest.mark.fault("F40")
 @pytest.mark.parametrize(
-    ("answer", "error"),
+    ("step", "error", "answers"),
     [
-        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
-        (ErrorAnswer(-38005, "unsupported fork"), ResetError),
-        (ErrorAnswer(-32000, "busy"), TemporaryError),
-        (ForkchoiceAnswer("VALID"), TemporaryError),
-        (ForkchoiceAnswer("SYNCING"), TemporaryError),
-        (ForkchoiceAnswer("ODD"), TemporaryError),
-        (None, TemporaryError),
+        (AttributesStep.START, ResetError, [INCONSISTENT, ErrorAnswer(-38005, "unsupported fork")]),
+        (AttributesStep.START, TemporaryError, OTHER_STARTS),
+        (AttributesStep.INSERT, TemporaryError, OTHER_INSERTS),
+        (AttributesStep.CHOOSE, ResetError, [INCONSISTENT, ForkchoiceAnswer("SYNCING"), ForkchoiceAnswer("INVALID")]),
+        (AttributesStep.CHOOSE, TemporaryError, [BUSY, None]),
     ],
-    ids=str,
 )
-def test_build_start_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
-    handler = at_step(chain, AttributesStep.START)
+def test_answers_that_are_errors(
+    chain: ChainFixture, step: AttributesStep, error: type[Exception], answers: list[Any]
+) -> None:
+    handler = at_step(chain, step)
     due = handler.next()
-    with pytest.raises(error):
-        step_through(handler, answer)
-    assert handler.next() == due, "nothing is lost by a temporary error"
+    for answer in answers:
+        with pytest.raises(error):
+            step_through(handler, answer)
+        assert handler.next() == due, f"nothing is lost by {answer}"
 
 
 INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), ForkchoiceAnswer("INVALID_BLOCK_HASH")]
@@ -130,25 +143,16 @@ INVALID_STARTS = [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID"), Forkc
 @pytest.mark.fault("F33")
 @pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
 def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, answer: Any) -> None:
+    """Which are never invalid."""
     handler = at_step(chain, AttributesStep.START)
     assert step_through(handler, answer) is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert len(call.attributes.transactions) == 1
-    step_through(handler, BUILD)
-    step_through(handler, chain.seal(chain.genesis, call.attributes))
-    step_through(handler, TAKEN)
-    outcome = step_through(handler, VALID)
-    assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-    assert outcome.safe_head.number == 1 and outcome.reason
-
-
-@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
-def test_invalid_deposits_are_critical(chain: ChainFixture, answer: Any) -> None:
-    handler = at_step(chain, AttributesStep.START)
-    step_through(handler, answer)
+    attributes = asked(handler)
+    assert len(attributes.transactions) == 1
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        step_through(handler, answer)
+        step_through(deepcopy(handler), answer)
+    outcome = finish(handler, chain.seal(chain.genesis, attributes))
+    assert outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+    assert outcome.safe_head.number == 1 and outcome.reason
 
 
 @pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
@@ -184,23 +188,15 @@ def test_a_lost_build_is_started_again(chain: ChainFixture, answer: Any) -> None
     handler = at_step(chain, AttributesStep.SEAL)
     with pytest.raises(TemporaryError):
         step_through(handler, answer)
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert asked(handler).transactions
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"transactions": ()},
-        {"transactions": (b"\x7e\xc0",)},
-        {"gas_limit": 7},
-        {"timestamp": 7},
-        {"prev_randao": b"\x09" * 32},
-        {"fee_recipient": b"\x09" * 20},
-        {"parent_beacon_root": b"\x09" * 32},
-        {"extra_data": b"\x00" * 9},
-        {"parent_hash": b"\x09" * 32},
-        {"block_number": 7},
+        *({"transactions": ()}, {"transactions": (b"\x7e\xc0",)}, {"extra_data": b"\x00" * 9}),
+        *({"gas_limit": 7}, {"timestamp": 7}, {"block_number": 7}, {"fee_recipient": b"\x09" * 20}),
+        *({"prev_randao": b"\x09" * 32}, {"parent_beacon_root": b"\x09" * 32}, {"parent_hash": b"\x09" * 32}),
     ],
     ids=lambda changes: next(iter(changes)),
 )
@@ -213,19 +209,14 @@ def test_an_engine_that_seals_another_block_is_at_fault(
     if deposits:
         step_through(handler, INVALID_STARTS[0])
     due = handler.next()
-    assert isinstance(due, ForkchoiceUpdate) and due.attributes is not None
+    sealed = chain.seal(chain.genesis, asked(handler))
     step_through(handler, BUILD)
-    sealed = chain.seal(chain.genesis, due.attributes)
     with pytest.raises(TemporaryError, match=r"^block 1.* on .*: the engine sealed") as raised:
         step_through(handler, msgspec.structs.replace(sealed, **changes))
     assert ("of deposits alone" in str(raised.value)) is deposits
     assert handler.next() == due
-    step_through(handler, BUILD)
-    step_through(handler, sealed)
-    step_through(handler, TAKEN)
-    outcome = step_through(handler, VALID)
     expected = AttributesOutcome.REPLACED_BY_DEPOSITS if deposits else AttributesOutcome.ACCEPTED
-    assert outcome is not None and outcome.outcome is expected
+    assert finish(handler, sealed).outcome is expected
 
 
 def test_left_out_transactions_are_replaced_by_deposits(
@@ -234,19 +225,15 @@ def test_left_out_transactions_are_replaced_by_deposits(
     """[ATT47] op-reth's answer to what it cannot execute; before Holocene the attributes are dropped."""
     for item in (chain, chain_before_holocene):
         handler = at_step(item, AttributesStep.SEAL)
-        message = derived(item, item.genesis)
-        without = msgspec.structs.replace(message.attributes, transactions=message.attributes.transactions[:1])
+        attributes = derived(item, item.genesis).attributes
+        without = msgspec.structs.replace(attributes, transactions=attributes.transactions[:1])
         outcome = step_through(handler, item.seal(item.genesis, without))
         if item is chain_before_holocene:
             assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
         else:
-            call = handler.next()
-            assert isinstance(call, ForkchoiceUpdate) and call.attributes == without
-            step_through(handler, BUILD)
-            step_through(handler, item.seal(item.genesis, without))
-            step_through(handler, TAKEN)
-            outcome = step_through(handler, VALID)
-            assert outcome is not None and outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
+            assert asked(handler) == without
+            outcome = finish(handler, item.seal(item.genesis, without))
+            assert outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
         assert str(outcome.reason).startswith("TRANSACTION-LEFT-OUT: the engine left out")
 
 
@@ -267,15 +254,13 @@ def test_what_no_engine_can_execute_is_replaced_before_it_is_sent(
     handler = started(chain, chain.genesis, chain.genesis)
     handler.offer(with_user(chain, UNREADABLE))
     assert handler.check() is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert len(call.attributes.transactions) == 1, "of the user's transactions none is left"
-    assert handler.check() is None and handler.next() == call
+    attributes = asked(handler)
+    assert len(attributes.transactions) == 1, "of the user's transactions none is left"
+    assert handler.check() is None and asked(handler) == attributes
     handler = started(chain_before_holocene, chain_before_holocene.genesis, chain_before_holocene.genesis)
     handler.offer(with_user(chain_before_holocene, UNREADABLE))
     outcome = handler.check()
     assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
-    assert outcome.reason is not None
     assert str(outcome.reason).startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
 
 
@@ -283,18 +268,12 @@ def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture
     """[ATT48]"""
     handler = started(chain, chain.genesis, chain.genesis)
     handler.offer(with_user(chain, UNRECOVERABLE))
-    assert handler.check() is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert len(call.attributes.transactions) == 3
+    assert handler.check() is None and len(asked(handler).transactions) == 3
     step_through(handler, BUILD)
     with pytest.raises(TemporaryError, match=r"does not return it: Unknown payload \(-38001\)"):
         step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
     handler.fail()
-    assert handler.check() is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    assert len(call.attributes.transactions) == 1
+    assert handler.check() is None and len(asked(handler).transactions) == 1
     assert handler.job is not None and "its signature is of no key" in str(handler.job.reason)
 
 
@@ -306,50 +285,15 @@ def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
     assert handler.check() is None and handler.next() == GetBlock(1)
 
 
-@pytest.mark.fault("F40")
-@pytest.mark.parametrize(
-    "answer",
-    [ErrorAnswer(-32000, "busy"), PayloadAnswer("SYNCING"), PayloadAnswer("ACCEPTED"), PayloadAnswer("ODD"), None],
-    ids=str,
-)
-def test_new_payload_rows_that_are_temporary(chain: ChainFixture, answer: Any) -> None:
-    handler = at_step(chain, AttributesStep.INSERT)
-    due = handler.next()
-    with pytest.raises(TemporaryError):
-        step_through(handler, answer)
-    assert handler.next() == due
-
-
 @pytest.mark.parametrize("status", ["INVALID", "INVALID_BLOCK_HASH"])
 def test_an_invalid_payload_is_replaced_then_critical(chain: ChainFixture, status: str) -> None:
     handler = at_step(chain, AttributesStep.INSERT)
     assert step_through(handler, PayloadAnswer(status)) is None
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    sealed = chain.seal(chain.genesis, asked(handler))
     step_through(handler, BUILD)
-    step_through(handler, chain.seal(chain.genesis, call.attributes))
+    step_through(handler, sealed)
     with pytest.raises(CriticalError):
         step_through(handler, PayloadAnswer(status))
-
-
-@pytest.mark.fault("F40")
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (ErrorAnswer(-38002, "invalid forkchoice"), ResetError),
-        (ErrorAnswer(-32000, "busy"), TemporaryError),
-        (ForkchoiceAnswer("SYNCING"), ResetError),
-        (ForkchoiceAnswer("INVALID"), ResetError),
-        (None, TemporaryError),
-    ],
-    ids=str,
-)
-def test_forkchoice_rows(chain: ChainFixture, answer: Any, error: type[Exception]) -> None:
-    handler = at_step(chain, AttributesStep.CHOOSE)
-    due = handler.next()
-    with pytest.raises(error):
-        step_through(handler, answer)
-    assert handler.next() == due
 
 
 def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: ChainFixture) -> None:
@@ -359,13 +303,9 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: Chai
     first = derived(chain, refs[0], 1, concluding=False)
     handler.offer(first)
     step_through(handler, chain.payloads[refs[1].hash])
-    step_through(handler, BUILD)
     built = chain.seal(refs[0], first.attributes)
-    step_through(handler, built)
-    step_through(handler, TAKEN)
-    outcome = step_through(handler, VALID)
     new = chain.ref(built)
-    assert outcome is not None and outcome.safe_head == new
+    assert finish(handler, built).safe_head == new
     assert handler.controller.heads == Heads(new, new, refs[0], refs[0]), "in mid batch the block is only pending"
     assert handler.controller.backup_unsafe_head == refs[3]
     handler.offer(derived(chain, new, 2))
@@ -374,10 +314,8 @@ def test_a_dropped_batch_gives_the_old_tip_back_once(chain_before_holocene: Chai
     call = handler.controller.forkchoice_due()
     assert call == ForkchoiceUpdate(Forkchoice(refs[3].hash, refs[0].hash, refs[0].hash))
     with pytest.raises(TemporaryError):
-        handler.answer(call, ErrorAnswer(-32000, "busy"))
-    assert handler.controller.forkchoice_due() == call, (
-        "the update is sent again to an engine that could not validate it"
-    )
+        handler.answer(call, BUSY)
+    assert handler.controller.forkchoice_due() == call, "it is sent again to an engine that could not validate it"
     for answer, tip, error in (
         (VALID, refs[3], None),
         (ForkchoiceAnswer("SYNCING"), new, None),
@@ -413,30 +351,16 @@ def test_attributes_on_another_parent_ask_for_a_reset(chain: ChainFixture) -> No
 def test_answers_that_nobody_asked_for_are_ignored(chain: ChainFixture) -> None:
     handler = at_step(chain, AttributesStep.SEAL)
     due = handler.next()
-    assert handler.answer(GetBlock(9), None) is None
-    assert (
-        handler.answer(
-            NewPayload(chain.payloads.get(b"", chain.seal(chain.genesis, chain.attributes(chain.genesis, 100)))), TAKEN
-        )
-        is None
-    )
+    other = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
+    assert handler.answer(GetBlock(9), None) is None and handler.answer(NewPayload(other), TAKEN) is None
     assert handler.next() == due
 
 
 ANSWERS = st.sampled_from(
     [
-        BUILD,
-        VALID,
-        TAKEN,
-        ForkchoiceAnswer("SYNCING"),
-        ForkchoiceAnswer("INVALID"),
-        PayloadAnswer("INVALID"),
-        PayloadAnswer("SYNCING"),
-        ErrorAnswer(-38001, "unknown payload"),
-        ErrorAnswer(-38003, "invalid attributes"),
-        ErrorAnswer(-32000, "busy"),
-        None,
-        "payload",
+        *(BUILD, VALID, TAKEN, BUSY, None, "payload", ForkchoiceAnswer("SYNCING"), ForkchoiceAnswer("INVALID")),
+        *(PayloadAnswer("INVALID"), PayloadAnswer("SYNCING")),
+        *(ErrorAnswer(-38001, "unknown payload"), ErrorAnswer(-38003, "invalid attributes")),
     ]
 )
 
@@ -465,13 +389,10 @@ def test_any_answers_end_in_a_consistent_state(answers: list[Any], reorg: bool, 
             assert handler.next() is not None
         except (ResetError, CriticalError):
             return
-    assert handler.controller.heads is not None
-    assert (
-        handler.controller.heads.finalized.number
-        <= handler.controller.heads.safe.number
-        <= handler.controller.heads.pending_safe.number
-    )
+    heads = handler.controller.heads
+    assert heads is not None
+    assert heads.finalized.number <= heads.safe.number <= heads.pending_safe.number
     assert (finished is None) == (handler.job is not None)
     if finished is not None:
-        assert finished.safe_head == handler.controller.heads.pending_safe
+        assert finished.safe_head == heads.pending_safe
         assert finished.safe_head.hash in chain.known

@@ -15,7 +15,7 @@ from rollup_node.stages.engine.attributes.attributes_job import (
     BuildProbe,
     may_lack_gas,
 )
-from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, ForkchoiceUpdate, GetPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import ErrorAnswer, GetPayload, Unavailable
 from rollup_node.stages.protocol.attributes import deposits_only
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.transactions import encode_transaction
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.chains.signed_transactions import unsigned_transaction
-from tests.support.engine.attributes_jobs import BUILD, derived, started, step_through
+from tests.support.engine.attributes_jobs import BUILD, asked, derived, started, step_through
 
 LIMIT = 1_000_000
 DEPOSIT = encode_deposit(DepositTransaction(bytes(32), bytes(20), bytes(20), 0, 0, 100_000, False, b""))
@@ -94,6 +94,14 @@ def test_only_blocks_that_may_lack_gas_are_asked_about() -> None:
 # --- in the handler ------------------------------------------------------------------------------------------------
 
 
+def lose_build(handler: AttributesHandler) -> None:
+    """The engine begins to build, and does not return the block."""
+    step_through(handler, BUILD)
+    with pytest.raises(TemporaryError, match="does not return it"):
+        step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
+    assert handler.check() is None
+
+
 def probing(chain: ChainFixture) -> AttributesHandler:
     """Return a handler whose engine has lost two builds of a block of three transactions that want too much gas
     together."""
@@ -102,19 +110,10 @@ def probing(chain: ChainFixture) -> AttributesHandler:
     transactions = (message.attributes.transactions[0], *map(user, (14_000_000, 14_000_001, 14_000_002)))
     changed = msgspec.structs.replace(message.attributes, transactions=transactions)
     handler.offer(msgspec.structs.replace(message, attributes=changed))
-    for _ in range(LOST_BUILDS):
-        assert handler.check() is None
-        step_through(handler, BUILD)
-        with pytest.raises(TemporaryError, match="does not return it"):
-            step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
     assert handler.check() is None
+    for _ in range(LOST_BUILDS):
+        lose_build(handler)
     return handler
-
-
-def asked(handler: AttributesHandler) -> PayloadAttributes:
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
-    return call.attributes
 
 
 def answer_prefix(chain: ChainFixture, handler: AttributesHandler, **changes: Any) -> None:
@@ -143,10 +142,7 @@ def test_without_a_proof_the_block_is_built_again(chain: ChainFixture) -> None:
     answer_prefix(chain, handler, gas_used=90_000)
     assert len(asked(handler).transactions) == 4
     for _ in range(3):
-        step_through(handler, BUILD)
-        with pytest.raises(TemporaryError, match="does not return it"):
-            step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
-        assert handler.check() is None
+        lose_build(handler)
         assert len(asked(handler).transactions) == 4, "it is not asked a second time"
 
 

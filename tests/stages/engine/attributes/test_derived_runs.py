@@ -20,8 +20,8 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import is_deposits_only
 from rollup_node.stages.protocol.payloads import PayloadAttributes
-from tests.support.chains.chain_fixture import ChainFixture
-from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, at_step, step_through
+from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, asked, at_step, step_through
 from tests.support.engine.core_harness import started as started_core
 from tests.support.engine.model_engine import ModelEngine
 
@@ -45,8 +45,7 @@ def test_the_update_to_a_block_starts_the_next_one(chain: ChainFixture) -> None:
     handler = at_step(chain, AttributesStep.CHOOSE)
     following = ahead_of(chain, handler)
     handler.join()
-    call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == following.attributes
+    assert asked(handler) == following.attributes
     first = step_through(handler, ForkchoiceAnswer("VALID", b"payload2"))
     assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
     assert handler.controller.forkchoice_due() is None and not handler.run.ahead
@@ -75,8 +74,20 @@ def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, an
     first = step_through(handler, VALID)
     assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
     handler.begin_ahead()
+    assert asked(handler) == following.attributes
+
+
+@pytest.mark.parametrize(("activation", "users"), [(GENESIS_TIME + 4, ()), (0, (b"\x02\xc0",))])
+def test_a_block_that_is_looked_at_first_is_not_started_with_the_update(
+    activation: int, users: Sequence[bytes]
+) -> None:
+    """One with upgrade transactions [UPG24], and one that no engine can execute [ATT48]."""
+    chain = chain_with({**dict.fromkeys(ALL_FORKS, 0), "jovian": activation})
+    handler = at_step(chain, AttributesStep.CHOOSE)
+    ahead_of(chain, handler, users)
+    handler.join()
     call = handler.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == following.attributes
+    assert isinstance(call, ForkchoiceUpdate) and call.attributes is None
 
 
 def test_a_replaced_block_cancels_what_was_derived_ahead_of_it(chain: ChainFixture) -> None:
@@ -137,9 +148,8 @@ def test_invalid_attributes_in_a_run_are_replaced_once(chain: ChainFixture, bad:
     assert harness.waiting is None and not harness.ahead, "derivation knows of it"
     heads = harness.core.heads
     assert heads is not None and heads.safe.number == harness.start.safe_head.number + bad + 1
-    harness.derive(chain.user)
-    harness.run_until_idle()
-    assert harness.core.heads is not None and harness.core.heads.safe.number == heads.safe.number + 1
+    harness.derive_block(chain.user)
+    assert harness.heads.safe.number == heads.safe.number + 1
 
 
 def test_a_run_takes_three_calls_a_block(chain: ChainFixture) -> None:

@@ -1,10 +1,13 @@
 """What follows from each answer, row by row [ENG12 to ENG32]."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls.engine_api import (
     BuildError,
+    CallResult,
     CallStatus,
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -29,75 +32,39 @@ RETRY, SYNCING = CallStatus.RETRY, CallStatus.SYNCING
 ATTRIBUTES = PayloadAttributes(1_000, bytes(32), bytes(20), False, None, (), False, 30_000_000, None, None)
 
 
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (ErrorAnswer(-38002, "invalid forkchoice state"), RESET),
-        (ErrorAnswer(-38003, "invalid payload attributes"), INVALID),
-        (ErrorAnswer(-38000, "lowest"), RESET),
-        (ErrorAnswer(-38099, "highest"), RESET),
-        (ErrorAnswer(-38100, "beyond"), RETRY),
-        (ErrorAnswer(-32000, "busy"), RETRY),
-        (ForkchoiceAnswer("VALID", b"payload1"), DONE),
-        (ForkchoiceAnswer("VALID"), RETRY),
-        (ForkchoiceAnswer("SYNCING"), SYNCING),
-        (ForkchoiceAnswer("INVALID", None, "bad"), INVALID),
-        (ForkchoiceAnswer("INVALID_BLOCK_HASH"), INVALID),
-        (ForkchoiceAnswer("ACCEPTED"), RETRY),
-        (PayloadAnswer("VALID"), RETRY),
-        (None, RETRY),
-    ],
-    ids=str,
-)
-def test_build_start(answer: object, status: CallStatus) -> None:
-    assert build_start_result(answer).status is status
+BUSY = ErrorAnswer(-32000, "busy")
+WRONG_STATE = ErrorAnswer(-38002, "invalid forkchoice state")
+INVALID_HASH = "INVALID_BLOCK_HASH"
 
 
 @pytest.mark.parametrize(
-    ("answer", "status"),
+    ("result_of", "status", "answers"),
     [
-        (ErrorAnswer(-38002, "invalid forkchoice state"), RESET),
-        (ErrorAnswer(-38003, "?"), RETRY),
-        (ErrorAnswer(-32000, "busy"), RETRY),
-        (ForkchoiceAnswer("VALID"), DONE),
-        (ForkchoiceAnswer("SYNCING"), RESET),
-        (ForkchoiceAnswer("INVALID"), RESET),
-        (ForkchoiceAnswer("ODD"), RESET),
-        (None, RETRY),
+        (build_start_result, RESET, [WRONG_STATE, ErrorAnswer(-38000, "lowest"), ErrorAnswer(-38099, "highest")]),
+        (build_start_result, RETRY, [BUSY, ErrorAnswer(-38100, "beyond"), PayloadAnswer("VALID"), None]),
+        (build_start_result, RETRY, [ForkchoiceAnswer("VALID"), ForkchoiceAnswer("ACCEPTED")]),
+        (build_start_result, INVALID, [ErrorAnswer(-38003, "?"), *map(ForkchoiceAnswer, ("INVALID", INVALID_HASH))]),
+        (build_start_result, DONE, [ForkchoiceAnswer("VALID", b"payload1")]),
+        (build_start_result, SYNCING, [ForkchoiceAnswer("SYNCING")]),
+        (forkchoice_result, RESET, [WRONG_STATE, *map(ForkchoiceAnswer, ("SYNCING", "INVALID", "ODD"))]),
+        (forkchoice_result, RETRY, [ErrorAnswer(-38003, "?"), BUSY, None]),
+        (forkchoice_result, DONE, [ForkchoiceAnswer("VALID")]),
+        (insert_result, RETRY, [WRONG_STATE, PayloadAnswer("ACCEPTED"), ForkchoiceAnswer("VALID"), None]),
+        (insert_result, INVALID, [PayloadAnswer("INVALID"), PayloadAnswer(INVALID_HASH)]),
+        (insert_result, DONE, [PayloadAnswer("VALID")]),
+        (insert_result, SYNCING, [PayloadAnswer("SYNCING")]),
     ],
-    ids=str,
 )
-def test_forkchoice_without_attributes(answer: object, status: CallStatus) -> None:
-    assert forkchoice_result(answer).status is status
-
-
-@pytest.mark.parametrize(
-    ("answer", "status"),
-    [
-        (ErrorAnswer(-38002, "?"), RETRY),
-        (PayloadAnswer("VALID"), DONE),
-        (PayloadAnswer("INVALID"), INVALID),
-        (PayloadAnswer("INVALID_BLOCK_HASH"), INVALID),
-        (PayloadAnswer("SYNCING"), SYNCING),
-        (PayloadAnswer("ACCEPTED"), RETRY),
-        (ForkchoiceAnswer("VALID"), RETRY),
-        (None, RETRY),
-    ],
-    ids=str,
-)
-def test_new_payload(answer: object, status: CallStatus) -> None:
-    assert insert_result(answer).status is status
+def test_what_follows_from_an_answer(
+    result_of: Callable[[object], CallResult], status: CallStatus, answers: list[object]
+) -> None:
+    assert [result_of(answer).status for answer in answers] == [status] * len(answers)
 
 
 def test_texts_name_status_code_and_error() -> None:
-    assert (
-        build_start_result(ErrorAnswer(-38003, "bad time")).text
-        == "the engine did not start a block: bad time (-38003)"
-    )
-    assert (
-        insert_result(PayloadAnswer("INVALID", "bad root")).text
-        == "the engine answers INVALID to a new payload: bad root"
-    )
+    refused, invalid = ErrorAnswer(-38003, "bad time"), PayloadAnswer("INVALID", "bad root")
+    assert build_start_result(refused).text == "the engine did not start a block: bad time (-38003)"
+    assert insert_result(invalid).text == "the engine answers INVALID to a new payload: bad root"
     assert forkchoice_result(ForkchoiceAnswer("SYNCING")).text == "the engine answers SYNCING to a forkchoice update"
 
 
@@ -149,18 +116,15 @@ NEED_RESET = "need reset to resolve pre-state problem: "
 GENERIC = "unexpected generic error code in forkchoice-updated response"
 ENGINE = "unexpected engine error code in forkchoice-updated response"
 INCONSISTENT = "pre-block-creation forkchoice update was inconsistent with engine, need reset to resolve"
-BAD_ATTRIBUTES = "invalid payload attributes: "
+BAD_ATTRIBUTES, NOT_VALID = "invalid payload attributes: ", "attributes are not valid"
+NO_UPDATE = "could not update forkchoice"
 
 
 @pytest.mark.parametrize(
     ("answer", "code", "text"),
     [
         (ErrorAnswer(-38002, "bad"), -40101, f"{NEED_RESET}{INCONSISTENT}: bad"),
-        (
-            ErrorAnswer(-38003, "bad"),
-            -40101,
-            f"{BAD_ATTRIBUTES}payload attributes are not valid, cannot build block: bad",
-        ),
+        (ErrorAnswer(-38003, "bad"), -40101, f"{BAD_ATTRIBUTES}payload {NOT_VALID}, cannot build block: bad"),
         (ErrorAnswer(-38005, "bad"), -40101, f"{NEED_RESET}{ENGINE}: bad"),
         (ErrorAnswer(-38099, "bad"), -40101, f"{NEED_RESET}{ENGINE}: bad"),
         (ErrorAnswer(-38100, "bad"), -40100, f"{TEMPORARY}{GENERIC}: bad"),
@@ -168,14 +132,10 @@ BAD_ATTRIBUTES = "invalid payload attributes: "
         (Unavailable("away"), -40100, f"{TEMPORARY}failed to create new block via forkchoice: away"),
         (ForkchoiceAnswer("VALID"), -40100, f"{TEMPORARY}nil id in forkchoice result when expecting a valid ID"),
         (ForkchoiceAnswer("SYNCING"), -40100, f"{TEMPORARY}engine is syncing"),
-        (ForkchoiceAnswer("ACCEPTED"), -40100, f"{TEMPORARY}unexpected ACCEPTED status, could not update forkchoice"),
+        (ForkchoiceAnswer("ACCEPTED"), -40100, f"{TEMPORARY}unexpected ACCEPTED status, {NO_UPDATE}"),
         (ForkchoiceAnswer("ODD"), -40100, f'{TEMPORARY}unknown forkchoice status: "ODD"'),
         (ForkchoiceAnswer("INVALID"), -40101, f"{BAD_ATTRIBUTES}cannot update forkchoice, block is invalid"),
-        (
-            ForkchoiceAnswer("INVALID_BLOCK_HASH"),
-            -40101,
-            f"{BAD_ATTRIBUTES}unexpected INVALID_BLOCK_HASH status, could not update forkchoice",
-        ),
+        (ForkchoiceAnswer(INVALID_HASH), -40101, f"{BAD_ATTRIBUTES}unexpected {INVALID_HASH} status, {NO_UPDATE}"),
     ],
 )
 def test_a_build_that_does_not_start(answer: object, code: int, text: str) -> None:

@@ -55,19 +55,19 @@ def test_the_text_of_web3(text: str, kind: str | None, shown: str) -> None:
     assert result is not None and (result.kind, str(result)) == (kind, shown)
 
 
-@pytest.mark.parametrize("found", [None, [], {}, [7], [{}], [{"name": 7}], [{"name": ""}], "x"])
-def test_answers_of_another_form_name_nobody(found: Any) -> None:
-    assert identity_of_versions(found) is None
-    assert identity_of_text(found if found != "x" else " ") is None
+@pytest.mark.parametrize("answer", [None, [], {}, [7], [{}], [{"name": 7}], [{"name": ""}], "x"])
+def test_answers_of_another_form_name_nobody(answer: Any) -> None:
+    assert identity_of_versions(answer) is None
+    assert identity_of_text(answer if answer != "x" else " ") is None
 
 
 @given(
     st.recursive(st.none() | st.text() | st.integers(), lambda item: st.lists(item) | st.dictionaries(st.text(), item))
 )
-def test_no_answer_fails(found: Any) -> None:
-    for identity in (identity_of_versions(found), identity_of_text(found)):
+def test_no_answer_fails(answer: Any) -> None:
+    for identity in (identity_of_versions(answer), identity_of_text(answer)):
         assert identity is None or (len(str(identity)) <= 201 and str(identity).isprintable())
-    assert all(doubt.time > NOW for doubt in fork_doubts(SEPOLIA, None, found, "op-sepolia", NOW))
+    assert all(doubt.time > NOW for doubt in fork_doubts(SEPOLIA, None, answer, "op-sepolia", NOW))
 
 
 def texts(name: str, version: str, config: Any = None, network: str = "op-sepolia", now: float = NOW) -> list[str]:

@@ -4,23 +4,9 @@ Calls that move heads are in the tests of head_calls, messages in those of inbox
 
 import pytest
 
-from rollup_node.stages.engine.calls.actions import (
-    ResetStarted,
-    SendToDerivation,
-    SendToP2P,
-    SendToRpc,
-    ShowProblem,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions as act
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
-from rollup_node.stages.engine.calls.engine_api import (
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    PayloadAnswer,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
@@ -54,12 +40,12 @@ def test_a_start_is_published_and_sent_when_the_engine_has_accepted_it(chain: Ch
         if pending.purpose is not CallPurpose.START:
             break
         harness.answer(pending)
-    assert isinstance(pending.call, ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
+    assert isinstance(pending.call, api.ForkchoiceUpdate) and pending.purpose is CallPurpose.FORKCHOICE
     assert harness.core.heads == Heads(*[chain.genesis] * 4)
     assert harness.start is None and harness.status.unsafe is None, "the engine has not accepted it yet"
     harness.answer(pending)
     assert harness.start is not None and harness.status.unsafe == chain.genesis
-    assert harness.done(ShowProblem)[-1].problem is None
+    assert harness.done(act.ShowProblem)[-1].problem is None
     assert harness.step() == []
     assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + SEARCH_PAUSE)
 
@@ -68,13 +54,13 @@ def test_a_search_that_fails_starts_from_nothing_after_a_pause(chain: ChainFixtu
     harness = CoreHarness(chain)
     for number, pause in enumerate((1.0, 2.0, 4.0, 8.0, 10.0, 10.0), start=1):
         (pending,) = harness.step()
-        assert pending.call == GetBlockRef("finalized")
-        harness.answer(pending, Unavailable("connection refused"))
-        assert harness.done(WorkFailed)[-1].seconds == pause and len(harness.failures) == number
+        assert pending.call == api.GetBlockRef("finalized")
+        harness.answer(pending, api.Unavailable("connection refused"))
+        assert harness.done(act.WorkFailed)[-1].seconds == pause and len(harness.failures) == number
         assert harness.step() == [] and harness.core.wait_until(harness.now) == harness.now.monotonic + min(1.0, pause)
         harness.wait(pause)
     harness.run_until_idle()
-    assert harness.done(WorkRecovered) == [WorkRecovered("drive", 6)] and harness.status.unsafe is not None
+    assert harness.done(act.WorkRecovered) == [act.WorkRecovered("drive", 6)] and harness.status.unsafe is not None
 
 
 def test_searches_begin_a_second_apart(chain: ChainFixture) -> None:
@@ -97,13 +83,13 @@ def test_a_reset_ignores_open_answers_and_searches_at_once(chain: ChainFixture) 
     harness.wait(2)
     harness.request(ResetDerivationRequest(1))
     assert harness.core.heads is None and harness.status.unsafe is None
-    assert [reset.reason for reset in harness.done(ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
+    assert [reset.reason for reset in harness.done(act.ResetStarted)] == ["requested by admin_resetDerivationPipeline"]
     while (calls := harness.step()) and calls[0].purpose is CallPurpose.START:
         harness.answer(calls[0])
     assert harness.core.heads is not None and harness.open == [build]
     harness.answer(build)
     (confirm,) = harness.step()
-    assert confirm.call == ForkchoiceUpdate(harness.core.heads.forkchoice())
+    assert confirm.call == api.ForkchoiceUpdate(harness.heads.forkchoice())
     harness.answer(confirm)
     assert harness.responses[-1].error is None, "the admin call is answered once the new start is confirmed"
 
@@ -123,7 +109,7 @@ def test_derivation_s_reads_do_not_wait_behind_outputs(chain: ChainFixture) -> N
     (pending,) = harness.step()
     assert pending.call == read and pending.purpose is CallPurpose.OVERLAP_BLOCKS
     harness.answer(pending)
-    assert harness.done(SendToDerivation)[-1].message == harness.good_answer(pending)
+    assert harness.done(act.SendToDerivation)[-1].message == harness.good_answer(pending)
     harness.answer(output)
     (output,) = harness.step()
     assert output.call == OutputRequest(2, 0), "outputs are read one at a time, in their order"
@@ -143,36 +129,28 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
         assert pending is not None
         harness.answer(pending)
         harness.step()
-    assert harness.status.safe is not None and harness.status.safe.number == 1
+    assert harness.safe == 1
     for pending in slow:
         harness.answer(pending)
-    assert len(harness.done(SendToP2P)) == len(harness.done(SendToRpc)) == 1
+    assert len(harness.done(act.SendToP2P)) == len(harness.done(act.SendToRpc)) == 1
 
 
 def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> None:
     """All are due at the same time: the engine has just accepted the sequencer's last block."""
     chain = chain_with(block_time=1)
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
-    harness.wait(1)
-    harness.run_until_idle()
-    tip = harness.status.unsafe
-    assert tip is not None and tip.number == 1
-    harness.wait(5)
-    other = chain.seal(tip, chain.attributes(tip, 100, [chain.user]))
-    harness.gossip(other)
-    harness.derive(chain.user)
-    first = len(harness.core.log)
-    harness.run_until_idle()
-    works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
-    assert list(dict.fromkeys(works)) == ["attributes", "sequencer"], "the derived block displaces tip and gossip"
-    harness.wait(5)
-    tip = harness.status.unsafe
-    assert tip is not None
-    harness.gossip(chain.seal(tip, chain.attributes(tip, 100, [chain.user])))
-    first = len(harness.core.log)
-    harness.run_until_idle()
-    works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
-    assert list(dict.fromkeys(works)) == ["unsafe", "sequencer"]
+    harness.pass_time(1)
+    assert harness.unsafe == 1
+    for derives, expected in ((True, ["attributes", "sequencer"]), (False, ["unsafe", "sequencer"])):
+        harness.wait(5)
+        tip = harness.heads.unsafe
+        harness.gossip(chain.seal(tip, chain.attributes(tip, 100, [chain.user])))
+        if derives:  # the derived block displaces tip and gossip
+            harness.derive(chain.user)
+        first = len(harness.core.log)
+        harness.run_until_idle()
+        works = [line.split()[3] for line in harness.core.log.lines()[first:] if " call " in line]
+        assert list(dict.fromkeys(works)) == expected
 
 
 # --- finality ------------------------------------------------------------------------------------------------------
@@ -181,8 +159,7 @@ def test_attributes_come_before_unsafe_blocks_and_these_before_sequencing() -> N
 def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> None:
     harness = started(chain)
     for _ in range(2):
-        harness.derive(chain.user)
-        harness.run_until_idle()
+        harness.derive_block(chain.user)
     harness.move_l1(106, 106)
     harness.derive(chain.user)
     calls = harness.step()
@@ -199,12 +176,22 @@ def test_finality_moves_between_head_moving_calls_alone(chain: ChainFixture) -> 
     assert harness.engine.finalized == harness.logged(FINALIZED)[0]["block"].hash
 
 
+def test_finality_is_tried_again_when_derivation_is_idle(chain: ChainFixture) -> None:
+    harness = started(chain)
+    harness.move_l1(105, 105)
+    for idle, final in ((False, [1]), (False, [1]), (True, [1, 2])):
+        if idle:
+            harness.report_idle()
+            harness.run_until_idle()
+        else:
+            harness.derive_block(chain.user)
+        assert [line["block"].number for line in harness.logged(FINALIZED)] == final
+
+
 def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.derive(chain.user)
-    harness.run_until_idle()
-    harness.wait(10)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
+    harness.pass_time(10)
     harness.move_l1(105, 120)
     (pending,) = harness.step()
     harness.answer(pending)
@@ -213,19 +200,8 @@ def test_an_l1_block_that_is_missing_is_read_again_in_a_second(chain: ChainFixtu
     harness.wait(POLL_SECONDS)
     (again,) = harness.step()
     assert again.call == pending.call == GetL1BlockRef(120, fresh=True)
-    harness.answer(again, Unavailable("the l1 process does not answer"))
-    assert harness.done(WorkFailed)[-1].task == "finalize"
-
-
-def test_a_finalized_l1_block_on_another_branch_resets(chain: ChainFixture) -> None:
-    harness = started(chain)
-    harness.derive(chain.user)
-    harness.run_until_idle()
-    harness.move_l1(105, 105)
-    (pending,) = harness.step()
-    chain.reorg("b", 105)
-    harness.answer(pending)
-    assert harness.core.heads is None and "is not canonical" in harness.failures[-1]
+    harness.answer(again, api.Unavailable("the l1 process does not answer"))
+    assert harness.done(act.WorkFailed)[-1].task == "finalize"
 
 
 # --- timers and ends -----------------------------------------------------------------------------------------------
@@ -245,7 +221,7 @@ def test_a_consolidated_block_reaches_the_engine_in_a_tenth_of_a_second(chain: C
         harness.wait(0.05)
         harness.derive()
         (pending,) = harness.step()
-        assert pending.call == GetBlock(number)
+        assert pending.call == api.GetBlock(number)
         harness.answer(pending)
         assert harness.step() == []
         assert harness.core.wait_until(harness.now) == pytest.approx(harness.now.monotonic + 0.1)
@@ -263,7 +239,7 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
         harness.answer(harness.open[0])
     (insert,) = harness.step()
     with pytest.raises(CriticalError, match="only deposit transactions"):
-        harness.answer(insert, PayloadAnswer("INVALID", "bad deposits"))
+        harness.answer(insert, api.PayloadAnswer("INVALID", "bad deposits"))
     lines = harness.core.log.lines()
     assert "answer 10 PayloadAnswer(status=INVALID error=bad deposits" in lines[-1]
     assert "call 10 attributes NewPayload(payload=payload(1:" in lines[-2]
@@ -271,13 +247,12 @@ def test_a_contradiction_is_critical_and_leaves_its_stimuli_in_the_log(chain: Ch
 
 def test_derivation_restarts_at_the_safe_head_without_a_search_for_heads(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3))
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     harness.restart_derivation()
     harness.derive()
     (pending,) = harness.step()
-    assert pending.purpose is CallPurpose.START and isinstance(pending.call, GetBlock)
-    assert harness.core.heads is not None and harness.core.heads.unsafe.number == 3, "the heads stay in force"
+    assert pending.purpose is CallPurpose.START and isinstance(pending.call, api.GetBlock)
+    assert harness.heads.unsafe.number == 3, "the heads stay in force"
     first = harness.core.status().reset
     harness.run_until_idle()
     assert harness.start is not None and harness.start.safe_head.number == 1
@@ -295,8 +270,7 @@ def test_with_alt_da_derivation_restarts_where_its_challenges_are_known_again() 
     before = harness.start
     assert before.base.number == chain.genesis.l1_origin.number + 90 - 60, "the engine's safe head was block 90"
     harness.restart_derivation()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.start.reset > before.reset and harness.start.safe_head == before.safe_head
     assert harness.start.base.number == before.safe_head.l1_origin.number - 60
     harness.wait(SEARCH_PAUSE)
@@ -324,14 +298,13 @@ def test_a_job_in_hand_ends_before_derivation_restarts(chain: ChainFixture) -> N
 @pytest.mark.fault("F45")
 def test_a_safe_block_that_the_engine_lost_is_found_when_derivation_restarts(chain: ChainFixture) -> None:
     harness = started(chain, engine_with(chain, 3, safe=3))
-    harness.derive(chain.user)
-    harness.run_until_idle()
+    harness.derive_block(chain.user)
     harness.wait(5)
     harness.engine.lose(0)
     harness.request(StartRequest(harness.core.status().reset, None), DERIVATION)
     harness.run_until_idle()
     assert "has lost the safe block" in harness.failures[-1]
-    assert harness.core.heads is not None and harness.core.heads.safe == chain.genesis
+    assert harness.heads.safe == chain.genesis
 
 
 # --- the end of a network that left --------------------------------------------------------------------------------
@@ -346,19 +319,17 @@ def test_the_last_safe_head_is_known_once_engine_and_database_have_it() -> None:
     """[LFT4]"""
     harness = started(leaving(2), safedb_path="safe.db")
     harness.run_until_idle()
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.core.last_safe_head is None and harness.status.safe is not None
     assert harness.status.safe.number == 1
     harness.derive()
     harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 2
+    assert harness.heads.safe.number == 2
     assert harness.core.last_safe_head is None, "the safe head database does not have it"
     harness.run_until_idle()
-    harness.wait(1.0)
-    harness.run_until_idle()
-    assert harness.core.last_safe_head == harness.core.heads.safe
-    assert harness.engine.safe == harness.core.heads.safe.hash
+    harness.pass_time(1.0)
+    assert harness.core.last_safe_head == harness.heads.safe
+    assert harness.engine.safe == harness.heads.safe.hash
 
 
 @pytest.mark.parametrize("finalized", [2, 3])
@@ -368,6 +339,5 @@ def test_an_engine_that_finalized_the_last_block_is_at_the_end_at_once(finalized
     engine = engine_with(chain, 5, safe=4)
     engine.finalized = chain.build(5)[finalized].hash
     harness = CoreHarness(chain, engine)
-    harness.derive()
-    harness.run_until_idle()
+    harness.derive_block()
     assert harness.core.last_safe_head is not None and harness.core.last_safe_head.number >= finalized

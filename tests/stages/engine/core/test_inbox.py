@@ -2,25 +2,12 @@
 
 import pytest
 
-from rollup_node.stages.engine.calls.actions import (
-    ResetStarted,
-    SendToDerivation,
-    UnsafeBlockReceived,
-    UnsafeQueueChanged,
-)
+from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate
 from rollup_node.stages.engine.core.inbox import MAX_OVERLAP_BLOCKS
 from rollup_node.stages.engine.core.state import MAX_OVERLAP_REQUESTS
-from rollup_node.stages.messages.control import (
-    ControlResponse,
-    PostUnsafePayloadRequest,
-    ResetDerivationRequest,
-    SetRecoverModeRequest,
-    SetSdmOptInRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, PipelineStart, StartRequest
 from rollup_node.stages.protocol.config import ForeignFork
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
@@ -30,20 +17,11 @@ WENT_BACK = "ignoring a finalized L1 block below the last one"
 
 
 def test_an_l1_finality_that_goes_back_is_reported_and_ignored(chain: ChainFixture) -> None:
+    """It begins again after L1 dropped it."""
     harness = CoreHarness(chain)
-    harness.move_l1(105, 103)
-    harness.move_l1(105, 103)
-    assert harness.logged(WENT_BACK) == []
-    harness.move_l1(105, 102)
-    assert harness.logged(WENT_BACK) == [{"number": 102}]
-
-
-def test_l1_finality_begins_again_after_l1_dropped_it(chain: ChainFixture) -> None:
-    harness = CoreHarness(chain)
-    harness.move_l1(105, 103)
-    harness.move_l1(105, None)
-    harness.move_l1(105, 102)
-    assert harness.logged(WENT_BACK) == []
+    for finalized, reported in ((103, []), (103, []), (102, [102]), (None, [102]), (101, [102])):
+        harness.move_l1(105, finalized)
+        assert [line["number"] for line in harness.logged(WENT_BACK)] == reported
 
 
 def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixture) -> None:
@@ -51,15 +29,15 @@ def test_an_unsafe_block_is_reported_each_time_and_queued_once(chain: ChainFixtu
     payload = chain.payloads[chain.build(1)[1].hash]
     harness.gossip(payload)
     harness.gossip(payload)
-    assert [action.queued for action in harness.done(UnsafeBlockReceived)] == [True, False]
-    assert [(action.length, action.lowest) for action in harness.done(UnsafeQueueChanged)] == [(1, payload)]
+    assert [action.queued for action in harness.done(act.UnsafeBlockReceived)] == [True, False]
+    assert [(action.length, action.lowest) for action in harness.done(act.UnsafeQueueChanged)] == [(1, payload)]
 
 
 def test_a_posted_block_is_one_like_any_other(chain: ChainFixture) -> None:
     harness = started(chain)
     payload = chain.payloads[chain.build(1)[1].hash]
-    harness.request(PostUnsafePayloadRequest(7, payload))
-    assert harness.responses == [ControlResponse(7, None, None)]
+    harness.request(control.PostUnsafePayloadRequest(7, payload))
+    assert harness.responses == [control.ControlResponse(7, None, None)]
     assert [pending.purpose for pending in harness.step()] == [CallPurpose.UNSAFE_BLOCK]
 
 
@@ -68,14 +46,14 @@ def test_a_block_beyond_a_foreign_fork_is_not_taken() -> None:
     chain = chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 4))
     harness = started(chain)
     last, foreign = (chain.payloads[ref.hash] for ref in chain.build(2)[1:])
-    harness.request(PostUnsafePayloadRequest(7, foreign))
+    harness.request(control.PostUnsafePayloadRequest(7, foreign))
     (response,) = harness.responses
     assert response.error is not None and "block 1 is the last that can be derived" in response.error
     harness.gossip(foreign)
     harness.gossip(last)
-    assert [action.queued for action in harness.done(UnsafeBlockReceived)] == [False, False, True]
+    assert [action.queued for action in harness.done(act.UnsafeBlockReceived)] == [False, False, True]
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
 
 
 # --- derivation ----------------------------------------------------------------------------------------------------
@@ -86,15 +64,15 @@ def test_a_reset_that_derivation_requests(chain: ChainFixture) -> None:
     assert harness.start is not None
     harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
     assert harness.logged("derivation requests a reset")[0]["reason"] == "L1 block 102 is another one"
-    assert len(harness.done(ResetStarted)) == 1
+    assert len(harness.done(act.ResetStarted)) == 1
     harness.request(StartRequest(harness.start.reset, "L1 block 102 is another one"), DERIVATION)
-    assert len(harness.done(ResetStarted)) == 1, "a start is being searched for already"
+    assert len(harness.done(act.ResetStarted)) == 1, "a start is being searched for already"
 
 
 def test_a_lost_start_is_sent_again(chain: ChainFixture) -> None:
     harness = started(chain)
     harness.request(StartRequest(0, None), DERIVATION)
-    starts = [item.message for item in harness.done(SendToDerivation) if isinstance(item.message, PipelineStart)]
+    starts = [item.message for item in harness.done(act.SendToDerivation) if isinstance(item.message, PipelineStart)]
     assert len(starts) == 2 and starts[0] == starts[1]
 
 
@@ -109,9 +87,9 @@ def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
     harness = started(chain)
     for number in range(2 * MAX_OVERLAP_REQUESTS):
         harness.request(L2BlocksRequest(1, number, number), DERIVATION)
-    sent = len(harness.done(SendToDerivation))
+    sent = len(harness.done(act.SendToDerivation))
     harness.run_until_idle()
-    assert len(harness.done(SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
+    assert len(harness.done(act.SendToDerivation)) == sent + MAX_OVERLAP_REQUESTS
 
 
 # --- admin ---------------------------------------------------------------------------------------------------------
@@ -121,48 +99,53 @@ def test_requests_for_overlap_blocks_are_bounded(chain: ChainFixture) -> None:
 def test_starting_and_stopping_the_sequencer(chain: ChainFixture) -> None:
     harness = started(chain, sequencer_enabled=True, sequencer_stopped=True)
     assert harness.status.sequencer_active is False
-    harness.request(StartSequencerRequest(1, bytes(32)))
+    harness.request(control.StartSequencerRequest(1, bytes(32)))
     assert harness.responses[-1].error is not None and not harness.status.sequencer_active
-    harness.request(StartSequencerRequest(2, chain.genesis.hash))
-    assert harness.responses[-1] == ControlResponse(2, None, None)
+    harness.request(control.StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses[-1] == control.ControlResponse(2, None, None)
     assert harness.logged("sequencer started") == [{"head": chain.genesis}]
     assert harness.status.sequencer_active
-    harness.request(StopSequencerRequest(3))
-    harness.request(StopSequencerRequest(3))
+    harness.request(control.StopSequencerRequest(3))
+    harness.request(control.StopSequencerRequest(3))
     harness.run_until_idle()
-    assert harness.responses[-1] == ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
+    assert harness.responses[-1] == control.ControlResponse(3, None, chain.genesis.hash) and len(harness.responses) == 3
     assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
     assert not harness.status.sequencer_active
-    harness.request(StopSequencerRequest(4))
-    assert harness.responses[-1] == ControlResponse(4, "sequencer not running", None)
+    harness.request(control.StopSequencerRequest(4))
+    assert harness.responses[-1] == control.ControlResponse(4, "sequencer not running", None)
 
 
 def test_a_stop_that_is_overtaken_by_a_start_is_answered_with_the_head_where_it_stopped(chain: ChainFixture) -> None:
     """Both requests arrive before the core's next step."""
     harness = started(chain, sequencer_enabled=True)
-    harness.request(StopSequencerRequest(1))
-    harness.request(StartSequencerRequest(2, chain.genesis.hash))
-    assert harness.responses == [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
+    harness.request(control.StopSequencerRequest(1))
+    harness.request(control.StartSequencerRequest(2, chain.genesis.hash))
+    assert harness.responses == [
+        control.ControlResponse(1, None, chain.genesis.hash),
+        control.ControlResponse(2, None, None),
+    ]
     assert harness.logged("sequencer stopped") == [{"head": chain.genesis}]
     assert harness.status.sequencer_active
 
 
 def test_a_reset_by_an_operator_is_answered_once_and_after_the_new_start(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.request(ResetDerivationRequest(1))
-    harness.request(ResetDerivationRequest(1))
-    harness.request(ResetDerivationRequest(2))
-    assert len(harness.done(ResetStarted)) == 1 and harness.responses == []
-    harness.wait(1)
-    harness.run_until_idle()
-    assert harness.responses == [ControlResponse(1, None, None), ControlResponse(2, None, None)]
+    harness.request(control.ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(2))
+    assert len(harness.done(act.ResetStarted)) == 1 and harness.responses == []
+    harness.pass_time(1)
+    assert harness.responses == [control.ControlResponse(1, None, None), control.ControlResponse(2, None, None)]
 
 
-def test_recover_mode_has_no_effect_on_a_verifier(chain: ChainFixture) -> None:
-    """[RPC53]"""
+def test_a_verifier_has_no_recover_mode_and_no_sdm_opt_in(chain: ChainFixture) -> None:
+    """[RPC53, RPC59]"""
     harness = started(chain)
-    harness.request(SetRecoverModeRequest(1, True))
-    assert harness.responses == [ControlResponse(1, None, None)]
+    harness.request(control.SetRecoverModeRequest(1, True))
+    harness.request(control.SetSdmOptInRequest(2, True))
+    refused = control.ControlResponse(2, "sequencer is not enabled", None)
+    assert harness.responses == [control.ControlResponse(1, None, None), refused]
+    assert not harness.core.status().sdm_opt_in
 
 
 def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) -> None:
@@ -170,18 +153,10 @@ def test_the_sdm_opt_in_is_reported_and_changes_no_block(chain: ChainFixture) ->
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
     assert not harness.core.status().sdm_opt_in
     for number, enabled in enumerate((True, False, True)):
-        harness.request(SetSdmOptInRequest(number, enabled))
-        assert harness.responses[-1] == ControlResponse(number, None, None)
+        harness.request(control.SetSdmOptInRequest(number, enabled))
+        assert harness.responses[-1] == control.ControlResponse(number, None, None)
         assert harness.core.status().sdm_opt_in is enabled
     assert started(chain, sequencer_enabled=True, sdm_opt_in=True).core.status().sdm_opt_in
-
-
-def test_a_verifier_has_no_sdm_opt_in(chain: ChainFixture) -> None:
-    """[RPC59]"""
-    harness = started(chain)
-    harness.request(SetSdmOptInRequest(1, True))
-    assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
-    assert not harness.core.status().sdm_opt_in
 
 
 @pytest.mark.fault("F54")
@@ -190,20 +165,16 @@ def test_recover_mode_holds_for_the_blocks_that_follow(chain: ChainFixture) -> N
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0)
     harness.move_l1(105)
     assert not builds_without_pool(harness)
-    harness.request(SetRecoverModeRequest(1, True))
+    harness.request(control.SetRecoverModeRequest(1, True))
     assert builds_without_pool(harness)
-    harness.request(SetRecoverModeRequest(2, False))
+    harness.request(control.SetRecoverModeRequest(2, False))
     assert not builds_without_pool(harness)
 
 
 def builds_without_pool(harness: CoreHarness) -> bool:
     """Whether the next block that is begun takes no transactions from the pool."""
-    for _ in range(100):
-        harness.step()
-        for pending in tuple(harness.open):
-            harness.answer(pending)
-            if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
-                return pending.call.attributes.no_tx_pool
-        if not harness.open:
-            harness.sleep()
-    raise AssertionError("no block is begun")
+    while True:
+        pending = harness.until(ForkchoiceUpdate, CallPurpose.SEQUENCER)
+        harness.answer(pending)
+        if isinstance(pending.call, ForkchoiceUpdate) and pending.call.attributes is not None:
+            return pending.call.attributes.no_tx_pool

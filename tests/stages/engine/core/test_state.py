@@ -6,16 +6,7 @@ import pytest
 from rollup_node.stages.engine.attributes.activation_hold import ActivationHold, OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesJob, AttributesStep
 from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
-from rollup_node.stages.engine.calls.actions import (
-    Lasts,
-    LogLine,
-    PublishStatus,
-    ResetStarted,
-    Severity,
-    ShowProblem,
-    WorkFailed,
-    WorkRecovered,
-)
+from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
@@ -31,7 +22,7 @@ from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
 
-WAITS = Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no origin"})
+WAITS = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no origin"})
 
 NOW = Instant(1_000.0, 50.0)
 
@@ -54,12 +45,10 @@ def held(state: CoreState, chain: ChainFixture) -> ActivationHold:
 
 def of_upgrade(state: CoreState) -> list[object]:
     """Return the actions about it since the last call."""
-    state.attributes_row.show_hold()
-    state.attributes_row.show_hold()
+    for _ in range(2):
+        state.attributes_row.show_hold()
     actions, state.actions = state.actions, []
-    return [
-        action for action in actions if isinstance(action, UpgradeDiffers) or getattr(action, "name", "") == "upgrade"
-    ]
+    return [item for item in actions if isinstance(item, UpgradeDiffers) or getattr(item, "name", "") == "upgrade"]
 
 
 @pytest.mark.parametrize("auto", [True, False])
@@ -67,12 +56,12 @@ def test_a_hold_is_shown_when_it_changes(chain: ChainFixture, auto: bool) -> Non
     """[UPG24, UPG26]"""
     state = state_of(chain, bundle_auto=auto)
     hold = held(state, chain)
-    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, False)]
+    assert of_upgrade(state) == [act.ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, False)]
     assert of_upgrade(state) == []
     hold.confirmed = True
-    assert of_upgrade(state) == [ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, True, auto)]
+    assert of_upgrade(state) == [act.ShowProblem("upgrade", hold.problem), UpgradeDiffers(hold.other, True, auto)]
     state.reset(ResetError("the chain has changed"), NOW)
-    assert of_upgrade(state) == [ShowProblem("upgrade", None)]
+    assert of_upgrade(state) == [act.ShowProblem("upgrade", None)]
 
 
 def test_a_bundle_that_is_not_carried_is_never_chosen(chain: ChainFixture) -> None:
@@ -98,11 +87,11 @@ def test_heads_are_confirmed_before_anything_builds_on_them(chain: ChainFixture)
     heads = begin(state, chain, confirmed=False)
     assert state.controller.heads == heads and state.confirmed_heads is None
     action = state.actions[-1]
-    assert isinstance(action, LogLine) and action.fields["base"] == chain.rollup.genesis.l1
+    assert isinstance(action, act.LogLine) and action.fields["base"] == chain.rollup.genesis.l1
     assert state.unconfirmed is not None and state.unconfirmed.reset == 7 << 32 | 1
     state.confirm(NOW)
     assert state.confirmed_heads == heads and state.session.start is not None
-    assert state.actions[-1] == ShowProblem("start", None)
+    assert state.actions[-1] == act.ShowProblem("start", None)
 
 
 def test_an_engine_that_came_back_behind_its_finalized_block_is_named(chain: ChainFixture) -> None:
@@ -123,7 +112,7 @@ def test_an_engine_that_came_back_behind_its_finalized_block_is_named(chain: Cha
 
 
 def _logged_codes(state: CoreState) -> list[Code | None]:
-    return [action.code for action in state.actions if isinstance(action, LogLine)]
+    return [action.code for action in state.actions if isinstance(action, act.LogLine)]
 
 
 def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
@@ -138,12 +127,12 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     assert state.finality.safe == [] and state.sequencer.production.window.get(100) is None and state.reset_count == 1
     status = EngineStatus(7 << 32 | 1, None, None, None, None, None, False, False)
     assert state.actions[-3:] == [
-        ResetStarted("L1 reorg", by_origin=False),
-        ShowProblem("start", Problem(None, "searching for the L2 heads to start with", "L1 reorg")),
-        PublishStatus(status),
+        act.ResetStarted("L1 reorg", by_origin=False),
+        act.ShowProblem("start", Problem(None, "searching for the L2 heads to start with", "L1 reorg")),
+        act.PublishStatus(status),
     ]
     state.reset(InconsistentOriginError("another origin"), NOW)
-    assert ResetStarted("another origin", by_origin=True) in state.actions
+    assert act.ResetStarted("another origin", by_origin=True) in state.actions
 
 
 def test_a_requested_reset_without_heads_is_none(chain: ChainFixture) -> None:
@@ -167,9 +156,9 @@ def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
 def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:
     state = state_of(chain)
     state.fail(CallPurpose.START, TemporaryError("away"), NOW)
-    assert state.actions[-1] == WorkFailed("drive", Severity.TEMPORARY, "away", 1.0)
+    assert state.actions[-1] == act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.0)
     begin(state, chain)
-    assert WorkRecovered("drive", 1) in state.actions
+    assert act.WorkRecovered("drive", 1) in state.actions
     state.fail(CallPurpose.START, TemporaryError("away"), NOW)
     state.session.restart_wanted = True
     state.confirm(NOW)
@@ -180,7 +169,7 @@ def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
     state = state_of(chain)
     begin(state, chain)
     state.fail_by_reset(CallPurpose.SEQUENCER, ResetError("no"), NOW)
-    assert state.actions[-1] == WorkFailed("sequence", Severity.RESET, "no", 0.0)
+    assert state.actions[-1] == act.WorkFailed("sequence", act.Severity.RESET, "no", 0.0)
 
 
 def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
@@ -190,7 +179,7 @@ def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
     for _ in range(3):
         state.sequencer.show_problem()
         state.unsafe.show_queue()
-    assert state.actions[before:] == [WAITS, ShowProblem("sequencer", Problem(None, "sequencer", "no origin"))]
+    assert state.actions[before:] == [WAITS, act.ShowProblem("sequencer", Problem(None, "sequencer", "no origin"))]
     state.sequencer.production.sequencer.retry_later(TemporaryError("no origin"), 2.0)
     state.sequencer.show_problem()
     assert state.actions[before + 2 :] == [WAITS], "each failed attempt is reported"

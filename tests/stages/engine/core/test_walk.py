@@ -26,13 +26,7 @@ from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads
 from rollup_node.stages.engine.calls.stimulus_log import SIZE
 from rollup_node.stages.engine.core.inbox import AdminRequest
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS
-from rollup_node.stages.messages.control import (
-    OutputRequest,
-    OverrideLeaderRequest,
-    ResetDerivationRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -264,7 +258,7 @@ class Walk(RuleBasedStateMachine):
         """A reset while a call of this kind is open, which is answered later."""
         pending = self.work_until(what, concluding=True)
         number = self.rpc_request()
-        self.watched("admin", lambda: self.harness.request(ResetDerivationRequest(number)))
+        self.watched("admin", lambda: self.harness.request(control.ResetDerivationRequest(number)))
         self.wait(seconds)
         self.work(count, reads_first=True)
         if pending in self.harness.open:
@@ -301,7 +295,7 @@ class Walk(RuleBasedStateMachine):
     def answer_with_fault(self, pending: PendingCall, fault: str) -> None:
         if fault == "invalid" and is_deposits_only(pending):
             fault = "error"
-        if isinstance(pending.call, OutputRequest | PayloadRequest):
+        if isinstance(pending.call, control.OutputRequest | PayloadRequest):
             lost = {pending.call.id}  # the requester would repeat it
             self.rpc_requests -= lost
             self.payload_requests -= lost
@@ -417,10 +411,10 @@ class Walk(RuleBasedStateMachine):
         heads = self.harness.core.heads
         head = bytes(32) if heads is None else heads.unsafe.hash
         messages: dict[str, AdminRequest] = {
-            "start": StartSequencerRequest(number, head),
-            "stop": StopSequencerRequest(number),
-            "reset": ResetDerivationRequest(number),
-            "override": OverrideLeaderRequest(number),
+            "start": control.StartSequencerRequest(number, head),
+            "stop": control.StopSequencerRequest(number),
+            "reset": control.ResetDerivationRequest(number),
+            "override": control.OverrideLeaderRequest(number),
         }
         self.conducted = self.conducted and what != "override"
         self.watched("admin", lambda: self.harness.request(messages[what]))
@@ -428,7 +422,7 @@ class Walk(RuleBasedStateMachine):
     @rule(what=st.sampled_from(["output", "payload", "blocks"]))
     def read(self, what: str) -> None:
         if what == "output":
-            self.harness.request(OutputRequest(self.rpc_request(), 0), RPC)
+            self.harness.request(control.OutputRequest(self.rpc_request(), 0), RPC)
         elif what == "payload":
             self.requests += 1
             self.payload_requests.add(self.requests)

@@ -34,14 +34,9 @@ def test_heads_on_our_chain_are_imported() -> None:
     assert follower.heads == (20, 18, 18, 10)
     assert set(follower.results()) == {FollowResult.FETCH_STATUS, FollowResult.SUCCESS}
     assert follower.harness.start is None, "nothing derives"
-
-
-def test_l1_finality_does_not_move_the_finalized_head() -> None:
-    follower = Follower(20)
-    follower.says(16, 14, 8)
     follower.harness.move_l1(130, finalized=125)
     follower.round()
-    assert follower.heads == (20, 16, 14, 8)
+    assert follower.heads == (20, 18, 18, 10), "L1 finality does not move the finalized head"
 
 
 def test_an_engine_that_is_behind_is_pointed_at_the_source() -> None:
@@ -98,7 +93,7 @@ def test_another_chain_is_moved_to() -> None:
     follower.says(14, 12, 4, others)
     assert follower.heads == (14, 14, 12, 4)
     assert follower.harness.core.heads is not None
-    assert follower.harness.core.heads.unsafe == others[14]
+    assert follower.harness.heads.unsafe == others[14]
     moved = follower.harness.logged(MOVED)[-1]
     assert (moved["old"], moved["new"]) == (follower.refs[20], others[14])
 
@@ -111,15 +106,13 @@ def test_a_sequencer_starts_over_on_another_chain() -> None:
     others = [*follower.refs[:9], *follower.branch(follower.refs[8], 8)]
     follower.says(14, 12, 4, others)
     follower.round()
-    resets = [item.reason for item in follower.harness.done(act.ResetStarted)]
-    assert resets == [f"the follow source has the safe head {others[14]}"]
+    (reset,) = follower.harness.done(act.ResetStarted)
+    assert reset.reason == f"the follow source has the safe head {others[14]}"
     assert follower.heads == (14, 14, 12, 4)
     published = [item.status.safe for item in follower.harness.done(act.PublishStatus)]
     assert {None if safe is None else safe.number for safe in published} == {None, 12}
-    starts = follower.harness.logged("found L2 heads to start with")
-    assert [(line["unsafe"], line["safe"], line["finalized"]) for line in starts] == [
-        (others[14], others[12], others[4])
-    ]
+    (start,) = follower.harness.logged("found L2 heads to start with")
+    assert (start["unsafe"], start["safe"], start["finalized"]) == (others[14], others[12], others[4])
 
 
 def test_the_signer_is_shown_what_the_source_has_proven_to_be_replaced() -> None:
@@ -161,9 +154,8 @@ def test_a_start_on_another_chain_that_the_engine_has_lost_is_searched_for() -> 
     follower.engine.lose(6)
     for _ in range(3):
         follower.round()
-    assert [str(item.reason) for item in follower.harness.done(act.ResetStarted)][1:2] == [
-        f"the engine does not have block {others[12]}, which is to be its safe head"
-    ]
+    reset = follower.harness.done(act.ResetStarted)[1]
+    assert str(reset.reason) == f"the engine does not have block {others[12]}, which is to be its safe head"
     assert follower.engine.syncing_to == 14
     follower.engine.fetch()
     for _ in range(3):
@@ -184,18 +176,21 @@ def test_an_engine_that_refuses_the_source_s_chain_is_named() -> None:
     assert follower.heads == (20, 12, 10, 6), "it is followed again once it tells the truth"
 
 
-def test_other_refusals_of_the_engine() -> None:
-    for answer, text in (
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
         (ForkchoiceAnswer("INVALID", None, "bad block"), "INVALID, bad block"),
         (ErrorAnswer(-32000, "busy"), "busy (-32000)"),
-    ):
-        follower = Follower(2)
-        follower.harness.source = FollowStatus(None, *(follower.refs[number] for number in (8, 8, 2)))
-        follower.harness.wait(10.5)
-        follower.harness.run_others(CallPurpose.FOLLOW_HEAD)
-        follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
-        assert follower.harness.failures[-1].endswith(text)
-        assert follower.heads == (2, 0, 0, 0)
+    ],
+)
+def test_other_refusals_of_the_engine(answer: Any, text: str) -> None:
+    follower = Follower(2)
+    follower.shows(8, 8, 2)
+    follower.harness.wait(10.5)
+    follower.harness.run_others(CallPurpose.FOLLOW_HEAD)
+    follower.harness.answer(follower.harness.call(CallPurpose.FOLLOW_HEAD), answer)
+    assert follower.harness.failures[-1].endswith(text)
+    assert follower.heads == (2, 0, 0, 0)
 
 
 def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
@@ -204,9 +199,7 @@ def test_a_source_that_is_lost_is_polled_at_its_rhythm() -> None:
     follower.says(16, 14, 8)
     failures = len(follower.harness.failures)
     follower.harness.source = None
-    for _ in range(60):
-        follower.harness.wait(1.0)
-        follower.harness.run_until_idle()
+    follower.run(60)
     assert len(follower.harness.failures) - failures == 60 // 4
     assert {item.reason for item in follower.harness.done(act.WorkFailed)} == {FollowReason.NO_ANSWER}
     assert follower.harness.failures[-1] == "the follow source is away"
@@ -354,14 +347,9 @@ def test_no_source_breaks_the_heads(has: int, fetched: bool, steps: list[tuple[s
     harness.move_l1(140)
     harness.run_until_idle()
     final, heads, tip = MAIN[0], harness.core.heads, 0
-    lost = [
-        ("away", None),
-        *([("fetch", None)] if fetched else []),
-        *[("wait", 11.0)] * 3,
-        ("child", None),
-        ("wait", 11.0),
-    ]
-    result = [("fetch", None), ("honest", (False, [24, 22, 20])), *[("wait", 11.0)] * 4]
+    wait = ("wait", 11.0)
+    lost = [("away", None), *([("fetch", None)] if fetched else []), *[wait] * 3, ("child", None), wait]
+    result = [("fetch", None), ("honest", (False, [24, 22, 20])), *[wait] * 4]
     for kind, value in [*steps, *lost, ("grown", None), *result]:
         if kind == "status":
             local_safe, safe, finalized = ((SIDE if side else MAIN)[number] for side, number in value)

@@ -102,8 +102,7 @@ def test_a_round_compares_everything_once_and_imports() -> None:
 
 def test_rounds_begin_at_their_rhythm_whatever_failed() -> None:
     """[FSR10]: block time 2 s."""
-    played = Round()
-    begun = []
+    played, begun = Round(), []
     for result in (Unavailable("away"), status(13, 14, 8), status(), Unavailable("away")):
         try:
             played.play(result)
@@ -127,60 +126,55 @@ def test_a_source_that_goes_back_changes_nothing() -> None:
     assert played.source.ready and played.source.imported(HEADS) == HEADS
 
 
-@pytest.mark.parametrize(
-    ("found", "reason", "text"),
-    [
-        (status(13, 14, 8), FollowReason.HEAD_ORDER, r"its safe head 14:0x\w+ is ahead of its local safe head 13:"),
-        (status(16, 14, 15), FollowReason.HEAD_ORDER, r"its finalized head 15:0x\w+ is ahead of its safe head 14:"),
-        (
-            replaced(local_safe=OTHERS[14]),
-            FollowReason.HEAD_HASH,
-            r"its safe head 14:0x\w+ is not its local safe head 14:",
-        ),
-        (
-            replaced(finalized=msgspec.structs.replace(REFS[8], hash=ZERO_HASH)),
-            FollowReason.NO_HEAD,
-            "it has no finalized head yet",
-        ),
-        (
-            replaced(safe=msgspec.structs.replace(REFS[14], number=15)),
-            FollowReason.BLOCK_TIME,
-            "of another chain: its time is",
-        ),
-        (
-            replaced(finalized=msgspec.structs.replace(REFS[0], hash=OTHERS[1].hash)),
-            FollowReason.GENESIS,
-            "of another chain: genesis is 0:",
-        ),
-        (
-            replaced(finalized=OTHERS[6]),
-            FollowReason.FINALIZED,
-            r"its finalized head 6:0x\w+ contradicts the finalized block 6:",
-        ),
-    ],
-)
-def test_inconsistent_heads_are_refused_before_anything_is_asked_for(
-    found: FollowStatus, reason: FollowReason, text: str
-) -> None:
-    """[FSR2, FSR6]"""
+def other(at: int, /, **fields: Any) -> L2BlockRef:
+    """Return that block of our chain with other fields."""
+    return msgspec.structs.replace(REFS[at], **fields)
+
+
+INCONSISTENT = [
+    (status(13, 14, 8), FollowReason.HEAD_ORDER, r"its safe head 14:0x\w+ is ahead of its local safe head 13:"),
+    (status(16, 14, 15), FollowReason.HEAD_ORDER, r"its finalized head 15:0x\w+ is ahead of its safe head 14:"),
+    (replaced(local_safe=OTHERS[14]), FollowReason.HEAD_HASH, r"its safe head 14:0x\w+ is not its local safe head 14:"),
+    (replaced(finalized=other(8, hash=ZERO_HASH)), FollowReason.NO_HEAD, "it has no finalized head yet"),
+    (replaced(safe=other(14, number=15)), FollowReason.BLOCK_TIME, "of another chain: its time is"),
+    (replaced(finalized=other(0, hash=OTHERS[1].hash)), FollowReason.GENESIS, "of another chain: genesis is 0:"),
+    (
+        replaced(finalized=OTHERS[6]),
+        FollowReason.FINALIZED,
+        r"its finalized head 6:0x\w+ contradicts the finalized",
+    ),
+]
+OF_SEVERAL_CHAINS = [
+    (replaced(safe=OTHERS[14]), FollowReason.OTHER_BRANCH, r"its safe head 14:0x\w+ is not on the chain of its local"),
+    (replaced(finalized=OTHERS[8]), FollowReason.OTHER_BRANCH, r"its finalized head 8:0x\w+ is not on the chain of"),
+    (
+        replaced(local_safe=OTHERS[5], safe=OTHERS[4], finalized=OTHERS[3]),
+        FollowReason.FINALIZED,
+        "its local safe head 5:.* contradicts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("follow_status", "reason", "text"), [*INCONSISTENT, *OF_SEVERAL_CHAINS])
+def test_inconsistent_heads_are_refused(follow_status: FollowStatus, reason: FollowReason, text: str) -> None:
+    """[FSR2, FSR6] Before anything is asked for where the status shows it."""
     played = Round()
-    error = played.refused(found)
+    error = played.refused(follow_status)
     assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
     assert re.search(text, str(error))
-    assert played.asked == [GetFollowStatus()]
+    asks = follow_status in [item[0] for item in OF_SEVERAL_CHAINS]
+    assert (played.asked == [GetFollowStatus()]) is not asks
 
 
 def test_a_block_from_the_future_is_refused_at_once() -> None:
     """[FSR6] By the clock of this machine, with the tolerance that gossiped blocks have [VAL6]."""
-    time = REFS[16].timestamp
     played = Round()
-    played.unix = time - MAX_FUTURE_SECONDS - 1.0
+    played.unix = REFS[16].timestamp - MAX_FUTURE_SECONDS - 1.0
     error = played.refused(status())
     assert (error.result, error.reason) == (FollowResult.INVALID_STATE, FollowReason.FUTURE)
     assert str(error).endswith("is 6 s ahead of this machine's clock") and played.asked == [GetFollowStatus()]
-    near = Round()
-    near.unix = float(time - MAX_FUTURE_SECONDS)
-    assert near.play(status()).source.ready
+    played.unix += 1.0
+    assert played.play(status()).source.ready
 
 
 @pytest.mark.parametrize("number", [101, 102, 104])
@@ -217,39 +211,12 @@ def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> Non
 
 
 def test_a_source_that_is_away() -> None:
-    error = Round().refused(
-        FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method", Code.FOLLOW_UNREACHABLE)
-    )
+    unread = FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method", Code.FOLLOW_UNREACHABLE)
+    error = Round().refused(unread)
     assert (error.result, error.reason) == (FollowResult.FETCH_STATUS, FollowReason.RPC_ERROR)
-    assert str(error) == "127.0.0.1:1: no such method"
+    assert str(error) == unread.text
     error = Round().refused(Unavailable("the process ends"))
     assert (error.reason, str(error)) == (FollowReason.NO_ANSWER, "the process ends")
-
-
-@pytest.mark.parametrize(
-    ("found", "reason", "text"),
-    [
-        (
-            replaced(safe=OTHERS[14]),
-            FollowReason.OTHER_BRANCH,
-            r"its safe head 14:0x\w+ is not on the chain of its local",
-        ),
-        (
-            replaced(finalized=OTHERS[8]),
-            FollowReason.OTHER_BRANCH,
-            r"its finalized head 8:0x\w+ is not on the chain of",
-        ),
-        (
-            replaced(local_safe=OTHERS[5], safe=OTHERS[4], finalized=OTHERS[3]),
-            FollowReason.FINALIZED,
-            "its local safe head 5:.* contradicts",
-        ),
-    ],
-)
-def test_heads_of_several_chains_are_refused(found: FollowStatus, reason: FollowReason, text: str) -> None:
-    error = Round().refused(found)
-    assert (error.result, error.reason) == (FollowResult.INVALID_STATE, reason)
-    assert re.search(text, str(error))
 
 
 @pytest.mark.parametrize("answer", [None, Unavailable("away"), ErrorAnswer(-1, "no")])
@@ -414,17 +381,17 @@ def test_every_origin_of_its_heads_is_checked_once() -> None:
         assert target.answer(call, CHAIN.l1_ref(number), 0.0) == (number == ORIGINS[-1])
 
 
-def test_an_origin_that_is_not_canonical_any_more() -> None:
+def test_answers_that_are_errors() -> None:
+    """An L1 that lacks an origin is asked for all of them again."""
     other = L1BlockRef(bytes(31) + b"\x01", ORIGINS[1], ZERO_HASH, 0)
+    origin, target = GetL1BlockRef(ORIGINS[1], fresh=False), reached()
     with pytest.raises(StaleTargetError, match=f"the L1 origin {ORIGINS[1]}:.* of 20:.* is not canonical any more"):
-        reached().answer(GetL1BlockRef(ORIGINS[1], fresh=False), other, 0.0)
-
-
-def test_an_l1_that_lacks_an_origin_is_asked_for_all_of_them_again() -> None:
-    target = reached()
+        reached().answer(origin, other, 0.0)
     with pytest.raises(TemporaryError, match=f"our L1 does not have L1 block {ORIGINS[1]}"):
-        target.answer(GetL1BlockRef(ORIGINS[1], fresh=False), None, 0.0)
+        target.answer(origin, None, 0.0)
     assert target.next(0.0) == GetL1BlockRef(ORIGINS[0], fresh=True)
+    with pytest.raises(TemporaryError, match="does not say how far it is"):
+        started().answer(BLOCK, ErrorAnswer(-1, "no"), 0.0)
 
 
 def test_answers_about_another_target_are_ignored() -> None:
@@ -436,11 +403,6 @@ def test_answers_about_another_target_are_ignored() -> None:
     assert target.next(0.0) == GetBlockRef(REFS[21].hash)
     target.clear()
     assert target.next(0.0) is None and not target.answer(BLOCK, REFS[20], 0.0)
-
-
-def test_an_engine_that_answers_anything_else() -> None:
-    with pytest.raises(TemporaryError, match="does not say how far it is"):
-        started().answer(BLOCK, ErrorAnswer(-1, "no"), 0.0)
 
 
 def test_a_move_that_fails_is_tried_again_from_the_start() -> None:

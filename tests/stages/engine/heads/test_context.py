@@ -80,6 +80,8 @@ def test_a_reset_pauses_only_from_the_second_failure_on() -> None:
     backoff = TaskBackoff()
     assert [backoff.reset("drive", 100.0) for _ in range(3)] == [0.0, 1.0, 2.0]
     assert backoff.fail("drive", 100.0) == 8.0
+    backoff = TaskBackoff(jitter=lambda: 0.25, first=0.05)
+    assert [backoff.fail("drive", 0.0) for _ in range(2)] == [0.3, 0.35]
 
 
 def test_tasks_do_not_wait_for_each_other() -> None:
@@ -90,8 +92,3 @@ def test_tasks_do_not_wait_for_each_other() -> None:
     assert not backoff.is_waiting("unsafe blocks", 100.0)
     assert backoff.next_retry(100.0) == 101.0 and backoff.next_retry(101.0) == 102.0
     assert backoff.next_retry(102.0) is None
-
-
-def test_jitter_and_first_pause() -> None:
-    backoff = TaskBackoff(jitter=lambda: 0.25, first=0.05)
-    assert backoff.fail("drive", 0.0) == 0.3 and backoff.fail("drive", 0.0) == 0.35

@@ -14,7 +14,7 @@ from tests.support.chains.chain_fixture import ChainFixture
 def filled(chain: ChainFixture, **kind: Any) -> tuple[Finality, list[Any]]:
     """Block 2n became safe with L1 block 100 + n."""
     refs = chain.build(20)
-    finality = Finality(chain.rollup, **kind)
+    finality = Finality(kind.pop("rollup", chain.rollup), **kind)
     for number in range(1, 21):
         finality.note_safe(refs[number], chain.l1_ref(100 + (number + 1) // 2))
     return finality, refs
@@ -40,23 +40,22 @@ def test_takes_the_highest_block_from_finalized_l1_data(chain: ChainFixture) -> 
     assert run(finality, chain, refs[8]) == Finalize(refs[20])
 
 
-def test_both_l1_blocks_must_be_canonical(chain: ChainFixture) -> None:
-    for fork_at, text in ((108, "finalized L1 block"), (105, "finalized L1 block")):
-        finality, refs = filled(chain)
-        finality.note_finalized_l1(chain.l1_ref(108))
-        need = finality.next(refs[0])
-        assert need == NeedCanonicalL1(108)
-        chain.reorg("b", fork_at)
-        with pytest.raises(ResetError, match=text):
-            finality.add_canonical(need, chain.l1_ref(108))
-        chain.reorg("a", 0)
+@pytest.mark.parametrize(
+    ("finalized", "asked", "fork_at", "text"),
+    [(108, 108, 108, "finalized L1"), (108, 108, 105, "finalized L1"), (200, 110, 110, "derived from")],
+)
+def test_both_l1_blocks_must_be_canonical(
+    chain: ChainFixture, finalized: int, asked: int, fork_at: int, text: str
+) -> None:
     finality, refs = filled(chain)
-    finality.note_finalized_l1(msgspec.structs.replace(chain.l1_ref(200)))
-    finality.add_canonical(NeedCanonicalL1(200), chain.l1_ref(200))
-    assert finality.next(refs[0]) == NeedCanonicalL1(110)
-    chain.reorg("b", 110)
-    with pytest.raises(ResetError, match="derived from"):
-        finality.add_canonical(NeedCanonicalL1(110), chain.l1_ref(110))
+    finality.note_finalized_l1(chain.l1_ref(finalized))
+    if asked != finalized:
+        finality.add_canonical(NeedCanonicalL1(finalized), chain.l1_ref(finalized))
+    need = finality.next(refs[0])
+    assert need == NeedCanonicalL1(asked)
+    chain.reorg("b", fork_at)
+    with pytest.raises(ResetError, match=text):
+        finality.add_canonical(need, chain.l1_ref(asked))
 
 
 def test_an_unknown_l1_block_is_asked_for_again(chain: ChainFixture) -> None:
@@ -119,18 +118,14 @@ def test_a_young_l1_does_not_keep_finality_waiting_after_a_reset(chain: ChainFix
 @pytest.mark.option("finality.lookback", by="lookback")
 def test_memory_is_bounded_and_cleared_by_a_reset(chain: ChainFixture) -> None:
     finality, refs = filled(chain, lookback=3)
-    assert len(finality.safe) == 3
+    before = list(finality.safe)
+    assert len(before) == 3
+    finality.note_safe(refs[1], chain.l1_ref(103))
+    assert finality.safe == before, "a block below the last is ignored"
     finality.note_finalized_l1(chain.l1_ref(104))
     assert finality.next(refs[0]) is None, "it was forgotten"
     finality.reset()
     assert finality.safe == [] and finality.finalized_l1 == chain.l1_ref(104)
-
-
-def test_entries_below_the_last_are_ignored(chain: ChainFixture) -> None:
-    finality, refs = filled(chain)
-    before = list(finality.safe)
-    finality.note_safe(refs[1], chain.l1_ref(103))
-    assert finality.safe == before
 
 
 def test_the_lookback_covers_the_windows_of_alternative_da(chain: ChainFixture) -> None:
@@ -142,10 +137,7 @@ def test_the_lookback_covers_the_windows_of_alternative_da(chain: ChainFixture) 
 def test_with_alt_da_only_what_is_settled_is_final(chain: ChainFixture) -> None:
     """Derivation says up to which L1 block no challenge can take out what was derived [ADA11]."""
     rollup = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(bytes(20), "KeccakCommitment", 100, 100))
-    refs = chain.build(20)
-    finality = Finality(rollup)
-    for number in range(1, 21):
-        finality.note_safe(refs[number], chain.l1_ref(100 + (number + 1) // 2))
+    finality, refs = filled(chain, rollup=rollup)
     finality.note_finalized_l1(chain.l1_ref(106))
     for settled in (None, 99):
         finality.note_settled_l1(settled)

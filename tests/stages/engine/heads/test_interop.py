@@ -1,19 +1,14 @@
 """Events for a supervisor: which are sent, and how often [IOP21, IOP22]."""
 
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    Unavailable,
-)
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.interop import (
@@ -130,26 +125,23 @@ def take_events(harness: CoreHarness) -> list[InteropEvent]:
     return events
 
 
-def waiting(chain: ChainFixture) -> CoreHarness:
+def waiting(chain: ChainFixture, **config: Any) -> CoreHarness:
     """Return a node that waits for its supervisor."""
-    harness = CoreHarness(chain, interop=True)
+    harness = CoreHarness(chain, interop=True, **config)
     harness.run_until_idle()
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
     return harness
 
 
-def managed_core(chain: ChainFixture) -> CoreHarness:
-    """Return a node that the supervisor has let find its start, with three derived blocks."""
-    harness = waiting(chain)
+def managed_core(blocks: int = 3, config: Mapping[str, Any] | None = None, **forks: int) -> CoreHarness:
+    """Return a node that the supervisor has let find its start, with derived blocks."""
+    harness = waiting(interop_chain(**forks), **(config or {}))
     decide(harness, ForceStart(None))
-    harness.derive()
-    harness.run_until_idle()
-    for _ in range(3):
-        harness.derive(chain.user)
-        harness.run_until_idle()
-        harness.wait(0.2)
-        harness.run_until_idle()
+    harness.derive_block()
+    for _ in range(blocks):
+        harness.derive_block(harness.chain.user)
+        harness.pass_time(0.2)
     return harness
 
 
@@ -177,7 +169,7 @@ def test_the_supervisor_chooses_the_start() -> None:
 
 
 def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     refs, source = blocks(harness), harness.chain.l1_ref(harness.l1_head)
     events = take_events(harness)
     assert [event.unsafe_block for event in events if event.unsafe_block][-3:] == [block_ref(ref) for ref in refs[1:]]
@@ -195,17 +187,13 @@ def test_derived_blocks_are_safe_across_chains_when_the_supervisor_says_so() -> 
     assert harness.status.finalized == refs[0], "only what is safe across chains can be final"
     decide(harness, PromoteFinalized(refs[1]))
     assert harness.status.finalized == refs[1] and harness.engine.finalized == refs[1].hash
-
-
-def test_a_safe_block_is_verified_too() -> None:
-    harness = managed_core(interop_chain())
-    refs = blocks(harness)
-    decide(harness, PromoteCrossSafe(refs[2], harness.chain.l1_ref(102)))
-    assert harness.status.cross_unsafe == refs[2]
+    harness = managed_core()
+    decide(harness, PromoteCrossSafe(blocks(harness)[2], source))
+    assert harness.status.cross_unsafe == blocks(harness)[2], "a safe block is verified too"
 
 
 def test_before_interop_safe_is_safe() -> None:
-    harness = managed_core(interop_chain(lagoon=1_000_000_000))
+    harness = managed_core(lagoon=1_000_000_000)
     refs = blocks(harness)
     status = harness.status
     assert status.safe == status.local_safe == status.cross_unsafe == refs[3]
@@ -214,14 +202,14 @@ def test_before_interop_safe_is_safe() -> None:
 
 def test_l1_finality_does_not_finalize_interop_blocks() -> None:
     for lagoon, expected in ((0, 0), (1_000_000_000, 3)):
-        harness = managed_core(interop_chain(lagoon=lagoon))
+        harness = managed_core(lagoon=lagoon)
         harness.move_l1(harness.l1_head, harness.l1_head)
         harness.run_until_idle()
         assert harness.status.finalized == blocks(harness)[expected]
 
 
 def test_the_next_l1_block_is_in_the_status() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     wanted = harness.chain.l1_ref(106)
     decide(harness, ProvideL1(wanted))
     assert harness.status.provided_l1 == wanted
@@ -230,7 +218,7 @@ def test_the_next_l1_block_is_in_the_status() -> None:
 
 
 def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     refs = blocks(harness)
     take_events(harness)
     harness.request(ResetDerivationRequest(1))
@@ -246,13 +234,12 @@ def test_a_reset_is_reported_and_the_supervisor_names_the_heads() -> None:
     assert result == (refs[3], refs[2], refs[1], refs[2], refs[0])
     assert (harness.engine.head, harness.engine.safe) == (refs[3].hash, refs[1].hash)
     assert harness.start is not None
-    harness.derive(harness.chain.user)
-    harness.run_until_idle()
+    harness.derive_block(harness.chain.user)
     assert harness.start.safe_head == refs[2], "derivation goes on from the local safe head"
 
 
 def test_heads_may_be_replaced_without_a_reset() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     refs = blocks(harness)
     decide(harness, ForceStart(Heads(refs[1], refs[1], refs[1], refs[0], refs[1], refs[1])))
     assert harness.engine.head == refs[1].hash and harness.status.safe == refs[1]
@@ -263,15 +250,19 @@ def invalidate_last(harness: CoreHarness) -> tuple[Invalidate, list[L2BlockRef]]
     """Return the supervisor finds the last block invalid."""
     refs = blocks(harness)
     take_events(harness)
-    payload = harness.chain.payloads[refs[3].hash]
-    decision = Invalidate(refs[3], refs[2], replacement_attributes(payload))
+    decision = Invalidate(refs[3], refs[2], replacement_attributes(harness.chain.payloads[refs[3].hash]))
     harness.core.decide(decision, harness.now)
     harness.drain()
     return decision, refs
 
 
+def replacements(harness: CoreHarness) -> list[Replacement]:
+    """Return those of which the supervisor hears."""
+    return [event.replace_block for event in take_events(harness) if event.replace_block]
+
+
 def test_an_invalid_block_is_replaced() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     decision, refs = invalidate_last(harness)
     kinds = []
     for _ in range(3):
@@ -279,14 +270,13 @@ def test_an_invalid_block_is_replaced() -> None:
         assert call.purpose is CallPurpose.REPLACEMENT
         kinds.append(type(call.call))
         harness.answer(call)
-    assert kinds == [ForkchoiceUpdate, GetPayload, NewPayload]
+    assert kinds == [api.ForkchoiceUpdate, api.GetPayload, api.NewPayload]
     harness.run_until_idle()
     status = harness.status
     assert status.unsafe is not None and status.unsafe.number == 3 and status.unsafe != refs[3]
     assert status.unsafe == status.local_safe == status.safe == status.cross_unsafe
     assert harness.engine.head == status.unsafe.hash
-    (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
-    assert replaced.replacement == block_ref(status.unsafe) and replaced.invalidated == refs[3].hash
+    assert replacements(harness) == [Replacement(block_ref(status.unsafe), refs[3].hash)]
     payload = harness.chain.payloads[status.unsafe.hash]
     assert payload.transactions == decision.attributes.transactions
 
@@ -294,7 +284,7 @@ def test_an_invalid_block_is_replaced() -> None:
 def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
     """The supervisor invalidates an earlier block while each of the calls for the first replacement is open."""
     for calls in range(3):
-        harness = managed_core(interop_chain())
+        harness = managed_core()
         _, refs = invalidate_last(harness)
         for _ in range(calls):
             harness.answer(harness.step()[0])
@@ -303,37 +293,37 @@ def test_another_replacement_does_not_take_the_answer_for_the_first() -> None:
         harness.core.decide(Invalidate(refs[2], refs[1], attributes), harness.now)
         harness.answer(late)
         (call,) = harness.step()
-        assert isinstance(call.call, ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
+        assert isinstance(call.call, api.ForkchoiceUpdate) and call.call.forkchoice.head == refs[1].hash
         assert call.call.attributes == attributes
         harness.answer(call)
         harness.run_until_idle()
-        assert harness.status.unsafe is not None and harness.status.unsafe.number == 2
-        assert harness.chain.payloads[harness.status.unsafe.hash].transactions == attributes.transactions
-        (replaced,) = [event.replace_block for event in take_events(harness) if event.replace_block]
-        assert replaced.replacement == block_ref(harness.status.unsafe) and replaced.invalidated == refs[2].hash
+        assert harness.unsafe == 2
+        unsafe = harness.heads.unsafe
+        assert harness.chain.payloads[unsafe.hash].transactions == attributes.transactions
+        assert replacements(harness) == [Replacement(block_ref(unsafe), refs[2].hash)]
 
 
 def test_a_replacement_that_fails_is_a_wish_for_a_reset() -> None:
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     invalidate_last(harness)
-    harness.answer(harness.step()[0], Unavailable("away"))
+    harness.answer(harness.step()[0], api.Unavailable("away"))
     assert harness.step() == [], "it backs off"
     harness.wait(10.0)
     (call,) = harness.step()
     assert call.purpose is CallPurpose.REPLACEMENT
-    harness.answer(call, ErrorAnswer(-38003, "bad attributes"))
+    harness.answer(call, api.ErrorAnswer(-38003, "bad attributes"))
     (event,) = take_events(harness)
     assert event.reset is not None and event.reset.endswith(": bad attributes") and "cannot be replaced" in event.reset
 
 
 def test_a_replacement_that_is_another_block_is_a_wish_for_a_reset() -> None:
     """[ATT46]"""
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     invalidate_last(harness)
     harness.answer(harness.step()[0])
     (call,) = harness.step()
     sealed = harness.good_answer(call)
-    assert isinstance(call.call, GetPayload) and isinstance(sealed, ExecutionPayload)
+    assert isinstance(call.call, api.GetPayload) and isinstance(sealed, ExecutionPayload)
     harness.answer(call, msgspec.structs.replace(sealed, transactions=sealed.transactions[:1]))
     (event,) = take_events(harness)
     assert event.reset is not None and "cannot be replaced: the engine sealed" in event.reset
@@ -343,14 +333,13 @@ def elapse(harness: CoreHarness, seconds: float) -> None:
     """The process sleeps as long as the core lets it, for so many seconds in all."""
     end = harness.now.monotonic + seconds
     while (pause := harness.core.wait_until(harness.now) - harness.now.monotonic) < end - harness.now.monotonic:
-        harness.wait(pause)
-        harness.run_until_idle()
+        harness.pass_time(pause)
     harness.wait(end - harness.now.monotonic)
 
 
 def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
     """Derivation publishes no other status at the tip, and the supervisor has no next L1 block yet [IOP29]."""
-    harness = managed_core(interop_chain())
+    harness = managed_core()
     refs = blocks(harness)
     harness.report_idle()
     origin = harness.chain.l1_ref(harness.l1_head)
@@ -379,12 +368,11 @@ def test_exhausted_l1_is_repeated_until_the_next_block_is_provided() -> None:
 
 def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
     for restart in (CoreHarness.restart_derivation, lambda node: decide(node, ForceStart(None))):
-        harness = managed_core(interop_chain())
+        harness = managed_core()
         harness.report_idle()
         take_events(harness)
         restart(harness)
-        harness.derive()
-        harness.run_until_idle()
+        harness.derive_block()
         elapse(harness, 12.0)
         assert not any(event.exhaust_l1 for event in take_events(harness))
 

@@ -165,8 +165,9 @@ def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) 
 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
-    failed = of_kind(actions, act.WorkFailed)
-    assert handled.line(failed) == (f"WARN away code=RETRYING task=drive retry_in=1.0 do={Code.RETRYING.remedy}")
+    assert handled.line(of_kind(actions, act.WorkFailed)) == (
+        f"WARN away code=RETRYING task=drive retry_in=1.0 do={Code.RETRYING.remedy}"
+    )
     assert handled.metric('activity_errors_total{activity="drive",severity="temporary"}') == 1
     assert handled.metric("activity_problems") == 1
     lines = len(handled.records)
@@ -207,44 +208,42 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
 def test_derived_blocks_that_are_not_as_derived_are_warned_of(handled: Handled, chain: ChainFixture) -> None:
     ref = chain.build(1, users=[chain.user])[1]
     config = chain.known[ref.hash].config
-    replaced = AttributesResult(
-        1,
-        2,
-        AttributesOutcome.REPLACED_BY_DEPOSITS,
-        ref,
-        config,
-        chain.l1_ref(101),
-        reason=Problem(None, "", "bad transaction"),
-        built=chain.payloads[ref.hash],
-    )
+    result = AttributesResult(1, 2, AttributesOutcome.REPLACED_BY_DEPOSITS, ref, config, chain.l1_ref(101))
+    reason = Problem(None, "", "bad transaction")
+    replaced = msgspec.structs.replace(result, reason=reason, built=chain.payloads[ref.hash])
     line = handled.line(act.AttributesProcessed(replaced))
     assert line == f"WARN derived block replaced by deposits code=BLOCK-REPLACED safe={ref} reason=bad transaction"
     assert handled.metric('transactions_sequenced_total{type="txns"}') == 1
     for code in (Code.TRANSACTION_LEFT_OUT, Code.TRANSACTION_INVALID):
-        line = handled.line(
-            act.AttributesProcessed(msgspec.structs.replace(replaced, reason=Problem(code, "", "transaction 3")))
-        )
+        coded = msgspec.structs.replace(replaced, reason=Problem(code, "", "transaction 3"))
+        line = handled.line(act.AttributesProcessed(coded))
         assert line == f"WARN derived block replaced by deposits code={code.text} safe={ref} reason=transaction 3"
 
 
+def failed(task: str, error: str, code: Code, seconds: float = 1.0, reason: str = "") -> act.WorkFailed:
+    return act.WorkFailed(task, act.Severity.TEMPORARY, error, seconds, reason, code)
+
+
 @pytest.mark.sign("ENGINE-ANSWER", "ENGINE-AUTH", line=True, readyz=True)
-def test_failures_have_the_code_of_their_cause(handled: Handled) -> None:
-    error = "execution engine 127.0.0.1:8551: HTTP status 401: token is missing"
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.ENGINE_AUTH))
-    assert line.startswith(
-        "WARN execution engine 127.0.0.1:8551: HTTP status 401: token is missing code=ENGINE-AUTH task=drive"
-    )
-    assert line.endswith(f"do={Code.ENGINE_AUTH.remedy}")
-    assert handled.problems == (
-        "ENGINE-AUTH: drive: execution engine 127.0.0.1:8551: HTTP status 401: token is missing",
-    )
-    assert handled.status.engine_fails
-    syncing = act.WorkFailed(
-        "drive", act.Severity.TEMPORARY, "the engine answers SYNCING to a new payload", 1.0, "", Code.ENGINE_ANSWER
-    )
-    line = handled.line(syncing)
-    assert " code=ENGINE-ANSWER " in line and line.endswith(f"do={Code.ENGINE_ANSWER.remedy}")
-    assert handled.problems == ("ENGINE-ANSWER: drive: the engine answers SYNCING to a new payload",)
+@pytest.mark.sign("BUILD-LOST", "ENGINE-CONTRADICTS", line=True, readyz=True)
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (Code.ENGINE_AUTH, "execution engine 127.0.0.1:8551: HTTP status 401: token is missing"),
+        (Code.ENGINE_ANSWER, "the engine answers SYNCING to a new payload"),
+        (Code.BUILD_LOST, "the engine began to build block 12 on 0xab..:11, and does not return it"),
+        (Code.ENGINE_CONTRADICTS, "the engine sealed another block 12: gas limit"),
+        (Code.ENGINE_SLOW, "no answer within 2 s"),
+    ],
+    ids=str,
+)
+def test_failures_have_the_code_of_their_cause(handled: Handled, code: Code, error: str) -> None:
+    words = f"WARN {error} code={code.text} task=drive retry_in=1.0 do={code.remedy}"
+    assert handled.line(failed("drive", error, code)) == words
+    assert handled.problems == (f"{code.text}: drive: {error}",)
+    assert handled.status.engine_fails is (code not in (Code.BUILD_LOST, Code.ENGINE_CONTRADICTS)), "it does answer"
+    handled.handler.perform([act.WorkRecovered("drive", 3)])
+    assert not handled.status.problems
 
 
 def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
@@ -253,23 +252,11 @@ def test_what_an_engine_says_decides_no_code(handled: Handled) -> None:
         raise_unless_done(insert_result(ErrorAnswer(-32000, "runtime: OUT OF MEMORY")))
     problem = Problem.of(caught.value)
     error = problem.text
-    line = handled.line(act.WorkFailed("unsafe blocks", act.Severity.TEMPORARY, error, 1.0, code=problem.code))
+    assert problem.code is not None
+    line = handled.line(failed("unsafe blocks", error, problem.code))
     assert " code=ENGINE-ANSWER task=unsafe blocks " in line and "OUT OF MEMORY" in line
     assert handled.problems == (f"ENGINE-ANSWER: unsafe blocks: {error}",)
     assert handled.status.engine_fails
-
-
-@pytest.mark.sign("BUILD-LOST", "ENGINE-CONTRADICTS", line=True, readyz=True)
-@pytest.mark.parametrize("code", [Code.BUILD_LOST, Code.ENGINE_CONTRADICTS, Code.ENGINE_SLOW], ids=str)
-def test_an_engine_that_does_not_build_what_is_derived_is_a_condition(handled: Handled, code: Code) -> None:
-    """BUILD-LOST, ENGINE-CONTRADICTS and ENGINE-SLOW, with block, parent and the engine's answer."""
-    text = "the engine began to build block 12 on 0xab..:11, and does not return it: Unknown payload (-38001)"
-    line = handled.line(act.WorkFailed("drive", act.Severity.TEMPORARY, text, 1.0, code=code))
-    assert line.startswith(f"WARN {text} code={code.text} task=drive retry_in=1.0 do=")
-    assert line.endswith(code.remedy)
-    assert handled.problems == (f"{code.text}: drive: {text}",)
-    handled.handler.perform([act.WorkRecovered("drive", 3)])
-    assert not handled.status.problems
 
 
 def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
@@ -277,7 +264,7 @@ def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
     for reason, error in (("future", "6 s ahead"), ("head order", "safe above local safe")):
         code = FollowError(None, FollowReason.FUTURE, error).code
         assert code is Code.FOLLOW_SOURCE
-        line = handled.line(act.WorkFailed("follow source", act.Severity.TEMPORARY, error, 4.0, reason, code))
+        line = handled.line(failed("follow source", error, code, 4.0, reason))
         assert line.startswith(f"WARN {error} code=FOLLOW-SOURCE reason={reason} task=follow source retry_in=4.0 ")
 
 
@@ -294,8 +281,7 @@ def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled
 
 def test_what_the_l1_process_logs_is_no_second_line(handled: Handled) -> None:
     error = "L1 block 5 is unavailable: head: cannot connect"
-    failed = act.WorkFailed("drive", act.Severity.TEMPORARY, error, 1.0, code=Code.L1_UNREACHABLE)
-    handled.handler.perform([failed])
+    handled.handler.perform([failed("drive", error, Code.L1_UNREACHABLE)])
     assert handled.records == [] and not handled.status.engine_fails
     assert handled.problems == ("L1-UNREACHABLE: drive: L1 block 5 is unavailable: head: cannot connect",)
 
@@ -362,7 +348,8 @@ def test_an_hour_of_resets_is_a_line_a_minute(capsys: pytest.CaptureFixture[str]
     assert watched.problem is not None and str(watched.problem).startswith("RESET-LOOP: 360 resets for the same reason")
 
 
-def test_a_new_safe_block_ends_it_and_one_that_was_safe_before_does_not() -> None:
+def test_a_new_safe_block_or_quiet_ends_it() -> None:
+    """One that was safe before does not."""
     watched = Watched()
     watched.watch.processed(7)
     watched.repeat(3)
@@ -370,10 +357,6 @@ def test_a_new_safe_block_ends_it_and_one_that_was_safe_before_does_not() -> Non
     assert watched.problem is not None
     watched.watch.processed(8)
     assert watched.problem is None
-
-
-def test_quiet_ends_it() -> None:
-    watched = Watched()
     watched.repeat(3)
     watched.watch.tick()
     assert watched.problem is not None
@@ -393,23 +376,23 @@ def test_other_reasons_are_no_loop(capsys: pytest.CaptureFixture[str]) -> None:
 OTHER = OtherUpgrade("lagoon", 7, b"\1" * 32, "transaction 4: its gas is 1", "ab" * 32, b"{}", "cd" * 32, CARRIED)
 
 
-def test_the_bundle_of_the_chain_is_written_and_named(tmp_path: Path) -> None:
-    lines = RecordingLogger()
+@pytest.fixture
+def lines() -> RecordingLogger:
+    return RecordingLogger()
+
+
+def test_the_bundle_of_the_chain_is_written_and_named(
+    tmp_path: Path, lines: RecordingLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the root on: the working directory of a service is not that of who reads its log."""
     folder = tmp_path / "made" / "when needed"
-    UpgradeFiles(str(folder), lines).differs(OTHER, False)
+    monkeypatch.chdir(tmp_path)
+    UpgradeFiles(str(folder.relative_to(tmp_path)), lines).differs(OTHER, False)
     ((_, _, fields),) = lines.lines
     assert (folder / "lagoon_bundle_cdcdcdcd.json").read_bytes() == b"{}"
     assert fields["file"] == str(folder / "lagoon_bundle_cdcdcdcd.json")
     assert (fields["code"], fields["block"], fields["seen"]) == ("BUNDLE-DIFFERS", 7, "cd" * 32)
     assert CARRIED.origin in str(fields["known"]) and fields["confirmed_by_l1"] is False
-
-
-def test_the_file_is_named_from_the_root_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The working directory of a service is not that of who reads its log."""
-    monkeypatch.chdir(tmp_path)
-    lines = RecordingLogger()
-    UpgradeFiles(".", lines).differs(OTHER, False)
-    assert lines.lines[0][2]["file"] == str(tmp_path / OTHER.file_name)
 
 
 def test_bundles_that_are_not_carried(tmp_path: Path) -> None:
@@ -420,15 +403,13 @@ def test_bundles_that_are_not_carried(tmp_path: Path) -> None:
         assert known in str(lines.lines[0][2]["known"])
 
 
-def test_no_file_is_written_where_the_dependency_set_differs(tmp_path: Path) -> None:
-    lines = RecordingLogger()
+def test_no_file_is_written_where_the_dependency_set_differs(tmp_path: Path, lines: RecordingLogger) -> None:
     UpgradeFiles(str(tmp_path), lines).differs(msgspec.structs.replace(OTHER, same_bundle=True), False)
     assert list(tmp_path.iterdir()) == [] and "file" not in lines.lines[0][2]
 
 
-def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path, lines: RecordingLogger) -> None:
     (tmp_path / "file").write_text("")
-    lines = RecordingLogger()
     files = UpgradeFiles(str(tmp_path / "file"), lines)
     files.differs(OTHER, False)
     files.choose(OTHER)
@@ -436,8 +417,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert len(lines.lines) == 1, "without the file a new start would not have the bundle"
 
 
-def test_the_choice_is_written_before_the_new_start(tmp_path: Path) -> None:
-    lines = RecordingLogger()
+def test_the_choice_is_written_before_the_new_start(tmp_path: Path, lines: RecordingLogger) -> None:
     with pytest.raises(RestartError, match="cdcdcdcd takes the place of abababab"):
         UpgradeFiles(str(tmp_path), lines).choose(OTHER)
     assert (tmp_path / "lagoon_bundle_auto.json").read_bytes() == b"{}"

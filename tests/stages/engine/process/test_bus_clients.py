@@ -2,6 +2,7 @@
 request."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -62,15 +63,16 @@ class L1Process:
 
 
 @pytest.fixture
-def l1(chain: ChainFixture, tmp_path: Path) -> L1Process:
-    return L1Process(chain, tmp_path)
+async def l1(chain: ChainFixture, tmp_path: Path) -> AsyncIterator[L1Process]:
+    result = L1Process(chain, tmp_path)
+    async with running_buses(result.buses):
+        yield result
 
 
 async def test_a_walk_down_reads_more_and_more_at_once(l1: L1Process, chain: ChainFixture) -> None:
-    async with running_buses(l1.buses):
-        for number in range(250, 100, -1):
-            assert await l1.client.ref(number) == chain.l1_ref(number)
-        assert await l1.client.ref(290) == chain.l1_ref(290)
+    for number in range(250, 100, -1):
+        assert await l1.client.ref(number) == chain.l1_ref(number)
+    assert await l1.client.ref(290) == chain.l1_ref(290)
     assert l1.requests == [
         *(L1RefsRequest(250, 1), L1RefsRequest(249, 16), L1RefsRequest(233, 128), L1RefsRequest(105, 128)),
         L1RefsRequest(290, 1),
@@ -78,56 +80,51 @@ async def test_a_walk_down_reads_more_and_more_at_once(l1: L1Process, chain: Cha
 
 
 async def test_references_are_kept_until_a_fresh_one_is_wanted(l1: L1Process, chain: ChainFixture) -> None:
-    async with running_buses(l1.buses):
-        before = await l1.client.ref(200)
-        chain.reorg("b", 150)
-        assert await l1.client.ref(200) == before
-        assert await l1.client.ref(200, fresh=True) == chain.l1_ref(200) != before
+    before = await l1.client.ref(200)
+    chain.reorg("b", 150)
+    assert await l1.client.ref(200) == before
+    assert await l1.client.ref(200, fresh=True) == chain.l1_ref(200) != before
     assert len(l1.requests) == 2
 
 
 async def test_a_block_that_l1_does_not_have_and_one_that_it_cannot_read(l1: L1Process) -> None:
-    async with running_buses(l1.buses):
-        assert await l1.client.ref(301) is None
-        l1.error = Problem(None, "", "endpoint is away")
-        with pytest.raises(TemporaryError, match="L1 block 200 is unavailable: endpoint is away"):
-            await l1.client.ref(200)
-        l1.error = None
-        assert await l1.client.ref(200) is not None
+    assert await l1.client.ref(301) is None
+    l1.error = Problem(None, "", "endpoint is away")
+    with pytest.raises(TemporaryError, match="L1 block 200 is unavailable: endpoint is away"):
+        await l1.client.ref(200)
+    l1.error = None
+    assert await l1.client.ref(200) is not None
 
 
 async def test_two_references_may_be_waited_for_at_once(l1: L1Process, chain: ChainFixture) -> None:
-    async with running_buses(l1.buses):
-        gather = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
-        assert gather == (None, chain.l1_ref(200), None)
+    gather = tuple(await asyncio.gather(l1.client.ref(301), l1.client.ref(200), l1.client.ref(302)))
+    assert gather == (None, chain.l1_ref(200), None)
 
 
 async def test_an_l1_process_that_does_not_answer(l1: L1Process) -> None:
-    async with running_buses(l1.buses):
-        l1.silent = True
-        reading = asyncio.create_task(l1.client.ref(200))
-        await until(lambda: len(l1.requests) == 1)
-        l1.now += 2 * REPEAT_SECONDS
-        await until(lambda: len(l1.requests) == 2)
-        l1.now += PATIENCE_SECONDS
-        with pytest.raises(TemporaryError, match="the l1 process does not answer"):
-            await reading
+    l1.silent = True
+    reading = asyncio.create_task(l1.client.ref(200))
+    await until(lambda: len(l1.requests) == 1)
+    l1.now += 2 * REPEAT_SECONDS
+    await until(lambda: len(l1.requests) == 2)
+    l1.now += PATIENCE_SECONDS
+    with pytest.raises(TemporaryError, match="the l1 process does not answer"):
+        await reading
 
 
 async def test_blocks_are_requested_again_until_others_are(l1: L1Process, chain: ChainFixture) -> None:
-    async with running_buses(l1.buses):
-        l1.now = 10.0
-        for first in (100, 100, 101):
-            l1.client.request(first, 2)
-        l1.now += 2 * REPEAT_SECONDS
-        l1.client.request(101, 2)
-        await until(lambda: len(l1.requests) == 3)
-        assert l1.requests == [L1BlocksRequest(100, 2), L1BlocksRequest(101, 2), L1BlocksRequest(101, 2)]
-        assert l1.engine is not None
-        for number in (100, 103, 101, 102):
-            l1.server.send(l1.engine, L1BlockResponse(chain.l1(number)))
-        await until(lambda: len(l1.blocks) == 2)
-        assert [message.block.header.number for message in l1.blocks] == [101, 102], "only what is wanted now"
+    l1.now = 10.0
+    for first in (100, 100, 101):
+        l1.client.request(first, 2)
+    l1.now += 2 * REPEAT_SECONDS
+    l1.client.request(101, 2)
+    await until(lambda: len(l1.requests) == 3)
+    assert l1.requests == [L1BlocksRequest(100, 2), L1BlocksRequest(101, 2), L1BlocksRequest(101, 2)]
+    assert l1.engine is not None
+    for number in (100, 103, 101, 102):
+        l1.server.send(l1.engine, L1BlockResponse(chain.l1(number)))
+    await until(lambda: len(l1.blocks) == 2)
+    assert [message.block.header.number for message in l1.blocks] == [101, 102], "only what is wanted now"
 
 
 class Peers:
@@ -158,61 +155,59 @@ class Peers:
         return sum(float(line.split()[-1]) for line in lines if line.startswith("op_node_default_publishing_errors_t"))
 
 
-async def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, tmp_path: Path) -> None:
-    parent, ref = chain.build(1)
-    payload = chain.payloads[ref.hash]
-    peers = Peers(tmp_path)
-    async with running_buses(peers.buses):
+@pytest.fixture
+async def peers(tmp_path: Path) -> AsyncIterator[Peers]:
+    result = Peers(tmp_path)
+    async with running_buses(result.buses):
+        yield result
+
+
+async def test_a_block_is_sent_again_until_it_is_published(chain: ChainFixture, peers: Peers) -> None:
+    parent, payload = chain.genesis, chain.payloads[chain.build(1)[1].hash]
+    peers.client.publish(payload, parent, 0)
+    peers.client.repeat(0)
+    await until(lambda: len(peers.received) == 2)
+    assert peers.received == [PublishRequest(1, payload, parent, 0), UnsafeBlocksRequest(0, None)]
+    peers.now += 1.1
+    peers.client.repeat(7)
+    await until(lambda: len(peers.received) == 4)
+    assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload, parent, 0)]
+    peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
+    await until(lambda: peers.blocks == [UnsafeBlock(payload)])
+    peers.now += 1.1
+    peers.client.repeat(8)
+    peers.client.request(9, payload)
+    await until(lambda: len(peers.received) == 6)
+    gap = GapEnd(1, payload.block_hash, payload.parent_hash)
+    assert peers.received[4:] == [UnsafeBlocksRequest(8, None), UnsafeBlocksRequest(9, gap)]
+    assert peers.errors() == 0
+
+
+async def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, peers: Peers) -> None:
+    parent, payload = chain.genesis, chain.payloads[chain.build(1)[1].hash]
+    for _ in range(MAX_PUBLISHING + 1):
         peers.client.publish(payload, parent, 0)
-        peers.client.repeat(0)
-        await until(lambda: len(peers.received) == 2)
-        assert peers.received == [PublishRequest(1, payload, parent, 0), UnsafeBlocksRequest(0, None)]
-        peers.now += 1.1
-        peers.client.repeat(7)
-        await until(lambda: len(peers.received) == 4)
-        assert peers.received[2:] == [UnsafeBlocksRequest(7, None), PublishRequest(1, payload, parent, 0)]
-        peers.send(PublishResponse(1, None), PublishResponse(99, "of no request"), UnsafeBlock(payload))
-        await until(lambda: peers.blocks == [UnsafeBlock(payload)])
-        peers.now += 1.1
-        peers.client.repeat(8)
-        peers.client.request(9, payload)
-        await until(lambda: len(peers.received) == 6)
-        gap = GapEnd(1, payload.block_hash, payload.parent_hash)
-        assert peers.received[4:] == [UnsafeBlocksRequest(8, None), UnsafeBlocksRequest(9, gap)]
-        assert peers.errors() == 0
-
-
-async def test_publishing_ends_with_an_error_by_age_or_number(chain: ChainFixture, tmp_path: Path) -> None:
-    parent, ref = chain.build(1)
-    payload = chain.payloads[ref.hash]
-    peers = Peers(tmp_path)
-    async with running_buses(peers.buses):
-        for _ in range(MAX_PUBLISHING + 1):
-            peers.client.publish(payload, parent, 0)
-        assert peers.errors() == 1
-        await until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
-        peers.send(PublishResponse(2, "node has no p2p signer"))
-        await until(lambda: peers.errors() == 2)
-        peers.now += MAX_PUBLISHING_SECONDS + 1
-        peers.client.repeat(7)
-        assert peers.errors() == MAX_PUBLISHING + 1
+    assert peers.errors() == 1
+    await until(lambda: len(peers.received) == MAX_PUBLISHING + 1)
+    peers.send(PublishResponse(2, "node has no p2p signer"))
+    await until(lambda: peers.errors() == 2)
+    peers.now += MAX_PUBLISHING_SECONDS + 1
+    peers.client.repeat(7)
+    assert peers.errors() == MAX_PUBLISHING + 1
 
 
 async def test_the_latest_blocks_are_requested_after_those_that_are_not_published_yet(
-    chain: ChainFixture, tmp_path: Path
+    chain: ChainFixture, peers: Peers
 ) -> None:
     """[SEQ39] The p2p process counts them among the latest then, whatever became of the first message."""
-    parent, ref = chain.build(1)
-    payload = chain.payloads[ref.hash]
-    peers = Peers(tmp_path)
-    async with running_buses(peers.buses):
-        peers.client.publish(payload, parent, 0)
-        peers.client.request_latest(parent.id)
-        await until(lambda: len(peers.received) == 3)
-        publish = PublishRequest(1, payload, parent, 0)
-        assert peers.received == [publish, publish, LatestBlocksRequest(parent.id)]
-        response = LatestBlocksResponse(parent.id, (payload,))
-        peers.send(PublishResponse(1, None), response)
-        await until(lambda: peers.blocks == [response])
-        peers.client.request_latest(parent.id)
-        await until(lambda: len(peers.received) == 4)
+    parent, payload = chain.genesis, chain.payloads[chain.build(1)[1].hash]
+    peers.client.publish(payload, parent, 0)
+    peers.client.request_latest(parent.id)
+    await until(lambda: len(peers.received) == 3)
+    publish = PublishRequest(1, payload, parent, 0)
+    assert peers.received == [publish, publish, LatestBlocksRequest(parent.id)]
+    response = LatestBlocksResponse(parent.id, (payload,))
+    peers.send(PublishResponse(1, None), response)
+    await until(lambda: peers.blocks == [response])
+    peers.client.request_latest(parent.id)
+    await until(lambda: len(peers.received) == 4)

@@ -1,7 +1,6 @@
 """Calls in tasks of their own: answers, errors, and the end of the process."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
@@ -11,7 +10,6 @@ from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.call_runner import LINES_A_RECORD, CallRunner, stimuli_logged
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
-from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.protocol.errors import (
@@ -101,15 +99,6 @@ async def test_the_end_does_not_wait_for_ever() -> None:
     assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
 
 
-@pytest.fixture
-def records() -> Iterator[list[Record]]:
-    """Yield the records that are written to the log."""
-    before, result = log.configuration(), list[Record]()
-    log.configure("engine", Level.INFO, result.append)
-    yield result
-    log.configure(*before)
-
-
 def filled(lines: int) -> StimulusLog:
     stimuli = StimulusLog()
     for number in range(lines):
@@ -118,22 +107,22 @@ def filled(lines: int) -> StimulusLog:
 
 
 @pytest.mark.parametrize("error", [CriticalError("contradiction"), KeyError("bug")], ids=["critical", "bug"])
-def test_all_lines_are_written_in_their_order(error: Exception, records: list[Record]) -> None:
+def test_all_lines_are_written_in_their_order(error: Exception, engine_log: list[Record]) -> None:
     stimuli = filled(2 * LINES_A_RECORD + 10)
     with pytest.raises(type(error)), stimuli_logged(stimuli):
         raise error
-    assert [record.fields for record in records] == [
+    assert [record.fields for record in engine_log] == [
         {"from": first, "of": len(stimuli)} for first in (0, LINES_A_RECORD, 2 * LINES_A_RECORD)
     ]
-    assert "\n".join(record.traceback or "" for record in records).split("\n") == stimuli.lines()
-    assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in records)
+    assert "\n".join(record.traceback or "" for record in engine_log).split("\n") == stimuli.lines()
+    assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in engine_log)
 
 
 @pytest.mark.parametrize("error", [None, ForkMismatchError("other forks"), HaltError("too old"), RestartError("new")])
 def test_without_an_error_or_for_one_whose_text_says_all_nothing_is_written(
-    records: list[Record], error: Exception | None
+    engine_log: list[Record], error: Exception | None
 ) -> None:
     with suppress(CriticalError), stimuli_logged(filled(10)):
         if error is not None:
             raise error
-    assert records == []
+    assert engine_log == []

@@ -29,22 +29,12 @@ from rollup_node.stages.engine.process.sequencer_store import (
     SequencerStore,
     StoreFailedError,
 )
-from rollup_node.stages.messages.control import (
-    BuildResponse,
-    ControlResponse,
-    SafeHeadRequest,
-    SealBlockRequest,
-    SetRecoverModeRequest,
-    SetSdmOptInRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import RPC, CoreHarness, started
-from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import sequencing_engine
 from tests.support.p2p.blocks import block
 from tests.support.timing.conditions import until
@@ -66,29 +56,29 @@ class Rpc:
 async def test_a_repeated_request_gets_the_first_response(tmp_path: Path) -> None:
     rpc = Rpc(tmp_path)
     async with running_buses(rpc.buses):
-        request = StopSequencerRequest(1)
+        request = control.StopSequencerRequest(1)
         rpc.client.send(request)
         rpc.client.send(request)
         await until(lambda: len(rpc.handled) == 2)
         peer = rpc.handled[0][0]
-        rpc.server.respond(peer, ControlResponse(1, None, bytes(32)))
+        rpc.server.respond(peer, control.ControlResponse(1, None, bytes(32)))
         rpc.client.send(request)
         await until(lambda: len(rpc.responses) == 2)
-        assert rpc.responses == [ControlResponse(1, None, bytes(32))] * 2 and len(rpc.handled) == 2
+        assert rpc.responses == [control.ControlResponse(1, None, bytes(32))] * 2 and len(rpc.handled) == 2
         for number in range(2, MAX_RESPONSES + 2):
-            rpc.server.respond(peer, ControlResponse(number, None, None))
+            rpc.server.respond(peer, control.ControlResponse(number, None, None))
         rpc.client.send(request)
         await until(lambda: len(rpc.handled) == 3)
 
 
 async def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_bytes(tmp_path: Path) -> None:
-    def sealed(number: int, size: int) -> BuildResponse:
+    def sealed(number: int, size: int) -> control.BuildResponse:
         payload = msgspec.structs.replace(block(number=number), transactions=(bytes(size),))
-        return BuildResponse(number, None, payload=payload)
+        return control.BuildResponse(number, None, payload=payload)
 
     rpc = Rpc(tmp_path)
     async with running_buses(rpc.buses):
-        rpc.client.send(SealBlockRequest(1, bytes(8), 0, False))
+        rpc.client.send(control.SealBlockRequest(1, bytes(8), 0, False))
         await until(lambda: len(rpc.handled) == 1)
         peer = rpc.handled[0][0]
         for number in range(1, 41):
@@ -96,13 +86,13 @@ async def test_the_blocks_that_are_kept_for_repeated_requests_are_bounded_in_byt
             assert rpc.server.responses.bytes <= MAX_RESPONSE_BYTES
         assert len(rpc.server.responses) == MAX_RESPONSE_BYTES // 1_001_072
         await until(lambda: len(rpc.responses) == 40)
-        rpc.client.send(SealBlockRequest(40, bytes(8), 0, False))
+        rpc.client.send(control.SealBlockRequest(40, bytes(8), 0, False))
         await until(lambda: len(rpc.responses) == 41)
         assert rpc.responses[-1] == rpc.responses[-2] and len(rpc.handled) == 1
         kept = rpc.server.responses.bytes
         rpc.server.respond(peer, sealed(41, MAX_RESPONSE_BYTES))
         assert rpc.server.responses.bytes == kept, "a block too large to keep drives out no other response"
-        rpc.client.send(SealBlockRequest(41, bytes(8), 0, False))
+        rpc.client.send(control.SealBlockRequest(41, bytes(8), 0, False))
         await until(lambda: len(rpc.handled) == 2)
 
 
@@ -149,10 +139,10 @@ async def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_p
         admin_state_file=str(tmp_path / "admin.json"),
     ) as node:
         await node.until(lambda: node.unsafe == 0)
-        start = StartSequencerRequest(1, chain.genesis.hash)
+        start = control.StartSequencerRequest(1, chain.genesis.hash)
         with disk.held():
             await node.until(disk.entered.is_set, lambda: node.control.send(start))
-            assert (await node.safe_head(SafeHeadRequest(2, 1))).error is not None, "other calls are answered"
+            assert (await node.safe_head(control.SafeHeadRequest(2, 1))).error is not None, "other calls are answered"
             await node.gossip(block)
             await node.until(lambda: node.unsafe == 1)
             node.control.send(start)
@@ -160,11 +150,9 @@ async def test_a_slow_disk_delays_the_call_and_nothing_else(run_on: RunOn, tmp_p
         refused = await node.admin(start)
         assert refused.error is not None and refused.error.startswith("block hash does not match")
         await node.until(lambda: file.load() == AdminState(False))
-        assert (await node.admin(StartSequencerRequest(3, engine.head))).error is None
+        assert (await node.admin(control.StartSequencerRequest(3, engine.head))).error is None
         assert file.load() == AdminState(True)
-        assert all(response == refused for response in node.responses if response.id == 1), (
-            "repetitions get the first response"
-        )
+        assert {response for response in node.responses if response.id == 1} == {refused}, "the first response"
 
 
 async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run_on: RunOn, tmp_path: Path) -> None:
@@ -173,37 +161,30 @@ async def test_without_the_option_a_state_that_cannot_be_kept_fails_the_call(run
     path = tmp_path / "node" / "sequencer.state"
     path.parent.mkdir()
 
-    async def scene(node: EngineNode) -> None:
+    config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
+    async with run_on(engine)(**config) as node:
         await node.until(lambda: node.status is not None and node.status.sequencer_active and node.unsafe >= 0)
         path.parent.rmdir()
-        failed = await node.admin(StopSequencerRequest(1))
+        failed = await node.admin(control.StopSequencerRequest(1))
         assert failed.error == (
             f"failed to notify sequencer-state listener of stop: cannot write {path}: No such file or directory"
         )
-        failed = await node.admin(SetRecoverModeRequest(2, True))
+        failed = await node.admin(control.SetRecoverModeRequest(2, True))
         assert failed.error is not None and failed.error.startswith("failed to store recover mode: ")
         assert node.stage.core.status().sequencer_active, "a call that fails changes nothing"
-        failed = await node.admin(SetSdmOptInRequest(5, True))
+        failed = await node.admin(control.SetSdmOptInRequest(5, True))
         assert failed.error is not None
         assert failed.error.startswith("failed to notify SDM-state listener of state change: cannot write ")
         assert not node.stage.core.status().sdm_opt_in
         path.parent.mkdir()
-        assert await node.admin(SetSdmOptInRequest(6, True)) == ControlResponse(6, None, None)
-        assert await node.admin(SetRecoverModeRequest(3, True)) == ControlResponse(3, None, None)
-        assert (await node.admin(StopSequencerRequest(4))).error is None
+        assert await node.admin(control.SetSdmOptInRequest(6, True)) == control.ControlResponse(6, None, None)
+        assert await node.admin(control.SetRecoverModeRequest(3, True)) == control.ControlResponse(3, None, None)
+        assert (await node.admin(control.StopSequencerRequest(4))).error is None
         assert SequencerStateFile(str(path)).load() == SequencerState(active=False, recover=True, sdm_opt_in=True)
-
-    config = {"sequencer_enabled": True, "sequencer_l1_confs": 0, "sequencer_state_file": str(path)}
     async with run_on(engine)(**config) as node:
-        await scene(node)
-
-    async def next_life(node: EngineNode) -> None:
         await node.until(lambda: node.status is not None and node.unsafe >= 0)
         assert node.status is not None and not node.status.sequencer_active
         assert node.stage.config.sequencer_recover and node.status.sdm_opt_in
-
-    async with run_on(engine)(**config) as node:
-        await next_life(node)
 
 
 class FailingStore(SequencerStore):
@@ -238,7 +219,7 @@ class Requests:
             active=True,
         )
 
-    async def take(self, *messages: StartSequencerRequest | StopSequencerRequest) -> float:
+    async def take(self, *messages: control.StartSequencerRequest | control.StopSequencerRequest) -> float:
         """Call arrive at once; the pause after them."""
         for message in messages:
             self.requests.add(RPC, message)
@@ -249,7 +230,7 @@ async def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainF
     """[ADM7]: the file may have what was to be written, and another life would begin with it."""
     requests = Requests(started(chain, sequencer_enabled=True))
     requests.store.failures = 2
-    assert await requests.take(StopSequencerRequest(1)) == RETRY_SECONDS
+    assert await requests.take(control.StopSequencerRequest(1)) == RETRY_SECONDS
     assert requests.refused == ["failed to notify sequencer-state listener of stop: disk full"]
     assert requests.harness.status.sequencer_active and requests.harness.responses == []
     assert await requests.take() == IDLE_SECONDS
@@ -260,12 +241,12 @@ async def test_a_call_that_fails_is_tried_to_be_undone_until_it_is(chain: ChainF
 async def test_calls_are_made_one_after_the_other(chain: ChainFixture) -> None:
     """A repeated one once, and each is stored."""
     requests = Requests(started(chain, sequencer_enabled=True))
-    stop, start = StopSequencerRequest(1), StartSequencerRequest(2, chain.genesis.hash)
-    assert await requests.take(stop, stop, start, start, StopSequencerRequest(3)) == IDLE_SECONDS
+    stop, start = control.StopSequencerRequest(1), control.StartSequencerRequest(2, chain.genesis.hash)
+    assert await requests.take(stop, stop, start, start, control.StopSequencerRequest(3)) == IDLE_SECONDS
     assert requests.store.written == [False, True, False] and requests.refused == []
     requests.harness.run_until_idle()
-    responses = [ControlResponse(1, None, chain.genesis.hash), ControlResponse(2, None, None)]
-    assert requests.harness.responses == [*responses, ControlResponse(3, None, chain.genesis.hash)]
-    assert await requests.take(StopSequencerRequest(4)) == IDLE_SECONDS
+    responses = [control.ControlResponse(1, None, chain.genesis.hash), control.ControlResponse(2, None, None)]
+    assert requests.harness.responses == [*responses, control.ControlResponse(3, None, chain.genesis.hash)]
+    assert await requests.take(control.StopSequencerRequest(4)) == IDLE_SECONDS
     assert len(requests.store.written) == 3, "a call that has no effect stores nothing"
     requests.requests.close()

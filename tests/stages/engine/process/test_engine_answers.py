@@ -52,27 +52,24 @@ def variants(whole: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("found", "answer"),
+    ("status", "answer"),
     [
-        (
-            {"status": "VALID", "latestValidHash": HASH, "validationError": None},
-            PayloadAnswer("VALID", None, HASH_BYTES),
-        ),
+        ({"status": "VALID", "latestValidHash": HASH}, PayloadAnswer("VALID", None, HASH_BYTES)),
         ({"status": "INVALID", "validationError": "bad\nroot", "witness": 5}, PayloadAnswer("INVALID", "bad root")),
         ({"status": "S" * 99, "validationError": "e" * 999}, PayloadAnswer("S" * 40, "e" * 500)),
-        ({"status": None}, PayloadAnswer("None")),
+        ({"status": None, "validationError": None}, PayloadAnswer("None")),
         ({}, PayloadAnswer("None")),
     ],
 )
-def test_payload_statuses(found: dict[str, Any], answer: PayloadAnswer) -> None:
-    assert answers.payload_answer(decoded(found, answers.PayloadStatus)) == answer
-    whole = {"payloadStatus": found, "payloadId": "0x0102"}
+def test_payload_statuses(status: dict[str, Any], answer: PayloadAnswer) -> None:
+    assert answers.payload_answer(decoded(status, answers.PayloadStatus)) == answer
+    whole = {"payloadStatus": status, "payloadId": "0x0102"}
     forkchoice = answers.forkchoice_answer(decoded(whole, answers.ForkchoiceUpdated))
     assert forkchoice == ForkchoiceAnswer(answer.status, b"\x01\x02", answer.error)
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("value", "text"),
     [
         (None, "Expected `object`, got `null`"),
         ({}, "missing required field `payloadStatus`"),
@@ -81,21 +78,21 @@ def test_payload_statuses(found: dict[str, Any], answer: PayloadAnswer) -> None:
         ({"payloadStatus": {}, "payloadId": 1}, "got `int` - at `$.payloadId`"),
     ],
 )
-def test_forkchoice_answers_of_another_type(found: Any, text: str) -> None:
+def test_forkchoice_answers_of_another_type(value: Any, text: str) -> None:
     with pytest.raises(MalformedJsonError, match=re.escape(text)):
-        decoded(found, answers.ForkchoiceUpdated)
+        decoded(value, answers.ForkchoiceUpdated)
 
 
 @pytest.mark.parametrize(
-    ("found", "name"),
+    ("value", "name"),
     [
         ({"payloadStatus": {"latestValidHash": "0x01"}}, "latestValidHash"),
         ({"payloadStatus": {}, "payloadId": "1"}, "payloadId"),
     ],
 )
-def test_hex_of_statuses_is_checked(found: Any, name: str) -> None:
+def test_hex_of_statuses_is_checked(value: Any, name: str) -> None:
     with pytest.raises(HexError, match=f"^{name}: "):
-        answers.forkchoice_answer(decoded(found, answers.ForkchoiceUpdated))
+        answers.forkchoice_answer(decoded(value, answers.ForkchoiceUpdated))
 
 
 # --- payloads ------------------------------------------------------------------------------------------------------
@@ -171,15 +168,15 @@ def test_references_of_undecoded_results(chain: ChainFixture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "error"), [({}, ProofError), ({"accountProof": None}, ProofError), ({"accountProof": ["0xc"]}, HexError)]
+    ("value", "error"), [({}, ProofError), ({"accountProof": None}, ProofError), ({"accountProof": ["0xc"]}, HexError)]
 )
-def test_invalid_proofs(found: Any, error: type[Exception]) -> None:
-    proof = decoded(found, answers.AccountProof)
+def test_invalid_proofs(value: Any, error: type[Exception]) -> None:
+    proof = decoded(value, answers.AccountProof)
     with pytest.raises(error):
         answers.proven_storage_root(proof, b"\x01" * 32, b"\x02" * 20)
 
 
-@pytest.mark.parametrize("found", [None, [], {"accountProof": 5}, {"accountProof": [None]}])
-def test_proofs_of_another_type(found: Any) -> None:
+@pytest.mark.parametrize("value", [None, [], {"accountProof": 5}, {"accountProof": [None]}])
+def test_proofs_of_another_type(value: Any) -> None:
     with pytest.raises(MalformedJsonError):
-        decoded(found, answers.AccountProof)
+        decoded(value, answers.AccountProof)

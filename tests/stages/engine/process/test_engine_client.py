@@ -1,26 +1,14 @@
 """The engine client against the model engine on loopback."""
 
-import asyncio
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import jwt
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    GetBlockRefs,
-    GetPayload,
-    GetSyncProgress,
-    NewPayload,
-    PayloadAnswer,
-    SyncingBlocks,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.process.engine_client import (
@@ -53,6 +41,27 @@ def client_of(engine: FakeExecutionEngine, secret: bytes = SECRET, timeout: floa
     return EngineClient(engine.url, secret, timeout, engine.chain.rollup, Meter("engine"))
 
 
+@pytest.fixture
+async def client(engine: FakeExecutionEngine) -> AsyncIterator[EngineClient]:
+    """Yield the client of a running engine."""
+    async with engine.serving():
+        result = client_of(engine)
+        yield result
+        await result.close()
+
+
+async def built(
+    client: EngineClient, chain: ChainFixture, *users: bytes
+) -> tuple[api.ForkchoiceAnswer, ExecutionPayload]:
+    """The engine builds a block on genesis; its answer to the start, and the block."""
+    genesis, attributes = chain.genesis.hash, chain.attributes(chain.genesis, 100, users)
+    answer = await client.ask(api.ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
+    assert isinstance(answer, api.ForkchoiceAnswer) and answer.payload_id
+    payload = await client.ask(api.GetPayload(answer.payload_id, attributes.timestamp))
+    assert isinstance(payload, ExecutionPayload) and payload == chain.seal(chain.genesis, attributes)
+    return answer, payload
+
+
 @pytest.mark.fault("F43", "F58")
 def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_700_000_000.7]
@@ -70,31 +79,23 @@ def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claims == {"iat": int(now[0])}, "also after the clock went back"
 
 
-async def test_a_block_from_attributes_to_the_chain(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
-    async with engine.serving():
-        client = client_of(engine)
-        genesis = chain.genesis.hash
-        attributes = chain.attributes(chain.genesis, 100, [chain.user])
-        state = Forkchoice(genesis, genesis, genesis)
-        started = await client.ask(ForkchoiceUpdate(state, attributes))
-        assert isinstance(started, ForkchoiceAnswer) and started.status == "VALID" and started.payload_id
-        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-        assert payload == chain.seal(chain.genesis, attributes)
-        assert isinstance(payload, ExecutionPayload)
-        answer = await client.ask(NewPayload(payload))
-        assert answer == PayloadAnswer("VALID", None, payload.block_hash)
-        assert await client.ask(ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))) == (
-            ForkchoiceAnswer("VALID")
-        )
-        assert await client.ask(GetBlock(1)) == payload
-        assert await client.ask(GetBlock(2)) is None
-        ref = chain.ref(payload)
-        for name in (1, "latest", payload.block_hash):
-            assert await client.ask(GetBlockRef(name)) == ref
-        assert await client.ask(GetBlockRefs(0, 3)) == (chain.genesis, ref)
-        assert await client.payloads(1, 1) == [payload]
-        assert await client.payloads(1, 2) is None
-        await client.close()
+async def test_a_block_from_attributes_to_the_chain(
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
+) -> None:
+    genesis = chain.genesis.hash
+    started, payload = await built(client, chain, chain.user)
+    assert started.status == "VALID"
+    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+    update = api.ForkchoiceUpdate(Forkchoice(payload.block_hash, genesis, genesis))
+    assert await client.ask(update) == api.ForkchoiceAnswer("VALID")
+    assert await client.ask(api.GetBlock(1)) == payload
+    assert await client.ask(api.GetBlock(2)) is None
+    ref = chain.ref(payload)
+    for name in (1, "latest", payload.block_hash):
+        assert await client.ask(api.GetBlockRef(name)) == ref
+    assert await client.ask(api.GetBlockRefs(0, 3)) == (chain.genesis, ref)
+    assert await client.payloads(1, 1) == [payload]
+    assert await client.payloads(1, 2) is None
     assert engine.calls[:4] == [
         *("engine_forkchoiceUpdatedV3", "engine_getPayloadV4"),
         *("engine_newPayloadV4", "engine_forkchoiceUpdatedV3"),
@@ -108,154 +109,149 @@ async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeEx
     async with engine.serving(), listening(server.app) as (url,):
         server.forward_to(engine.url)
         client = EngineClient(web_socket_url(url), SECRET, 5.0, engine.chain.rollup, Meter("engine"))
-        genesis = chain.genesis.hash
-        attributes = chain.attributes(chain.genesis, 100, [chain.user])
-        started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
-        assert isinstance(started, ForkchoiceAnswer) and started.payload_id
-        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-        assert isinstance(payload, ExecutionPayload)
-        assert await client.ask(NewPayload(payload)) == PayloadAnswer("VALID", None, payload.block_hash)
-        assert await client.ask(GetBlock(1)) is None
+        _, payload = await built(client, chain, chain.user)
+        assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+        assert await client.ask(api.GetBlock(1)) is None
 
         server.refuse = lambda: web.Response(status=401, headers={"Date": UNREADABLE_DATE})
         await server.drop_connections()
         with pytest.raises(TemporaryError, match=r"127.0.0.1:\d+: HTTP status 401 in the WebSocket handshake"):
-            await client.ask(GetBlock(0))
+            await client.ask(api.GetBlock(0))
         await client.close()
     assert len(server.handshakes) == 2
 
 
 @pytest.mark.parametrize(
-    ("forks", "methods"),
+    ("forks", "members", "methods"),
     [
-        (("regolith",), ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
-        (("regolith", "canyon"), ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
-        (("regolith", "canyon", "ecotone"), ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
-        (tuple(FORK_NAMES[1:10]), ("forkchoiceUpdatedV3", "getPayloadV4", "newPayloadV4")),
-        ((*FORK_NAMES[1:10], "azul"), ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
+        (("regolith",), 1, ("forkchoiceUpdatedV1", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon"), 1, ("forkchoiceUpdatedV2", "getPayloadV2", "newPayloadV2")),
+        (("regolith", "canyon", "ecotone"), 3, ("forkchoiceUpdatedV3", "getPayloadV3", "newPayloadV3")),
+        (tuple(FORK_NAMES[1:10]), 4, ("forkchoiceUpdatedV3", "getPayloadV4", "newPayloadV4")),
+        ((*FORK_NAMES[1:10], "azul"), 4, ("forkchoiceUpdatedV3", "getPayloadV5", "newPayloadV4")),
     ],
 )
-async def test_method_versions_by_fork(forks: tuple[str, ...], methods: tuple[str, ...]) -> None:
+async def test_method_versions_by_fork(
+    forks: tuple[str, ...], members: int, methods: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     chain = chain_with(dict.fromkeys(forks, 0))
-    engine = FakeExecutionEngine(chain)
+    engine, sent = FakeExecutionEngine(chain), list[int]()
+    new_payload = engine.engine_newPayload
+
+    def counted(*params: Any) -> Any:
+        sent.append(len(params))
+        return new_payload(*params)
+
+    monkeypatch.setattr(engine, "engine_newPayload", counted)
     async with engine.serving():
-        client = client_of(engine)
-        genesis = chain.genesis.hash
-        attributes = chain.attributes(chain.genesis, 100)
-        started = await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis), attributes))
-        assert isinstance(started, ForkchoiceAnswer) and started.payload_id is not None
-        payload = await client.ask(GetPayload(started.payload_id, attributes.timestamp))
-        assert isinstance(payload, ExecutionPayload)
-        await client.ask(NewPayload(payload))
-        await client.ask(ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
+        client, genesis = client_of(engine), chain.genesis.hash
+        _, payload = await built(client, chain)
+        await client.ask(api.NewPayload(payload))
+        await client.ask(api.ForkchoiceUpdate(Forkchoice(genesis, genesis, genesis)))
         await client.close()
     assert engine.calls == [f"engine_{method}" for method in (*methods, "forkchoiceUpdatedV3")]
+    assert sent == [members]
 
 
-async def test_errors_and_statuses_of_the_engine(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_errors_and_statuses_of_the_engine(
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
+) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     state = Forkchoice(ZERO_HASH, ZERO_HASH, ZERO_HASH)
-    async with engine.serving():
-        client = client_of(engine)
-        engine.answers["engine_forkchoiceUpdatedV3"] = [
-            EngineFailure(-38002, "invalid forkchoice state"),
-            EngineFailure(-38003, "Invalid payload attributes", err="failed to force-include tx:\nnonce too high"),
-            EngineFailure(-32602, "Invalid params", err=7),
-            EngineFailure(-38003, "bad: the reason", err="the reason"),
-        ]
-        texts = ("invalid forkchoice state", "Invalid params", "bad: the reason")
-        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38002, texts[0])
-        reason = "Invalid payload attributes: failed to force-include tx: nonce too high"
-        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, reason)
-        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-32602, texts[1])
-        assert await client.ask(ForkchoiceUpdate(state)) == ErrorAnswer(-38003, texts[2])
-        engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
-        assert await client.ask(NewPayload(payload)) == PayloadAnswer("INVALID", "bad root")
-        with pytest.raises(TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"):
-            await client.ask(NewPayload(payload))
-        engine.answers["eth_getBlockByNumber"] = [
-            *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
-            *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
-        ]
-        assert await client.ask(GetBlockRef("finalized")) is None
-        assert await client.ask(GetBlockRef("finalized")) is None
-        for text in ("busy", "cannot be read"):
-            with pytest.raises(TemporaryError, match=text):
-                await client.ask(GetBlockRef("finalized"))
-        await client.close()
+    engine.answers["engine_forkchoiceUpdatedV3"] = [
+        EngineFailure(-38002, "invalid forkchoice state"),
+        EngineFailure(-38003, "Invalid payload attributes", err="failed to force-include tx:\nnonce too high"),
+        EngineFailure(-32602, "Invalid params", err=7),
+        EngineFailure(-38003, "bad: the reason", err="the reason"),
+    ]
+    for expected in (
+        api.ErrorAnswer(-38002, "invalid forkchoice state"),
+        api.ErrorAnswer(-38003, "Invalid payload attributes: failed to force-include tx: nonce too high"),
+        api.ErrorAnswer(-32602, "Invalid params"),
+        api.ErrorAnswer(-38003, "bad: the reason"),
+    ):
+        assert await client.ask(api.ForkchoiceUpdate(state)) == expected
+    engine.answers["engine_newPayloadV4"] = [{"status": "INVALID", "validationError": "bad root"}, "odd"]
+    assert await client.ask(api.NewPayload(payload)) == api.PayloadAnswer("INVALID", "bad root")
+    with pytest.raises(TemporaryError, match="the answer to engine_newPayloadV4 is malformed: Expected `object`"):
+        await client.ask(api.NewPayload(payload))
+    engine.answers["eth_getBlockByNumber"] = [
+        *(EngineFailure(-39001, "Unknown block"), EngineFailure(-32000, "finalized block not found")),
+        *(EngineFailure(-32000, "busy"), {"hash": "0x"}),
+    ]
+    for _ in range(2):
+        assert await client.ask(api.GetBlockRef("finalized")) is None
+    for text in ("busy", "cannot be read"):
+        with pytest.raises(TemporaryError, match=text):
+            await client.ask(api.GetBlockRef("finalized"))
 
 
-async def test_protocol_versions_are_signalled(engine: FakeExecutionEngine) -> None:
+async def test_protocol_versions_are_signalled(engine: FakeExecutionEngine, client: EngineClient) -> None:
     """[PRV3]"""
     method = "engine_signalSuperchainV1"
-    async with engine.serving():
-        client = client_of(engine)
-        engine.answers[method] = [
-            *("0x" + "09" * 32, EngineFailure(-32601, "Method not found")),
-            *(EngineFailure(-32000, "busy"), "0x09", None),
-        ]
-        assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
-        assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) is None
-        for text in ("busy", "cannot be read", "malformed"):
-            with pytest.raises(TemporaryError, match=text):
-                await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
-        await client.close()
+    engine.answers[method] = [
+        *("0x" + "09" * 32, EngineFailure(-32601, "Method not found")),
+        *(EngineFailure(-32000, "busy"), "0x09", None),
+    ]
+    assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) == b"\x09" * 32
+    assert await client.signal_versions(b"\x01" * 32, b"\x02" * 32) is None
+    for text in ("busy", "cannot be read", "malformed"):
+        with pytest.raises(TemporaryError, match=text):
+            await client.signal_versions(b"\x01" * 32, b"\x02" * 32)
     assert engine.calls == [method] * 5
 
 
-async def test_how_far_the_sync_of_the_engine_is(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_how_far_the_sync_of_the_engine_is(
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
+) -> None:
     engine.head = chain.build(3)[3].hash
-    async with engine.serving():
-        client = client_of(engine)
-        assert await client.ask(GetSyncProgress()) == SyncingBlocks(3, 3), "an engine that does not sync"
-        engine.answers["eth_syncing"] = [
-            {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
-            *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
-        ]
-        assert await client.ask(GetSyncProgress()) == SyncingBlocks(16, 255)
-        assert await client.ask(GetSyncProgress()) == SyncingBlocks(0, 0)
-        for text in ("currentBlock", "currentBlock", "eth_syncing"):
-            with pytest.raises(TemporaryError, match=text):
-                await client.ask(GetSyncProgress())
-        assert await client.ask(GetSyncProgress()) == ErrorAnswer(-32601, "none")
-        await client.close()
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(3, 3), "an engine that does not sync"
+    engine.answers["eth_syncing"] = [
+        {"startingBlock": "0x0", "currentBlock": "0x10", "highestBlock": "0xff", "stages": [{"name": "x"}]},
+        *({}, {"currentBlock": "0x1" + "0" * 16}, {"currentBlock": 7}, "odd", EngineFailure(-32601, "none")),
+    ]
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(16, 255)
+    assert await client.ask(api.GetSyncProgress()) == api.SyncingBlocks(0, 0)
+    for text in ("currentBlock", "currentBlock", "eth_syncing"):
+        with pytest.raises(TemporaryError, match=text):
+            await client.ask(api.GetSyncProgress())
+    assert await client.ask(api.GetSyncProgress()) == api.ErrorAnswer(-32601, "none")
 
 
-async def test_blocks_that_the_engine_has_pruned(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_blocks_that_the_engine_has_pruned(
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
+) -> None:
     """[STA18] One of a number is missing; that of a label is not, nor is one without its transactions."""
     engine.head, engine.pruned = chain.build(3)[3].hash, 2
-    async with engine.serving():
-        client = client_of(engine)
-        gone = EngineFailure(4444, "pruned history unavailable")
-        engine.answers["eth_getBlockByNumber"] = [gone, gone]
-        assert await client.ask(GetBlockRef(1)) is None
-        with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
-            await client.ask(GetBlockRef("safe"))
-        with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
-            await client.ask(GetBlockRef(2))
-        with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
-            await client.ask(GetBlock(2))
-        assert await client.ask(GetBlockRefs(1, 3)) == (chain.build(3)[3],)
-        await client.close()
+    gone = EngineFailure(4444, "pruned history unavailable")
+    engine.answers["eth_getBlockByNumber"] = [gone, gone]
+    assert await client.ask(api.GetBlockRef(1)) is None
+    with pytest.raises(UnreadableAnswerError, match=r"pruned history unavailable \(its safe block\)"):
+        await client.ask(api.GetBlockRef("safe"))
+    with pytest.raises(UnreadableAnswerError, match="block 2: it came without transactions"):
+        await client.ask(api.GetBlockRef(2))
+    with pytest.raises(UnreadableAnswerError, match="does not have the hash"):
+        await client.ask(api.GetBlock(2))
+    assert await client.ask(api.GetBlockRefs(1, 3)) == (chain.build(3)[3],)
 
 
 async def test_an_engine_that_is_away_or_refuses_the_token(engine: FakeExecutionEngine) -> None:
     async with engine.serving():
         stranger = client_of(engine, b"\x01" * 32)
         with pytest.raises(TemporaryError, match="HTTP status 40") as refused:
-            await stranger.ask(GetBlockRef("latest"))
+            await stranger.ask(api.GetBlockRef("latest"))
         assert refused.value.code is Code.ENGINE_AUTH
         await stranger.close()
         assert stranger.record.counts(True).error.startswith("HTTP status 401")
         answering = client_of(engine)
-        await answering.ask(GetBlockRef("latest"))
+        await answering.ask(api.GetBlockRef("latest"))
         assert not answering.record.counts(True).failing
         await answering.payloads(0, 1)
         assert (answering.record.counts(True).requests, answering.record.counts(True).errors) == (3, 0)
         await answering.close()
     client = client_of(engine)
     with pytest.raises(TemporaryError, match="cannot connect"):
-        await client.ask(GetBlockRef("latest"))
+        await client.ask(api.GetBlockRef("latest"))
     with pytest.raises(TemporaryError, match="cannot connect"):
         await client.payloads(1, 2)
     assert (client.record.counts(True).requests, client.record.counts(True).errors) == (3, 2)
@@ -270,53 +266,46 @@ async def test_a_slow_engine(engine: FakeExecutionEngine) -> None:
     async with engine.serving():
         client = client_of(engine, timeout=0.1)
         with pytest.raises(TemporaryError, match=r"no answer within 0\.1 s") as raised:
-            await client.ask(GetBlockRef("latest"))
+            await client.ask(api.GetBlockRef("latest"))
         assert raised.value.code is Code.ENGINE_SLOW, "it is up"
         await client.close()
 
 
-async def test_a_block_with_another_hash_is_not_taken(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_a_block_with_another_hash_is_not_taken(
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
+) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
-    async with engine.serving():
-        client = client_of(engine)
-        engine.head = payload.block_hash
-        honest = engine.eth_getBlockByNumber("latest", True)
-        engine.answers["eth_getBlockByNumber"] = [{**honest, "gasUsed": "0x1"}]
-        with pytest.raises(TemporaryError, match="does not have the hash"):
-            await client.payload(1)
-        await client.close()
+    engine.head = payload.block_hash
+    honest = engine.eth_getBlockByNumber("latest", True)
+    engine.answers["eth_getBlockByNumber"] = [{**honest, "gasUsed": "0x1"}]
+    with pytest.raises(TemporaryError, match="does not have the hash"):
+        await client.payload(1)
 
 
 async def test_a_block_that_cannot_be_read_does_not_hide_others(
-    chain: ChainFixture, engine: FakeExecutionEngine
+    chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient
 ) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     block = block_json(payload)
     unreadable = [block | {"hash": "0x"}, block | {"hash": 5}, None, "odd", EngineFailure(-32000, "busy")]
-    async with engine.serving():
-        client = client_of(engine)
-        engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
-        assert await client.ask(GetBlockRefs(1, 6)) == (chain.ref(payload),)
-        engine.answers["eth_getBlockByNumber"] = [block, None]
-        assert await client.payloads(1, 2) is None
-        for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):
-            engine.answers["eth_getBlockByNumber"] = [block, bad]
-            with pytest.raises(TemporaryError, match=re.escape(text)) as raised:
-                await client.payloads(1, 2)
-            host = engine.url.removeprefix("http://").removesuffix("/")
-            assert str(raised.value).startswith(f"execution engine {host}: the answer to eth_getBlockByNumber ")
-        await client.close()
+    engine.answers["eth_getBlockByNumber"] = [*unreadable, block]
+    assert await client.ask(api.GetBlockRefs(1, 6)) == (chain.ref(payload),)
+    engine.answers["eth_getBlockByNumber"] = [block, None]
+    assert await client.payloads(1, 2) is None
+    for bad, text in ((unreadable[0], "cannot be read: malformed block: hash: "), (unreadable[1], "`$.hash`")):
+        engine.answers["eth_getBlockByNumber"] = [block, bad]
+        with pytest.raises(TemporaryError, match=re.escape(text)) as raised:
+            await client.payloads(1, 2)
+        host = engine.url.removeprefix("http://").removesuffix("/")
+        assert str(raised.value).startswith(f"execution engine {host}: the answer to eth_getBlockByNumber ")
 
 
-async def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_an_invalid_proof(chain: ChainFixture, engine: FakeExecutionEngine, client: EngineClient) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
-    async with engine.serving():
-        client = client_of(engine)
-        engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}, None]
-        for _ in range(4):
-            with pytest.raises(TemporaryError, match="eth_getProof"):
-                await client.storage_root(b"\x16" * 20, payload)
-        await client.close()
+    engine.answers["eth_getProof"] = [{"accountProof": ["0xc0"]}, {"accountProof": 5}, {}, None]
+    for _ in range(4):
+        with pytest.raises(TemporaryError, match="eth_getProof"):
+            await client.storage_root(b"\x16" * 20, payload)
 
 
 class Engine:
@@ -333,25 +322,21 @@ class Engine:
         return self.answers[method]
 
 
-def identity(engine: Engine) -> EngineIdentity | None:
-    return asyncio.run(engine_identity(engine.call))
-
-
-def test_the_engine_api_is_asked_first() -> None:
+async def test_the_engine_api_is_asked_first() -> None:
     engine = Engine(**{VERSIONS: RETH, "web3_clientVersion": "Geth/v1.0.0"})
-    assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")
+    assert await engine_identity(engine.call) == EngineIdentity("OP-Reth", "2.10.0", "RH")
     assert engine.calls == [(VERSIONS, OWN_VERSION)]
 
 
 @pytest.mark.parametrize("answer", [..., [], 7])
-def test_the_web3_namespace_is_asked_where_the_engine_api_does_not_say(answer: Any) -> None:
+async def test_the_web3_namespace_is_asked_where_the_engine_api_does_not_say(answer: Any) -> None:
     others = {} if answer is ... else {VERSIONS: answer}
     engine = Engine(**others, web3_clientVersion="Geth/v1.101702.3-stable/linux-amd64")
-    assert identity(engine) == EngineIdentity("Geth", "1.101702.3-stable")
-    assert identity(Engine(**others)) is None
+    assert await engine_identity(engine.call) == EngineIdentity("Geth", "1.101702.3-stable")
+    assert await engine_identity(Engine(**others).call) is None
 
 
-def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
+async def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
     """op-reth: `unknown variant RN, expected one of BU, EJ, EG, GE, ...`."""
 
     class Reth(Engine):
@@ -362,14 +347,14 @@ def test_an_engine_that_reads_listed_codes_alone_says_who_it_is() -> None:
             return result
 
     engine = Reth(**{VERSIONS: RETH})
-    assert identity(engine) == EngineIdentity("OP-Reth", "2.10.0", "RH")
+    assert await engine_identity(engine.call) == EngineIdentity("OP-Reth", "2.10.0", "RH")
     assert [call[1]["name"] for call in engine.calls] == ["rollup-node", "rollup-node"]
 
 
-def test_a_chain_config_is_an_object() -> None:
-    assert asyncio.run(chain_config(Engine(debug_chainConfig={"lagoonTime": 7}).call)) == {"lagoonTime": 7}
+async def test_a_chain_config_is_an_object() -> None:
+    assert await chain_config(Engine(debug_chainConfig={"lagoonTime": 7}).call) == {"lagoonTime": 7}
     for engine in (Engine(), Engine(debug_chainConfig=[])):
-        assert asyncio.run(chain_config(engine.call)) is None
+        assert await chain_config(engine.call) is None
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """A supervisor's calls to the engine process, with op-node's results and errors [IOP5 to IOP20]."""
 
 import asyncio
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -26,7 +26,7 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
-from tests.support.engine.engine_node import follow
+from tests.support.engine.engine_node import EngineNode, follow
 from tests.support.engine.fake_engine import EngineFailure, FakeExecutionEngine, SlowEngine
 
 ABSENT = BlockId(9, b"\x99" * 32)
@@ -38,9 +38,12 @@ def chain() -> ChainFixture:
     return chain_with(FORKS)
 
 
-@pytest.fixture
-def engine(chain: ChainFixture) -> FakeExecutionEngine:
-    return FakeExecutionEngine(chain)
+A = TypeVar("A", InteropEvents, InteropResponse)
+
+
+def received(node: EngineNode, kind: type[A]) -> list[A]:
+    """Return the messages of a kind that rpc has received."""
+    return [message for message in node.interop_messages if isinstance(message, kind)]
 
 
 def result(response: InteropResponse) -> Any:
@@ -178,12 +181,8 @@ async def test_an_invalid_block_is_replaced_and_its_output_is_pending(
         await node.supervise("invalidateBlock", blocks=(refs[3].id,))
 
         def replaced() -> bool:
-            return any(
-                event.replace_block is not None and event.replace_block.invalidated == refs[3].hash
-                for message in node.interop_messages
-                if isinstance(message, InteropEvents)
-                for _, event in message.events
-            )
+            events = [event for message in received(node, InteropEvents) for _, event in message.events]
+            return refs[3].hash in [event.replace_block.invalidated for event in events if event.replace_block]
 
         client = node.interop
         await node.until(replaced, lambda: client.send(InteropEventsRequest(0)))
@@ -212,12 +211,8 @@ async def test_events_are_sent_again_to_who_asks(
         client = node.interop
 
         def numbers() -> list[int]:
-            interop_messages = [
-                interop_message
-                for interop_message in node.interop_messages
-                if isinstance(interop_message, InteropEvents)
-            ]
-            return [number for number, _ in interop_messages[-1].events] if interop_messages else []
+            messages = received(node, InteropEvents)
+            return [number for number, _ in messages[-1].events] if messages else []
 
         await node.until(lambda: bool(numbers()), lambda: client.send(InteropEventsRequest(0)))
         first = numbers()[0]
@@ -242,15 +237,8 @@ async def test_answers_to_reads_are_not_kept(chain: ChainFixture, engine: FakeEx
             for number in ids:
                 client.send(InteropRequest(number, method, (block,)))
 
-            def found() -> list[InteropResponse]:
-                return [
-                    interop_message
-                    for interop_message in node.interop_messages
-                    if isinstance(interop_message, InteropResponse)
-                ]
-
-            await node.until(lambda: len(found()) == len(ids))
-            return found()
+            await node.until(lambda: len(received(node, InteropResponse)) == len(ids))
+            return received(node, InteropResponse)
 
         responses = await ask(range(40), "fetchReceipts", refs[2].id)
         assert all(len(response.result) > 1_000_000 for response in responses)
@@ -276,11 +264,7 @@ async def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at
         assert result(await node.supervise("l2BlockRefByNumber", number=2)) == shown_l2(refs[2])
 
         def answered() -> list[int]:
-            return [
-                interop_message.id
-                for interop_message in node.interop_messages
-                if isinstance(interop_message, InteropResponse) and interop_message.id > 100
-            ]
+            return [message.id for message in received(node, InteropResponse) if message.id > 100]
 
         assert not answered() and len(engine.slow) == MAX_RECEIPTS + 1
         engine.ready.set()
@@ -311,13 +295,8 @@ def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
     assert value.eip1559_params == payload.extra_data[1:9]
     assert (value.min_base_fee is None) == (len(payload.extra_data) == 9)
     deposit = decode_deposit(added)
-    assert (deposit.to, deposit.mint, deposit.value, deposit.gas, deposit.is_system) == (
-        ZERO_ADDRESS,
-        0,
-        0,
-        36_000,
-        False,
-    )
+    assert (deposit.to, deposit.mint, deposit.value) == (ZERO_ADDRESS, 0, 0)
+    assert (deposit.gas, deposit.is_system) == (36_000, False)
     assert payload.withdrawals_root is not None
     assert deposit.data == output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
     replaced = chain.seal(chain.genesis, value)

@@ -10,15 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.engine.calls.engine_api import (
-    EngineCall,
-    ForkchoiceUpdate,
-    GetBlock,
-    GetBlockRef,
-    GetBlockRefs,
-    GetPayload,
-    NewPayload,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
@@ -52,22 +44,20 @@ def _replaced(value: Any, path: Sequence[Any], part: Any) -> Any:
     return copied
 
 
-def _cases(chain: ChainFixture) -> list[tuple[EngineCall | str, Any]]:
+def _cases(chain: ChainFixture) -> list[tuple[api.EngineCall | str, Any]]:
     """Each call with an answer as it should be."""
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user]))
-    block, status = (
-        block_json(payload),
-        {"status": "VALID", "latestValidHash": "0x" + "ab" * 32, "validationError": None},
-    )
+    block = block_json(payload)
+    status = {"status": "VALID", "latestValidHash": "0x" + "ab" * 32, "validationError": None}
     heads = Forkchoice(payload.block_hash, payload.block_hash, payload.block_hash)
     envelope = {"executionPayload": payload_to_json(payload), "parentBeaconBlockRoot": "0x" + "cd" * 32}
     return [
-        (GetBlock("latest"), block),
-        (GetBlockRef("latest"), block),
-        (GetBlockRefs(1, 1), [block]),
-        (ForkchoiceUpdate(heads, None), {"payloadStatus": status, "payloadId": "0x0102030405060708"}),
-        (GetPayload(b"\1" * 8, payload.timestamp), envelope),
-        (NewPayload(payload), status),
+        (api.GetBlock("latest"), block),
+        (api.GetBlockRef("latest"), block),
+        (api.GetBlockRefs(1, 1), [block]),
+        (api.ForkchoiceUpdate(heads, None), {"payloadStatus": status, "payloadId": "0x0102030405060708"}),
+        (api.GetPayload(b"\1" * 8, payload.timestamp), envelope),
+        (api.NewPayload(payload), status),
         ("check_chain", hex(chain.rollup.l2_chain_id)),
         ("storage_root", {"accountProof": ["0x" + "00" * 40], "storageHash": "0x" + "00" * 32}),
     ]
@@ -82,7 +72,7 @@ def _body(request: bytes, answer: Any) -> bytes:
     return json.dumps([{"id": call["id"], "result": item} for call, item in zip(calls, results, strict=False)]).encode()
 
 
-async def _ask(client: EngineClient, call: EngineCall | str, head: ExecutionPayload) -> Any:
+async def _ask(client: EngineClient, call: api.EngineCall | str, head: ExecutionPayload) -> Any:
     match call:
         case "check_chain":
             return await client.check_chain()

@@ -3,7 +3,7 @@
 import asyncio
 import resource
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,7 +40,6 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 from rollup_node.stages.rpc.responses import l1_ref, l2_ref
 from tests.support.chains.chain_fixture import ChainFixture, chain_with, make_rollup
 from tests.support.engine.fake_conductor import NOT_LEADER, FakeConductor
-from tests.support.processes.stage_runner import run_within
 from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
 from tests.support.servers.web_socket_server import WebSocketServer, web_socket_url
 
@@ -135,14 +134,10 @@ async def test_a_conductor_that_is_away_is_named_and_used_once_it_is_there() -> 
             assert await client.ask(GetLeader()) == Leadership(True)
 
 
-def test_no_call_takes_longer_than_a_commit_may() -> None:
-    """[CND5]"""
-    client = ConductorClient("http://127.0.0.1:1/", 3600.0)
-    assert client._timeout == MAX_CALL_SECONDS
-
-
-def test_credentials_of_the_url_are_not_shown() -> None:
-    assert ConductorClient("http://user:secret@127.0.0.1:8547/key", 1.0).name == "127.0.0.1:8547"
+def test_its_name_and_longest_time() -> None:
+    """[CND5] No call takes longer than a commit may; the credentials of the URL are not shown."""
+    client = ConductorClient("http://user:secret@127.0.0.1:8547/key", 3600.0)
+    assert (client._timeout, client.name) == (MAX_CALL_SECONDS, "127.0.0.1:8547")
 
 
 CHAIN = chain_with()
@@ -159,16 +154,13 @@ STATUS = {
 CONFIG = rollup_config_object(CHAIN.rollup)
 
 
-def with_client(app: web.Application, use: Callable[[FollowClient], Awaitable[Any]], timeout: float = 5.0) -> Any:
-    async def main() -> Any:
-        async with listening(app) as (url,):
-            client = FollowClient(f"{url}/?key=secret-key", timeout, CHAIN.rollup, Meter("engine"))
-            try:
-                return await use(client)
-            finally:
-                await client.close()
-
-    return run_within(30, main)
+@asynccontextmanager
+async def following(app: web.Application, timeout: float = 5.0) -> AsyncIterator[FollowClient]:
+    """Yield the client of a source."""
+    async with asyncio.timeout(30), listening(app) as (url,):
+        client = FollowClient(f"{url}/?key=secret-key", timeout, CHAIN.rollup, Meter("engine"))
+        yield client
+        await client.close()
 
 
 def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., Any]) -> web.Application:
@@ -176,25 +168,31 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
     return json_rpc_app(methods)
 
 
-def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
+async def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
     """Return the text of a status that cannot be had for that reason."""
-    result = with_client(app, lambda client: client.ask(), timeout)
+    async with following(app, timeout) as client:
+        result = await client.ask()
     assert isinstance(result, FollowUnread) and result.reason is reason and "secret-key" not in result.text
     assert result.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
     assert result.text.startswith("127.0.0.1:")
     return result.text
 
 
-def test_the_heads_of_a_node() -> None:
-    expected = FollowStatus(CHAIN.l1_ref(101).id, REFS[5], REFS[4], REFS[2])
-    assert with_client(source(), lambda client: client.status()) == expected
-    no_l1 = {**STATUS, "current_l1": l1_ref(None)}
-    assert with_client(source(no_l1), lambda client: client.status()).current_l1 is None
+async def status_of(app: web.Application) -> FollowStatus:
+    async with following(app) as client:
+        return await client.status()
+
+
+async def test_the_heads_of_a_node() -> None:
+    assert await status_of(source()) == FollowStatus(CHAIN.l1_ref(101).id, REFS[5], REFS[4], REFS[2])
+    assert (await status_of(source({**STATUS, "current_l1": l1_ref(None)}))).current_l1 is None
     nothing = {**STATUS, **dict.fromkeys(("local_safe_l2", "safe_l2", "finalized_l2"), l2_ref(None))}
-    assert with_client(source(nothing), lambda client: client.status()).safe.id == BlockId(0, ZERO_HASH)
+    assert (await status_of(source(nothing))).safe.id == BlockId(0, ZERO_HASH)
+    keeps_its_config = json_rpc_app({"optimism_syncStatus": lambda: STATUS})
+    assert (await status_of(keeps_its_config)).safe == REFS[4], "it is followed all the same"
 
 
-def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
+async def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
     asked: list[str] = []
     answers: list[Any] = [STATUS, STATUS, {}, STATUS, STATUS]
 
@@ -202,7 +200,8 @@ def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
         asked.append("config")
         return CONFIG
 
-    async def use(client: FollowClient) -> None:
+    app = json_rpc_app({"optimism_syncStatus": lambda: answers.pop(0), "optimism_rollupConfig": config})
+    async with following(app) as client:
         await client.status()
         await client.status()
         assert asked == ["config"]
@@ -213,21 +212,14 @@ def test_the_chain_is_checked_once_and_again_after_a_failure() -> None:
         await client.status(check_chain=True)
         assert asked == ["config"] * 3
 
-    app = json_rpc_app({"optimism_syncStatus": lambda: answers.pop(0), "optimism_rollupConfig": config})
-    with_client(app, use)
 
-
-def test_another_chain_is_named() -> None:
-    text = failure_of(source(config={**CONFIG, "l2_chain_id": 10}), FollowReason.WRONG_CHAIN)
+async def test_another_chain_is_named() -> None:
+    text = await failure_of(source(config={**CONFIG, "l2_chain_id": 10}), FollowReason.WRONG_CHAIN)
     assert "is on L2 chain 10 with genesis" in text and "but this node is on 901 with" in text
     genesis = {**CONFIG["genesis"], "l2": {"hash": "0x" + "11" * 32, "number": 0}}
-    with pytest.raises(WrongChainError, match="genesis 0x1111"):
-        with_client(source(config={**CONFIG, "genesis": genesis}), lambda client: client.check_chain())
-
-
-def test_a_node_that_keeps_its_config_to_itself_is_followed() -> None:
-    app = json_rpc_app({"optimism_syncStatus": lambda: STATUS})
-    assert with_client(app, lambda client: client.status()).safe == REFS[4]
+    async with following(source(config={**CONFIG, "genesis": genesis})) as client:
+        with pytest.raises(WrongChainError, match="genesis 0x1111"):
+            await client.check_chain()
 
 
 @pytest.mark.parametrize(
@@ -243,8 +235,8 @@ def test_a_node_that_keeps_its_config_to_itself_is_followed() -> None:
         ({**STATUS, "current_l1": {"hash": "?", "number": 1}}, "optimism_syncStatus is malformed"),
     ],
 )
-def test_a_malformed_status(status: Any, text: str) -> None:
-    assert text in failure_of(source(status), FollowReason.MALFORMED)
+async def test_a_malformed_status(status: Any, text: str) -> None:
+    assert text in await failure_of(source(status), FollowReason.MALFORMED)
 
 
 def _sends(body: bytes, status: int = 200) -> Handler:
@@ -257,25 +249,29 @@ def _sends(body: bytes, status: int = 200) -> Handler:
     return handler
 
 
-def test_other_answers() -> None:
+async def test_other_answers() -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "not JSON" in failure_of(app_for_every_path(_sends(b"garbage")), FollowReason.MALFORMED)
-    assert "HTTP status 503" in failure_of(app_for_every_path(_sends(b"", 503)), FollowReason.HTTP_STATUS)
+    assert "not JSON" in await failure_of(app_for_every_path(_sends(b"garbage")), FollowReason.MALFORMED)
+    assert "HTTP status 503" in await failure_of(app_for_every_path(_sends(b"", 503)), FollowReason.HTTP_STATUS)
     error = b'{"jsonrpc":"2.0","id":2,"error":{"code":-32000,"message":"not found"}}'
-    assert "not found" in failure_of(app_for_every_path(_sends(error)), FollowReason.RPC_ERROR)
+    assert "not found" in await failure_of(app_for_every_path(_sends(error)), FollowReason.RPC_ERROR)
     body = b'{"id":2,"result":"' + bytes([120]) * (64 << 20) + b'"}'
     large = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert f"longer than {MAX_ANSWER} bytes" in failure_of(app_for_every_path(_sends(body)), FollowReason.MALFORMED)
+    assert f"longer than {MAX_ANSWER} bytes" in await failure_of(
+        app_for_every_path(_sends(body)), FollowReason.MALFORMED
+    )
     # Server and client are one process here: the server's copies of the body count too.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - large < 200 << 10 and large - before < 200 << 10
 
 
-def test_a_slow_node() -> None:
+async def test_a_slow_node() -> None:
     async def handler(_: web.Request) -> web.Response:
         await asyncio.sleep(20)
         return web.Response()
 
-    assert "no answer within 0.2 s" in failure_of(app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2)
+    assert "no answer within 0.2 s" in await failure_of(
+        app_for_every_path(handler), FollowReason.NO_ANSWER, timeout=0.2
+    )
 
 
 async def test_a_node_behind_a_web_socket() -> None:

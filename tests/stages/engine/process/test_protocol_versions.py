@@ -1,6 +1,5 @@
 """What the engine process does with the protocol versions of L1."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
@@ -43,10 +42,10 @@ class Versions:
     def _announce(self) -> None:
         self.announced += 1
 
-    def update(self, required: bytes, recommended: bytes = OWN) -> None:
+    async def update(self, required: bytes, recommended: bytes = OWN) -> None:
         """L1 signals these versions, and the task runs."""
         self.versions.update(RuntimeConfig(ZERO_ADDRESS, required, recommended))
-        asyncio.run(self.versions.task.step())  # type: ignore[arg-type]
+        await self.versions.task.step()
 
     def written(self, level: Level) -> list[str]:
         return [line.message for line in self.lines if line.level is level]
@@ -60,10 +59,10 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     log.configure(*before)
 
 
-def test_versions_are_passed_on_and_compared() -> None:
+async def test_versions_are_passed_on_and_compared() -> None:
     """[PRV3, PRV4]"""
     harness = Versions(engine=PATCH)
-    harness.update(required=PATCH, recommended=OWN)
+    await harness.update(required=PATCH, recommended=OWN)
     assert harness.signalled == [(OWN, PATCH)]
     text = harness.meter.text().decode()
     for kind, delta in (("local_required", -2), ("local_recommended", 0), ("engine_required", 0)):
@@ -73,65 +72,65 @@ def test_versions_are_passed_on_and_compared() -> None:
     labels = 'local="v9.0.0",recommended="v9.0.0",required='
     assert f'protocol_versions{{engine="v9.0.1",{labels}"v9.0.1"}} 1.0' in text
     harness.engine = None
-    harness.update(required=NEXT, recommended=OWN)
+    await harness.update(required=NEXT, recommended=OWN)
     text = harness.meter.text().decode()
     assert f'protocol_versions{{engine="v9.0.1",{labels}"v9.0.1"}} 0.0' in text
     assert f'protocol_versions{{engine="unknown",{labels}"v10.0.0"}} 1.0' in text
 
 
-def test_the_same_versions_are_signalled_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_versions_are_signalled_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     """[PRV3]: an engine that was replaced meanwhile gets them too."""
     now = 1000.0
     monkeypatch.setattr(protocol_versions, "time", SimpleNamespace(monotonic=lambda: now))
     harness = Versions()
     for now, count in ((1000.0, 1), (1000.1, 1), (1599.9, 1), (1600.0, 2), (1600.1, 2), (2199.9, 2), (2200.0, 3)):
-        harness.update(OWN)
+        await harness.update(OWN)
         assert harness.signalled == [(OWN, OWN)] * count, now
-    harness.update(PATCH)
-    harness.update(bytes(32), bytes(32))
+    await harness.update(PATCH)
+    await harness.update(bytes(32), bytes(32))
     assert harness.signalled[3:] == [(OWN, PATCH)]
 
 
-def test_an_engine_that_fails_is_a_warning() -> None:
+async def test_an_engine_that_fails_is_a_warning() -> None:
     """[PRV3]"""
     harness = Versions(engine=None)
-    harness.update(OWN)
+    await harness.update(OWN)
     assert harness.written(Level.WARN) == ["failed to signal protocol versions to the execution engine"]
     assert "engine_required" not in harness.meter.text().decode()
 
 
-def test_an_engine_without_the_method_is_said_once_and_the_node_halts_without_it() -> None:
+async def test_an_engine_without_the_method_is_said_once_and_the_node_halts_without_it() -> None:
     """[PRV3, PRV5] op-reth."""
     harness = Versions("major", engine=None)
     harness.lacks_method = True
     text = "the execution engine has no engine_signalSuperchainV1, protocol versions are compared without it"
     for required in (OWN, PATCH, OWN):
-        harness.update(required)
+        await harness.update(required)
     assert harness.written(Level.INFO).count(text) == 1 and not harness.written(Level.WARN)
     assert 'protocol_versions{engine="unknown",' in harness.meter.text().decode()
     with pytest.raises(HaltError, match=r"L1 requires protocol version v10\.0\.0"):
-        harness.update(NEXT)
+        await harness.update(NEXT)
     assert harness.announced == 1
     harness.engine = OWN
-    harness.update(OWN)
+    await harness.update(OWN)
     harness.engine = None
-    harness.update(PATCH)
+    await harness.update(PATCH)
     assert harness.written(Level.INFO).count(text) == 2, "the engine was replaced by another one"
 
 
 @pytest.mark.option("rollup.halt", by="level")
 @pytest.mark.parametrize(("level", "required"), [("major", NEXT), ("patch", PATCH)])
-def test_a_halt_is_published_and_ends_the_process(level: str, required: bytes) -> None:
+async def test_a_halt_is_published_and_ends_the_process(level: str, required: bytes) -> None:
     """[PRV5 to PRV7] The versions are signalled to the engine before."""
     harness = Versions(level)
     with pytest.raises(HaltError, match=r"this node supports v9\.0\.0"):
-        harness.update(required)
+        await harness.update(required)
     assert (harness.announced, harness.signalled) == (1, [(OWN, required)])
-    Versions("major").update(PATCH)
-    Versions("none").update(NEXT)
+    await Versions("major").update(PATCH)
+    await Versions("none").update(NEXT)
 
 
-def test_the_answer_is_published_daily_and_a_missing_one_is_tried_again() -> None:
+async def test_the_answer_is_published_daily_and_a_missing_one_is_tried_again() -> None:
     published, is_away = list[Sequence[ForkDoubt]](), [True]
 
     async def doubts() -> list[ForkDoubt]:
@@ -140,6 +139,6 @@ def test_the_answer_is_published_daily_and_a_missing_one_is_tried_again() -> Non
         return [DOUBT]
 
     watch = ForkWatch(doubts, published.append)
-    assert asyncio.run(watch.task.step()) == RETRY_SECONDS and published == []  # type: ignore[arg-type]
+    assert await watch.task.step() == RETRY_SECONDS and published == []
     is_away[0] = False
-    assert asyncio.run(watch.task.step()) == DAY_SECONDS and published == [[DOUBT]]  # type: ignore[arg-type]
+    assert await watch.task.step() == DAY_SECONDS and published == [[DOUBT]]

@@ -1,5 +1,7 @@
 """Reads on behalf of other processes: each ends in a response."""
 
+from collections.abc import AsyncIterator
+
 import msgspec
 import pytest
 
@@ -23,6 +25,15 @@ def reader_of(engine: FakeExecutionEngine, status: EngineStatus = STATUS, **conf
     return Reader(msgspec.structs.replace(settings, **config), client, lambda: status)
 
 
+@pytest.fixture
+async def reader(engine: FakeExecutionEngine) -> AsyncIterator[Reader]:
+    """Yield the reader of a running engine."""
+    async with engine.serving():
+        result = reader_of(engine)
+        yield result
+        await result.close()
+
+
 async def test_overlap_blocks(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
     refs = follow(chain, engine, 3)
     async with engine.serving():
@@ -40,31 +51,25 @@ async def test_overlap_blocks(chain: ChainFixture, engine: FakeExecutionEngine) 
     await reader.close()
 
 
-async def test_payloads_for_peers(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_payloads_for_peers(chain: ChainFixture, engine: FakeExecutionEngine, reader: Reader) -> None:
     refs = follow(chain, engine, 3)
-    async with engine.serving():
-        reader = reader_of(engine)
-        payload = chain.payloads[refs[2].hash]
-        assert await reader.payload(PayloadRequest(1, 2)) == PayloadResponse(1, payload, None)
-        assert await reader.payload(PayloadRequest(2, 9)) == PayloadResponse(2, None, None)
-        engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "database is down")]
-        result = await reader.payload(PayloadRequest(3, 1))
-        assert result.payload is None and "database is down" in str(result.error)
-        await reader.close()
+    payload = chain.payloads[refs[2].hash]
+    assert await reader.payload(PayloadRequest(1, 2)) == PayloadResponse(1, payload, None)
+    assert await reader.payload(PayloadRequest(2, 9)) == PayloadResponse(2, None, None)
+    engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "database is down")]
+    result = await reader.payload(PayloadRequest(3, 1))
+    assert result.payload is None and "database is down" in str(result.error)
 
 
-async def test_outputs_from_the_header(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_outputs_from_the_header(chain: ChainFixture, engine: FakeExecutionEngine, reader: Reader) -> None:
     """From Isthmus on the header has the storage root [RPC32]."""
     refs = follow(chain, engine, 3)
-    async with engine.serving():
-        reader = reader_of(engine)
-        result = await reader.output(OutputRequest(1, 2))
-        payload = chain.payloads[refs[2].hash]
-        assert payload.withdrawals_root is not None
-        assert (result.error, result.block, result.status) == (None, refs[2], STATUS)
-        assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
-        assert engine.calls == ["eth_getBlockByNumber"]
-        await reader.close()
+    result = await reader.output(OutputRequest(1, 2))
+    payload = chain.payloads[refs[2].hash]
+    assert payload.withdrawals_root is not None
+    assert (result.error, result.block, result.status) == (None, refs[2], STATUS)
+    assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
+    assert engine.calls == ["eth_getBlockByNumber"]
 
 
 @pytest.mark.option("fetch-withdrawal-root-from-state")
@@ -101,14 +106,13 @@ async def test_outputs_of_safe_blocks_alone(chain: ChainFixture, engine: FakeExe
         await reader.close()
 
 
-async def test_errors_of_outputs_have_op_node_s_texts(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+async def test_errors_of_outputs_have_op_node_s_texts(
+    chain: ChainFixture, engine: FakeExecutionEngine, reader: Reader
+) -> None:
     """[RPC34]"""
     follow(chain, engine, 3)
     what = "failed to get L2 block ref with sync status: failed to determine L2BlockRef of height"
-    async with engine.serving():
-        reader = reader_of(engine)
-        assert (await reader.output(OutputRequest(1, 99))).error == f"{what} 99, could not get payload: not found"
-        engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
-        busy = (await reader.output(OutputRequest(2, 1))).error
-        assert busy is not None and busy.startswith(f"{what} 1, could not get payload: ") and "busy" in busy
-        await reader.close()
+    assert (await reader.output(OutputRequest(1, 99))).error == f"{what} 99, could not get payload: not found"
+    engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
+    busy = (await reader.output(OutputRequest(2, 1))).error
+    assert busy is not None and busy.startswith(f"{what} 1, could not get payload: ") and "busy" in busy

@@ -7,8 +7,9 @@ import os
 import random
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -28,7 +29,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadDatabase, SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
-from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -43,8 +43,8 @@ NONE = block(0)
 
 
 def database(chain: ChainFixture, path: Path) -> SafeHeadDatabase:
-    settings: dict[str, Any] = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain}
-    return SafeHeadDatabase(EngineConfig("", b"", 1.0, safedb_path=str(path), **settings))
+    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, safedb_path=str(path))
+    return SafeHeadDatabase(config)
 
 
 async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path) -> None:
@@ -55,24 +55,33 @@ async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path
     written, result = await asyncio.gather(*calls)
     assert written == SafeHeadsWritten() and result == SafeHeadResponse(2, None, block(5), block(9))
     await safe_heads.close(5.0)
-    store = SafeHeadStore(str(tmp_path / "safe"), chain.rollup)
-    assert store.at_l1(5) == entry(5, 9)
-    store.close()
+    with pytest.raises(RuntimeError, match="after shutdown"):  # it would open the file again
+        await safe_heads.at_l1(SafeHeadRequest(3, 7))
+    with contextlib.closing(SafeHeadStore(str(tmp_path / "safe"), chain.rollup)) as store:
+        assert store.at_l1(5) == entry(5, 9)
+
+
+async def test_its_end_waits_until_the_file_is_closed(
+    chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    safe_heads, may_close, close = database(chain, tmp_path / "safe"), threading.Event(), SafeHeadStore.close
+    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    monkeypatch.setattr(SafeHeadStore, "close", lambda store: close(store) if may_close.wait(10) else None)
+    asyncio.get_running_loop().call_soon(may_close.set)
+    await safe_heads.close(5.0)
+    close(SafeHeadStore(str(tmp_path / "safe"), chain.rollup))
 
 
 async def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, tmp_path: Path) -> None:
     """[SDB6, RPC44]"""
     safe_heads = database(chain, tmp_path / "safe")
-    unfilled = await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))
-    assert unfilled.error == "l1 at safe head not found"
+    assert (await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))).error == "l1 at safe head not found"
     for item in (entry(5, 9), entry(6, 12)):
         await safe_heads.write(RecordSafeHead(item))
     result = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))
     assert result == SafeHeadResponse(1, None, block(6), block(12))
-    above = await safe_heads.l1_of(L1AtSafeHeadRequest(2, 13))
-    assert above.error == "l1 at safe head not found"
-    before = await safe_heads.l1_of(L1AtSafeHeadRequest(3, 8))
-    assert before.error == "l1 at safe head history unavailable"
+    for number, error in ((13, "l1 at safe head not found"), (8, "l1 at safe head history unavailable")):
+        assert (await safe_heads.l1_of(L1AtSafeHeadRequest(2, number))).error == error
     await safe_heads.close(5.0)
 
 
@@ -90,27 +99,21 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, 
     await safe_heads.close(5.0)
 
 
-async def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, tmp_path: Path) -> None:
+async def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, tmp_path: Path, engine_log: list[Record]) -> None:
     """[SDB7]"""
-    lines: list[Record] = []
-    before = log.configuration()
-    log.configure("engine", Level.INFO, lines.append)
-    try:
-        safe_heads = database(chain, tmp_path / "safe")
-        await safe_heads.write(RecordSafeHead(entry(5, 9)))
-        await safe_heads.write(ResetSafeHeads(l2_ref(9, origin=4), None))
-        await safe_heads.write(RecordSafeHead(entry(5, 9)))
-        assert lines == []
-        await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None))
-        assert [line.level for line in lines] == [Level.WARN]
-        assert (await safe_heads.at_l1(SafeHeadRequest(1, 9))).error == "not found"
-        await safe_heads.write(RecordSafeHead(entry(5, 9)))
-        await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None, supervised=True))
-        assert len(lines) == 2 and "has a gap" in lines[1].message
-        assert (await safe_heads.at_l1(SafeHeadRequest(2, 9))).error == "safe head history unavailable"
-        await safe_heads.close(5.0)
-    finally:
-        log.configure(*before)
+    safe_heads = database(chain, tmp_path / "safe")
+    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(ResetSafeHeads(l2_ref(9, origin=4), None))
+    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    assert engine_log == []
+    await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None))
+    assert [line.level for line in engine_log] == [Level.WARN]
+    assert (await safe_heads.at_l1(SafeHeadRequest(1, 9))).error == "not found"
+    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None, supervised=True))
+    assert len(engine_log) == 2 and "has a gap" in engine_log[1].message
+    assert (await safe_heads.at_l1(SafeHeadRequest(2, 9))).error == "safe head history unavailable"
+    await safe_heads.close(5.0)
 
 
 @pytest.mark.option("safedb.path")
@@ -142,6 +145,20 @@ KILLS = int(os.environ.get("SAFEDB_KILLS", "100"))
 
 def store_at(path: Path | str, check: bool = False) -> SafeHeadStore:
     return SafeHeadStore(str(path), ROLLUP, check=check)
+
+
+@pytest.fixture
+def memory() -> Iterator[SafeHeadStore]:
+    """Yield a database in memory."""
+    with contextlib.closing(store_at(MEMORY)) as store:
+        yield store
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[SafeHeadStore]:
+    """Yield a database in the file `safe`."""
+    with contextlib.closing(store_at(tmp_path / "safe")) as store:
+        yield store
 
 
 @st.composite
@@ -204,24 +221,9 @@ def test_entries_survive_a_restart(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_start_above_the_record_clears_it(tmp_path: Path) -> None:
-    """[SDB7]: an engine was restored from a snapshot, and blocks 19 to 1000 became safe at unknown L1 blocks."""
-    store = store_at(tmp_path / "safe")
-    for l1 in range(10):
-        assert store.write(RecordSafeHead(entry(l1, 2 * l1))) is None
-    assert store.write(ResetSafeHeads(l2_ref(18, origin=7), None)) is None, "a start at the last entry has no gap"
-    assert store.at_l1(515) == entry(9, 18)
-    assert store.write(ResetSafeHeads(l2_ref(1000, origin=500), None)) == entry(9, 18)
-    store.write(RecordSafeHead(entry(520, 1001)))
-    assert store.at_l1(515) is None and store.at_l1(520) == entry(520, 1001)
-    with pytest.raises(HistoryUnavailableError):
-        store.l1_of(1000)
-    store.close()
-
-
-def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
+def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap(memory: SafeHeadStore) -> None:
     """[SDB15]: another node kept the supervisor going; only what became safe meanwhile is unavailable."""
-    store = store_at(MEMORY)
+    store = memory
     for l1, l2 in ((100, 0), (103, 1), (104, 2)):
         store.write(RecordSafeHead(entry(l1, l2)))
     assert store.write(ResetSafeHeads(l2_ref(6, origin=101), None, supervised=True)) == entry(104, 2)
@@ -242,7 +244,6 @@ def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap() -> None:
     store.write(ResetSafeHeads(l2_ref(1, origin=100), None, supervised=True))
     store.write(RecordSafeHead(entry(104, 3)))
     assert (store.at_l1(106), store.l1_of(2)) == (entry(104, 3), entry(104, 3)), "the gap is derived again"
-    store.close()
 
 
 @given(st.data())
@@ -289,40 +290,32 @@ def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
     store.close()
 
 
-def test_each_write_is_synced(tmp_path: Path) -> None:
+def test_each_write_is_synced(file: SafeHeadStore) -> None:
     """[SDB3]: a write-ahead log of which each commit is synced, so that no entry is lost with the machine's memory."""
-    store = store_at(tmp_path / "safe")
-    (journal,), (synchronous,) = (
-        store._connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous")
-    )
-    assert (journal, synchronous) == ("wal", FULL)
-    store.close()
+    for name, value in (("journal_mode", "wal"), ("synchronous", FULL)):
+        assert file._connection.execute(f"pragma {name}").fetchone() == (value,)
 
 
 @pytest.mark.fault("F57")
-def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_changes_nothing(file: SafeHeadStore) -> None:
     """[SDB3]"""
-    store = store_at(tmp_path / "safe")
     for number in range(40):
-        store.write(RecordSafeHead(entry(number, number)))
-    before = entries_of(store)
+        file.write(RecordSafeHead(entry(number, number)))
+    before = entries_of(file)
     too_large = SafeHeadEntry(BlockId(7, bytes(32)), BlockId(7, None))  # type: ignore[arg-type]
     with pytest.raises(StoreError, match=r"safe head database .*safe: .* \(safedb\.path\)"):
-        store.write(RecordSafeHead(too_large))
-    assert entries_of(store) == before
-    store.write(RecordSafeHead(entry(41, 41)))
-    assert entries_of(store) == [*before, entry(41, 41)]
-    store.close()
+        file.write(RecordSafeHead(too_large))
+    assert entries_of(file) == before
+    file.write(RecordSafeHead(entry(41, 41)))
+    assert entries_of(file) == [*before, entry(41, 41)]
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------
 
 
-def test_two_nodes_cannot_share_a_file(tmp_path: Path) -> None:
-    first = store_at(tmp_path / "safe")
+def test_two_nodes_cannot_share_a_file(file: SafeHeadStore, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"in use by another node: give each its own \(safedb\.path\)"):
         store_at(tmp_path / "safe")
-    first.close()
 
 
 def test_the_file_of_another_chain_is_refused(tmp_path: Path) -> None:
@@ -362,15 +355,10 @@ def test_the_directory_of_op_node_is_refused(tmp_path: Path) -> None:
 @pytest.mark.fault("F57")
 def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
     """After each kill of the process the file has all writes that were reported, and at most the one in hand."""
-    words = (
-        "-m",
-        "tests.support.engine.safe_head_writer",
-        str(tmp_path / "safe"),
-        str(KILLS),
-        str(random.randrange(2**32)),
-    )
+    seed = str(random.randrange(2**32))
+    words = ("-m", "tests.support.engine.safe_head_writer", str(tmp_path / "safe"), str(KILLS), seed)
     ended = subprocess.run((sys.executable, *words), cwd=ROOT, capture_output=True, text=True, timeout=55)
-    assert ended.returncode == 0, f"{words[-1]}: {ended.stderr[-2000:]}"
+    assert ended.returncode == 0, f"{seed}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10
 
@@ -382,35 +370,35 @@ PAST = PastSafeHeads(entry(9, 20), 15)
 ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
 
 
-def test_safe_heads_of_a_history_are_answered_in_an_empty_file() -> None:
+def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: SafeHeadStore) -> None:
     """[SDB16]: those before it are a gap."""
-    store = store_at(MEMORY)
-    assert store.add_past(PAST, ENTRIES) == 4
-    assert [store.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
-    assert store.l1_of(21) == ENTRIES[0]
+    assert memory.add_past(PAST, ENTRIES) == 4
+    assert [memory.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
+    assert memory.l1_of(21) == ENTRIES[0]
     with pytest.raises(HistoryUnavailableError):
-        store.l1_of(20)
-    store.write(RecordSafeHead(entry(16, 30)))
-    assert store.l1_of(27) == entry(16, 30)
+        memory.l1_of(20)
+    memory.write(RecordSafeHead(entry(16, 30)))
+    assert memory.l1_of(27) == entry(16, 30)
 
 
-def test_a_history_from_genesis_has_no_gap() -> None:
-    store = store_at(MEMORY)
+def test_a_history_from_genesis_has_no_gap(memory: SafeHeadStore) -> None:
     genesis = ROLLUP.genesis
     past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
     first = entry(genesis.l1.number + 5, 22)
-    store.add_past(past, [first])
-    assert store.l1_of(genesis.l2.number) == past.before and store.l1_of(1) == first
+    memory.add_past(past, [first])
+    assert memory.l1_of(genesis.l2.number) == past.before and memory.l1_of(1) == first
 
 
 @pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
-def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry]) -> None:
-    store = store_at(MEMORY)
+def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry], memory: SafeHeadStore) -> None:
     for item in own:
-        store.write(RecordSafeHead(item))
-    added = store.add_past(PAST, ENTRIES)
+        memory.write(RecordSafeHead(item))
+    added = memory.add_past(PAST, ENTRIES)
     known = [PAST.before, *(entry for entry in ENTRIES if entry.l1_block.number < own[0].l1_block.number), *own]
-    assert added == len(known) - len(own) and entries_of(store) == known
+    assert added == len(known) - len(own) and entries_of(memory) == known
+
+
+NOT_THAT = "is not that of the history: name another file"
 
 
 @pytest.mark.parametrize(
@@ -418,14 +406,13 @@ def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntr
     [
         (entry(9, 20), "it has safe heads from L1 block 9 on, before which the history does not begin"),
         (entry(17, 30), "its safe heads begin at L1 block 17: derive the history up to the one before"),
-        (entry(14, 26, 1), "its first safe head, at L1 block 14, is not that of the history: name another file"),
-        (entry(13, 26), "its first safe head, at L1 block 13, is not that of the history: name another file"),
-        (entry(15, 27), "its first safe head, at L1 block 15, is not that of the history: name another file"),
+        (entry(14, 26, 1), f"its first safe head, at L1 block 14, {NOT_THAT}"),
+        (entry(13, 26), f"its first safe head, at L1 block 13, {NOT_THAT}"),
+        (entry(15, 27), f"its first safe head, at L1 block 15, {NOT_THAT}"),
     ],
 )
-def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str) -> None:
-    store = store_at(MEMORY)
-    store.write(RecordSafeHead(own))
+def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str, memory: SafeHeadStore) -> None:
+    memory.write(RecordSafeHead(own))
     with pytest.raises(StoreError, match=text):
-        store.add_past(PAST, ENTRIES)
-    assert entries_of(store) == [own]
+        memory.add_past(PAST, ENTRIES)
+    assert entries_of(memory) == [own]

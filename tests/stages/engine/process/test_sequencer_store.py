@@ -19,7 +19,6 @@ from rollup_node.stages.engine.process.sequencer_store import (
     SequencerStore,
     StoreFailedError,
 )
-from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -35,12 +34,9 @@ class Node:
 
     def store(self, *, admin: bool = True, **config: Any) -> SequencerStore:
         """Return the store of another life."""
-        settings = {"sequencer_enabled": True, "admin_state_file": str(self.admin) if admin else None, **config}
-        rollup = self.chain.rollup
-        engine_config = EngineConfig(
-            "", b"", 1.0, "geth", rollup, self.chain.l1_chain, sequencer_state_file=str(self.state), **settings
-        )
-        return SequencerStore(engine_config)
+        files = {"sequencer_state_file": str(self.state), "admin_state_file": str(self.admin) if admin else None}
+        settings: dict[str, Any] = {"sequencer_enabled": True, **files, **config}
+        return SequencerStore(EngineConfig("", b"", 1.0, "geth", self.chain.rollup, self.chain.l1_chain, **settings))
 
     def begins(self, **config: Any) -> tuple[bool, bool]:
         """Whether another life begins with the sequencer started, and in recover mode."""
@@ -53,11 +49,10 @@ def node(chain: ChainFixture, tmp_path: Path) -> Node:
     return Node(chain, tmp_path)
 
 
-def test_the_options_count_until_a_call_has_set_something(node: Node) -> None:
-    for stopped in (False, True):
-        for recover in (False, True):
-            begins = node.begins(sequencer_stopped=stopped, sequencer_recover=recover)
-            assert begins == (not stopped, recover)
+@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("recover", [False, True])
+def test_the_options_count_until_a_call_has_set_something(node: Node, stopped: bool, recover: bool) -> None:
+    assert node.begins(sequencer_stopped=stopped, sequencer_recover=recover) == (not stopped, recover)
 
 
 @pytest.mark.parametrize("admin", [False, True])
@@ -167,27 +162,20 @@ def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
+    """[ADM5] Each call leaves the rest."""
     path = tmp_path / "new" / "folder" / "state.json"
     file = AdminStateFile(str(path))
     assert file.load() == AdminState()
-    for started in (True, False):
-        file.store(started=started)
-        assert AdminStateFile(str(path)).load() == AdminState(started)
-    assert path.read_text() == '{"sequencerStarted":false}\n'
-    assert [item.name for item in path.parent.iterdir()] == ["state.json"]
-    assert stat.S_IMODE(path.stat().st_mode) & 0o700 == 0o600
-
-
-def test_the_sdm_opt_in_is_stored_and_leaves_the_rest(tmp_path: Path) -> None:
-    """[ADM5]"""
-    path = tmp_path / "state.json"
-    file = AdminStateFile(str(path))
     for enabled in (True, False):
         file.store(sdm_opt_in=enabled)
         assert AdminStateFile(str(path)).load() == AdminState(None, enabled)
-    file.store(started=False)
+    for started in (True, False):
+        file.store(started=started)
+        assert AdminStateFile(str(path)).load() == AdminState(started, False)
     file.store(sdm_opt_in=True)
     assert path.read_text() == '{"sequencerStarted":false,"sdmPostExecOptIn":true}\n'
+    assert [item.name for item in path.parent.iterdir()] == ["state.json"]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o700 == 0o600
 
 
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
@@ -202,16 +190,8 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 BAD_UTF8 = '{"sequencer\xd3tarted":true}'
 NESTED = '{"other":' + "[" * 20_000
 MALFORMED = (
-    "",
-    "[]",
-    "{",
-    '{"sequencerstarted":true}',
-    '{"sequencerStarted":1}',
-    '{"other":1}',
-    "\xff",
-    BAD_UTF8,
-    NESTED,
-    '{"two\\nlines":true}',
+    *("", "[]", "{", "\xff", BAD_UTF8, NESTED, '{"other":1}', '{"two\\nlines":true}'),
+    *('{"sequencerstarted":true}', '{"sequencerStarted":1}'),
 )
 
 
@@ -227,23 +207,17 @@ def test_a_malformed_file_is_named(tmp_path: Path, text: str) -> None:
     assert path.read_text(encoding="latin-1") == text
 
 
-def test_a_file_that_is_damaged_while_the_node_runs_is_overwritten(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_while_the_node_runs_is_overwritten(tmp_path: Path, engine_log: list[Record]) -> None:
     """[ADM5]: it must not keep a sequencer from being stopped. What was read before stays."""
     path = tmp_path / "state.json"
     path.write_text('{"sdmPostExecOptIn": true, "sequencerStarted": true}')
     file = AdminStateFile(str(path))
     assert file.load() == AdminState(True, True)
-    lines: list[Record] = []
-    before = log.configuration()
-    log.configure("engine", Level.INFO, lines.append)
-    try:
-        for number, text in enumerate(MALFORMED):
-            path.write_text(text, encoding="latin-1")
-            file.store(started=bool(number % 2))
-            assert AdminStateFile(str(path)).load() == AdminState(bool(number % 2), True)
-    finally:
-        log.configure(*before)
-    assert [line.level for line in lines] == [Level.WARN] * len(MALFORMED)
+    for number, text in enumerate(MALFORMED):
+        path.write_text(text, encoding="latin-1")
+        file.store(started=bool(number % 2))
+        assert AdminStateFile(str(path)).load() == AdminState(bool(number % 2), True)
+    assert [line.level for line in engine_log] == [Level.WARN] * len(MALFORMED)
 
 
 def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,18 +248,12 @@ def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(AdminStateError, match="Is a directory"):
         AdminStateFile(str(tmp_path)).load()
+    # Others may be closed meanwhile: this process frees what earlier tests have left.
+    links = (f"/proc/self/fd/{descriptor}" for descriptor in os.listdir("/proc/self/fd"))
+    assert str(tmp_path) not in {os.readlink(link) for link in links if os.path.islink(link)}, "it is closed again"
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(AdminStateError, match="invalid config file"):
         AdminStateFile(str(tmp_path / "pipe")).load()
     (tmp_path / "file").write_text("")
     with pytest.raises(AdminStateError, match="Not a directory"):
         AdminStateFile(str(tmp_path / "file" / "state.json")).store(started=True)
-
-
-def test_what_is_no_file_leaves_no_descriptor_open(tmp_path: Path) -> None:
-    file = AdminStateFile(str(tmp_path))
-    with pytest.raises(AdminStateError, match="Is a directory"):
-        file.load()
-    # Others may be closed meanwhile: this process frees what earlier tests have left.
-    links = (f"/proc/self/fd/{descriptor}" for descriptor in os.listdir("/proc/self/fd"))
-    assert str(tmp_path) not in {os.readlink(link) for link in links if os.path.islink(link)}

@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.control import (
-    OutputRequest,
-    OutputResponse,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
-    AttributesReady,
     EngineStatus,
     L2BlocksRequest,
 )
-from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from tests.stages.engine.conftest import Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
@@ -44,39 +38,6 @@ async def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: 
         assert node.status == EngineStatus(start.reset, parent, parent, parent, parent, chain.genesis, False, False)
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
-
-
-async def test_consolidates_then_builds_beyond_the_tip(
-    chain: ChainFixture, engine: FakeExecutionEngine, run: Run
-) -> None:
-    refs = follow(chain, engine, 3)
-    async with run() as node:
-        start = await node.start()
-        assert start.safe_head == refs[0]
-        calls = len(engine.calls)
-        for sequence in (1, 2, 3):
-            await node.derive(start, sequence, refs[sequence - 1], chain.attributes(refs[sequence - 1], 100), 101)
-        assert "engine_getPayloadV4" not in engine.calls[calls:]
-        await node.until(lambda: engine.safe == refs[3].hash)
-        applied = await node.derive(start, 4, refs[3], chain.attributes(refs[3], 100), 102)
-        assert applied.safe_head.number == 4 and engine.head == applied.safe_head.hash
-
-
-async def test_an_l1_reorg_gives_a_new_start(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 12)
-    async with run() as node:
-        first = await node.start()
-        await node.derive(first, 1, refs[0], chain.attributes(refs[0], 100), 101)
-        chain.reorg("b", 102)
-        node.move_l1(106)
-        second = await node.start(first.reset, "L1 block 102 is another one now")
-        assert second.reset > first.reset and second.safe_head == refs[0]
-        await node.until(lambda: engine.head == refs[11].hash)
-        assert node.stage.core.heads is not None and node.stage.core.heads.unsafe == refs[11]
-        late = AttributesReady(first.reset, 2, refs[1], chain.attributes(refs[1], 100), chain.l1_ref(101), True)
-        count = len(node.starts)
-        await node.until(lambda: len(node.starts) > count, lambda: node.blocks.send(late))
-        assert node.starts[-1] == second, "attributes of an old start are answered with the new one"
 
 
 async def test_an_engine_that_goes_away_loses_nothing(
@@ -115,17 +76,14 @@ async def test_an_engine_that_stays_away_is_watched_with_pauses(
     """While its calls are known to fail, none is made that would end its silence."""
     monkeypatch.setattr("rollup_node.stages.engine.process.stage.WATCH_SECONDS", 0.1)
     follow(chain, engine, 3)
-    steps = 0
     async with run() as node:
         await node.start()
         monkeypatch.setattr(type(node.stage._status), "engine_fails", property(lambda _: True))
         watch = next(task for task in node.stage.periodic_tasks if task.name == "watch")
-        while steps < 3:
+        for _ in range(3):
             pause = await watch.step()
             assert pause > 0.0
             await asyncio.sleep(pause)
-            steps += 1
-    assert steps == 3
 
 
 async def test_an_l1_that_cannot_be_asked_is_waited_for(
@@ -154,37 +112,25 @@ async def test_finality_follows_l1(chain: ChainFixture, engine: FakeExecutionEng
         await node.until(lambda: engine.finalized == refs[3].hash)
 
 
-async def test_blocks_for_overlap_rules(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
-    refs = follow(chain, engine, 3)
-    async with run() as node:
-        start = await node.start()
-        await node.until(
-            lambda: bool(node.overlap_blocks), lambda: node.blocks.send(L2BlocksRequest(start.reset, 1, 3))
-        )
-        assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
-        assert node.overlap_blocks[0].blocks[0].transactions == chain.payloads[refs[1].hash].transactions
-        node.overlap_blocks.clear()
-        await node.until(
-            lambda: bool(node.overlap_blocks), lambda: node.blocks.send(L2BlocksRequest(start.reset, 2, 9))
-        )
-        assert node.overlap_blocks[-1].blocks == () and "does not have all" in (node.overlap_blocks[-1].error or "")
-
-
 # --- control and sequencing ----------------------------------------------------------------------------------------
 
 
-async def test_output_at_block(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+async def test_reads_of_other_processes(chain: ChainFixture, engine: FakeExecutionEngine, run: Run) -> None:
+    """Their contents and errors are in the tests of the reads."""
     refs = follow(chain, engine, 3)
-    async with run() as node:
-        await node.start()
-        result = await node.output(OutputRequest(1, 2))
+    async with run(p2p=True) as node:
+        start = await node.start()
+        result = await node.output(control.OutputRequest(1, 2))
         payload = chain.payloads[refs[2].hash]
-        assert isinstance(result, OutputResponse) and result.error is None and result.block == refs[2]
+        assert (result.error, result.block) == (None, refs[2])
         assert result.withdrawal_storage_root == payload.withdrawals_root and result.state_root == payload.state_root
-        assert result.output_root == output_root(payload.state_root, payload.withdrawals_root, refs[2].hash)
         assert result.status is not None and result.status.unsafe == refs[3]
-        missing = await node.output(OutputRequest(2, 99))
-        assert missing.error is not None and missing.error.endswith("not found")
+        assert str((await node.output(control.OutputRequest(2, 99))).error).endswith("not found")
+        overlap = L2BlocksRequest(start.reset, 1, 3)
+        await node.until(lambda: bool(node.overlap_blocks), lambda: node.blocks.send(overlap))
+        assert [block.ref for block in node.overlap_blocks[0].blocks] == refs[1:]
+        assert node.payloads is not None and node.payloads.send(PayloadRequest(7, 2))
+        await node.until(lambda: node.peer_payloads == [PayloadResponse(7, payload, None)])
 
 
 @pytest.mark.option("sequencer.enabled")
@@ -196,18 +142,18 @@ async def test_sequences_and_stops_and_starts(run_on: RunOn) -> None:
         await node.until(lambda: node.status is not None and node.status.sequencer_active)
         await node.until(lambda: len(engine.canonical()) >= 3)
         assert user in engine.canonical()[2].transactions
-        stopped = await node.admin(StopSequencerRequest(1))
+        stopped = await node.admin(control.StopSequencerRequest(1))
         assert stopped.error is None
         assert stopped.head == engine.head
-        assert await node.admin(StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
-        assert (await node.admin(StopSequencerRequest(2))).error == "sequencer not running"
+        assert await node.admin(control.StopSequencerRequest(1)) == stopped, "a repeated request gets the same response"
+        assert (await node.admin(control.StopSequencerRequest(2))).error == "sequencer not running"
         height, stopped_at = len(engine.canonical()), clock().unix
         await node.until(lambda: clock().unix > stopped_at + 3)
         assert len(engine.canonical()) == height, "three block times later there is no other block"
-        wrong = await node.admin(StartSequencerRequest(3, bytes(32)))
+        wrong = await node.admin(control.StartSequencerRequest(3, bytes(32)))
         assert wrong.error is not None and wrong.error.startswith("block hash does not match: head 0x")
-        assert (await node.admin(StartSequencerRequest(4, engine.head))).error is None
-        assert (await node.admin(StartSequencerRequest(5, engine.head))).error == "sequencer already running"
+        assert (await node.admin(control.StartSequencerRequest(4, engine.head))).error is None
+        assert (await node.admin(control.StartSequencerRequest(5, engine.head))).error == "sequencer already running"
         await node.until(lambda: len(engine.canonical()) >= height + 2)
         times = [payload.timestamp for _, payload in sorted(engine.canonical().items())]
         assert times == list(range(1_001, 1_001 + len(times)))

@@ -45,20 +45,14 @@ class Observer:
         return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 
 
-async def test_the_length_of_the_unsafe_queue(tmp_path: Path) -> None:
-    """[RPC94]"""
-    observer = Observer(tmp_path)
-    async with running_buses(observer.buses):
-        await until(lambda: observer.queues == [0])
-        observer.publisher.set_queue_length(7)
-        await until(lambda: observer.queues == [0, 7])
-
-
-async def test_how_the_execution_engine_answers(tmp_path: Path) -> None:
+async def test_the_length_of_the_unsafe_queue_and_how_the_execution_engine_answers(tmp_path: Path) -> None:
     """[RPC94]"""
     observer = Observer(tmp_path)
     observer.record.answered(0.004)
     async with running_buses(observer.buses):
+        await until(lambda: observer.queues == [0])
+        observer.publisher.set(QueueLength(7, 0))
+        await until(lambda: observer.queues == [0, 7])
         observer.publisher.publish(EngineStatus(3, None, None, None, None, None, True, False))
         expected = EndpointCounts("engine-api", "engine:1", True, 1, 0, 0, 4.0, False, "", 0, 0)
         await until(lambda: observer.endpoints == [expected])
@@ -75,12 +69,9 @@ async def test_heads_and_their_metrics(chain: ChainFixture, tmp_path: Path) -> N
         await until(lambda: bool(observer.status) and observer.status[-1] == status)
 
     head = refs[8]
-    assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == 8
+    for name, number in (("unsafe", 8), ("cross_unsafe", 8), ("pending_safe", 4), ("local_safe", 2), ("finalized", 0)):
+        assert observer.metric(f'refs_number{{layer="l2",type="l2_{name}"}}') == number
     assert observer.metric('refs_number{layer="l1_origin",type="l2_unsafe"}') == head.l1_origin.number
-    assert observer.metric('refs_number{layer="l2",type="l2_cross_unsafe"}') == 8
-    assert observer.metric('refs_number{layer="l2",type="l2_pending_safe"}') == 4
-    assert observer.metric('refs_number{layer="l2",type="l2_local_safe"}') == 2
-    assert observer.metric('refs_number{layer="l2",type="l2_finalized"}') == 0
     assert observer.metric('refs_seqnr{type="l2_unsafe"}') == head.sequence_number
     assert observer.metric('refs_time{layer="l2",type="l2_unsafe"}') == head.timestamp
     assert observer.metric('refs_hash{layer="l2",type="l2_unsafe"}') == float(int.from_bytes(head.hash[:8], "little"))

@@ -1,15 +1,11 @@
 """What the sequencer builds from: origins, the system config of the tip, attributes; and what it lacks."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlock,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.block_production import (
@@ -57,14 +53,14 @@ def test_the_head_s_origin_is_waited_for(chain: ChainFixture) -> None:
     assert machine.wait_until() is None, "the arrival of the block leads on, not time"
     give_l1(machine, chain, 101, 100, 101)
     assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) is None
-    assert machine.next(None, NOW) == GetBlock(chain.genesis.hash)
+    assert machine.next(None, NOW) == api.GetBlock(chain.genesis.hash)
     assert machine.wait_until() == NOW
 
 
 def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
-    due = ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
+    due = api.ForkchoiceUpdate(heads(chain, chain.genesis).forkchoice())
     assert machine.next(due, NOW) == due
 
 
@@ -72,25 +68,25 @@ def test_the_config_of_the_tip_is_read_once(chain: ChainFixture) -> None:
     machine = production(chain)
     give_l1(machine, chain, 101, 100, 101)
     call = machine.next(None, NOW)
-    assert isinstance(call, GetBlock) and call.name == chain.genesis.hash
+    assert isinstance(call, api.GetBlock) and call.name == chain.genesis.hash
     assert machine.answer(call, ModelEngine(chain).answer(call), NOW) is None
     call = machine.next(None, NOW)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes is not None
+    assert isinstance(call, api.ForkchoiceUpdate) and call.attributes is not None
     assert call.attributes.timestamp == GENESIS_TIME + 2
     assert machine.next(None, NOW) == call
-    assert machine.answer(call, ForkchoiceAnswer("VALID", b"job"), NOW) is None
+    assert machine.answer(call, api.ForkchoiceAnswer("VALID", b"job"), NOW) is None
     assert machine.wait_until() == NOW + 2 - 0.05
 
 
 def test_a_tip_that_the_engine_lost_needs_a_new_start(chain: ChainFixture) -> None:
     machine = production(chain)
-    call = GetBlock(chain.genesis.hash)
+    call = api.GetBlock(chain.genesis.hash)
     with pytest.raises(ResetError, match=f"has lost its head 0x{chain.genesis.hash.hex()}"):
         machine.answer(call, None, NOW)
     with pytest.raises(TemporaryError, match="not its head"):
         machine.answer(call, chain.payloads[chain.build(1)[1].hash], NOW)
     with pytest.raises(TemporaryError, match="not its head"):
-        machine.answer(call, ErrorAnswer(-32000, "busy"), NOW)
+        machine.answer(call, api.ErrorAnswer(-32000, "busy"), NOW)
 
 
 def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
@@ -108,15 +104,7 @@ def test_without_an_origin_it_is_tried_again_and_the_reason_shown() -> None:
     assert machine.sequencer.problem is not None and "more than the drift" in machine.sequencer.problem.text
     assert machine.next(None, now + 0.9) is None and machine.sequencer.problem is not None
     give_l1(machine, chain, 101, 101)
-    assert machine.next(None, now + 1) == GetBlock(head.hash)
-
-
-def test_an_origin_on_another_branch_needs_a_new_start(chain: ChainFixture) -> None:
-    machine = production(chain)
-    chain.reorg("b", 100)
-    give_l1(machine, chain, 101, 100, 101)
-    with pytest.raises(InconsistentOriginError):
-        machine.next(None, NOW)
+    assert machine.next(None, now + 1) == api.GetBlock(head.hash)
 
 
 def template(chain: ChainFixture, parent: L2BlockRef, recover: bool = False) -> Any:
@@ -129,14 +117,11 @@ def at(chain: ChainFixture, timestamp: int) -> L2BlockRef:
     return L2BlockRef(b"\x07" * 32, 5, b"\x06" * 32, timestamp - 2, chain.rollup.genesis.l1, 4)
 
 
-def test_open_to_the_pool_unless_told_otherwise(chain: ChainFixture) -> None:
-    assert not template(chain, at(chain, 1_010)).no_tx_pool
-    assert template(chain, at(chain, 1_010), recover=True).no_tx_pool
-
-
-@pytest.mark.parametrize(("late", "empty"), [(1_800, False), (1_801, True)])
-def test_empty_past_the_drift(chain: ChainFixture, late: int, empty: bool) -> None:
-    assert template(chain, at(chain, 1_000 + late)).no_tx_pool is empty
+@pytest.mark.parametrize(
+    ("late", "recover", "empty"), [(10, False, False), (10, True, True), (1_800, False, False), (1_801, False, True)]
+)
+def test_empty_past_the_drift_and_in_recover_mode(chain: ChainFixture, late: int, recover: bool, empty: bool) -> None:
+    assert template(chain, at(chain, 1_000 + late), recover).no_tx_pool is empty
 
 
 @pytest.mark.parametrize(
@@ -174,31 +159,38 @@ T = 1_000 + 12 * 5
 """The time of L1 block 105."""
 
 
-def test_takes_the_next_origin_as_soon_as_its_time_is_reached(chain: ChainFixture) -> None:
-    l1 = window(chain, 106, 104, 105)
-    assert selector(chain).select(tip(chain, 104, T - 2), l1) == chain.l1(105)
-    assert selector(chain).select(tip(chain, 104, T - 3), l1) == chain.l1(104)
+BEGIN = T - 12
+"""The time of L1 block 104, the origin of the tip."""
+PAST_DRIFT = "more than the drift of 1800 s"
 
 
 @pytest.mark.option("sequencer.l1-confs", by="confirmations")
-def test_confirmations_hide_the_newest_blocks(chain: ChainFixture) -> None:
-    for head, expected in ((108, 104), (109, 105)):
-        l1 = window(chain, head, 104, 105)
-        assert selector(chain, 4).select(tip(chain, 104, T), l1) == chain.l1(expected)
-
-
-def test_stays_on_the_origin_until_the_drift_is_used_up(chain: ChainFixture) -> None:
-    l1 = window(chain, 104, 104)
-    origin_time = T - 12
-    assert selector(chain).select(tip(chain, 104, origin_time + 1_798), l1) == chain.l1(104)
-    with pytest.raises(TemporaryError, match="more than the drift of 1800 s"):
-        selector(chain).select(tip(chain, 104, origin_time + 1_799), l1)
-
-
+@pytest.mark.option("sequencer.recover", by="recover")
 @pytest.mark.fault("F55")
-def test_past_the_drift_a_known_next_block_is_waited_for_in_empty_blocks(chain: ChainFixture) -> None:
-    result = selector(chain).select(tip(chain, 104, T + 1_799), window(chain, 200, 104, 105))
-    assert result == chain.l1(105)
+@pytest.mark.parametrize(
+    ("options", "time", "head", "fetched", "expected"),
+    [
+        ({}, T - 2, 106, (104, 105), 105),
+        ({}, T - 3, 106, (104, 105), 104),
+        ({"confirmations": 4}, T, 108, (104, 105), 104),
+        ({"confirmations": 4}, T, 109, (104, 105), 105),
+        ({}, BEGIN + 1_798, 104, (104,), 104),
+        ({}, BEGIN + 1_799, 104, (104,), PAST_DRIFT),
+        ({}, T + 1_799, 200, (104, 105), 105),
+        ({"recover": True}, T, 106, (104,), "recover mode"),
+        ({"recover": True}, T, 106, (104, 105), 105),
+        ({"recover": True}, T, 104, (104,), 104),
+        ({}, T, 106, (), "is not fetched yet"),
+    ],
+)
+def test_the_origin_of_the_next_block(
+    chain: ChainFixture, options: dict[str, Any], time: int, head: int, fetched: tuple[int, ...], expected: int | str
+) -> None:
+    """The next origin as soon as its time is reached and it has its confirmations; past the drift a next block that
+    is known is waited for in empty blocks."""
+    with pytest.raises(TemporaryError, match=expected) if isinstance(expected, str) else nullcontext():
+        origin = selector(chain, **options).select(tip(chain, 104, time), window(chain, head, *fetched))
+        assert origin.header.number == expected
 
 
 def test_an_origin_that_is_not_canonical_resets(chain: ChainFixture) -> None:
@@ -215,20 +207,6 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
     l1.blocks[105] = chain.l1(105)
     with pytest.raises(InconsistentOriginError, match="does not follow"):
         selector(chain).select(head, l1)
-
-
-@pytest.mark.option("sequencer.recover", by="recover")
-def test_recover_mode_wants_the_next_block_to_be_known(chain: ChainFixture) -> None:
-    recover = selector(chain, recover=True)
-    with pytest.raises(TemporaryError, match="recover mode"):
-        recover.select(tip(chain, 104, T), window(chain, 106, 104))
-    assert recover.select(tip(chain, 104, T), window(chain, 106, 104, 105)) == chain.l1(105)
-    assert recover.select(tip(chain, 104, T), window(chain, 104, 104)) == chain.l1(104)
-
-
-def test_nothing_is_built_on_an_unknown_origin(chain: ChainFixture) -> None:
-    with pytest.raises(TemporaryError, match="is not fetched yet"):
-        selector(chain).select(tip(chain, 104, T), L1Window())
 
 
 def test_what_is_wanted_of_l1(chain: ChainFixture) -> None:
@@ -264,7 +242,7 @@ def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFix
     l1.note_head(chain.l1_ref(107))
     l1.note_block(chain.l1(104))
     l1.note_block(stale)
-    head = L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, T, chain.l1_ref(104).id, 3)
+    head = tip(chain, 104, T)
     for _ in range(3):
         first, count = selector(chain).wanted(head, l1)
         for number in range(first, first + count):

@@ -5,27 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CoreAnswer
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
 from rollup_node.stages.engine.sequencer.build_api_row import MAX_REQUESTS
-from rollup_node.stages.messages.control import (
-    BuildResponse,
-    CommitBlockRequest,
-    OpenBlockRequest,
-    ResetDerivationRequest,
-    SealBlockRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -36,16 +22,25 @@ def responses_of(harness: CoreHarness) -> list[Any]:
     return list(harness.responses)
 
 
-def build_on(harness: CoreHarness, parent: L2BlockRef, first_id: int) -> ExecutionPayload:
+def open_block(harness: CoreHarness, number: int, parent: L2BlockRef, attributes: PayloadAttributes) -> bytes:
+    """Return the payload id of a build."""
+    harness.request(control.OpenBlockRequest(number, parent.id, attributes))
+    harness.run_until_idle()
+    opened = responses_of(harness)[-1]
+    assert opened.error is None and opened.id == number
+    payload_id: bytes = opened.payload_id
+    return payload_id
+
+
+def build_on(
+    harness: CoreHarness, parent: L2BlockRef, first_id: int, attributes: PayloadAttributes | None = None
+) -> ExecutionPayload:
     """Return a block on a parent, as a test sequencer has it built: opened, and sealed.
 
     The ids count from `first_id`."""
-    attributes = harness.chain.attributes(parent, parent.l1_origin.number, [harness.chain.user])
-    harness.request(OpenBlockRequest(first_id, parent.id, attributes))
-    harness.run_until_idle()
-    opened = responses_of(harness)[-1]
-    assert opened.error is None and opened.id == first_id
-    harness.request(SealBlockRequest(first_id + 1, opened.payload_id, attributes.timestamp, False))
+    attributes = attributes or harness.chain.attributes(parent, parent.l1_origin.number, [harness.chain.user])
+    payload_id = open_block(harness, first_id, parent, attributes)
+    harness.request(control.SealBlockRequest(first_id + 1, payload_id, attributes.timestamp, False))
     harness.run_until_idle()
     sealed = responses_of(harness)[-1]
     assert sealed.error is None and sealed.payload.transactions == attributes.transactions
@@ -53,43 +48,38 @@ def build_on(harness: CoreHarness, parent: L2BlockRef, first_id: int) -> Executi
     return payload
 
 
+def commit(harness: CoreHarness, number: int, payload: ExecutionPayload) -> Any:
+    """Return the response to a block."""
+    harness.request(control.CommitBlockRequest(number, payload))
+    harness.run_until_idle()
+    return responses_of(harness)[-1]
+
+
 def test_a_block_is_opened_sealed_and_committed(chain: ChainFixture) -> None:
     harness = started(chain)
     payload = build_on(harness, chain.genesis, 1)
     assert harness.status.unsafe == chain.genesis and harness.engine.head == chain.genesis.hash
-    harness.request(CommitBlockRequest(3, payload))
-    harness.request(CommitBlockRequest(3, payload))
+    harness.request(control.CommitBlockRequest(3, payload))
+    harness.request(control.CommitBlockRequest(3, payload))
     assert harness.call_names() == ["NewPayload"]
     harness.answer(harness.open[0])
     assert responses_of(harness)[-1].id == 2, "the head is confirmed before the response"
     harness.run_until_idle()
-    assert responses_of(harness)[2:] == [BuildResponse(3, None)]
+    assert responses_of(harness)[2:] == [control.BuildResponse(3, None)]
     assert harness.status.unsafe == chain.ref(payload) and harness.engine.head == payload.block_hash
-    harness.request(CommitBlockRequest(4, payload))
-    harness.run_until_idle()
-    assert responses_of(harness)[-1] == BuildResponse(4, None), "the present head may be committed again"
+    assert commit(harness, 4, payload) == control.BuildResponse(4, None), "the present head may be committed again"
 
 
 def test_a_block_on_an_older_parent_replaces_the_tip(chain: ChainFixture) -> None:
     """The engine's head goes back to the node's until the block is committed."""
     harness = started(chain)
     tip = build_on(harness, chain.genesis, 1)
-    harness.request(CommitBlockRequest(3, tip))
-    harness.run_until_idle()
-    other = build_on(harness, chain.genesis, 4)
-    assert other.block_hash == tip.block_hash or harness.engine.head == tip.block_hash
+    commit(harness, 3, tip)
     harness.engine.pool = [chain.user]
     attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
-    attributes = msgspec.structs.replace(attributes, no_tx_pool=True)
-    harness.request(OpenBlockRequest(6, chain.genesis.id, attributes))
-    harness.run_until_idle()
-    harness.request(SealBlockRequest(7, responses_of(harness)[-1].payload_id, attributes.timestamp, False))
-    harness.run_until_idle()
-    empty = responses_of(harness)[-1].payload
+    empty = build_on(harness, chain.genesis, 6, msgspec.structs.replace(attributes, no_tx_pool=True))
     assert empty.block_hash != tip.block_hash and harness.engine.head == tip.block_hash
-    harness.request(CommitBlockRequest(8, empty))
-    harness.run_until_idle()
-    assert responses_of(harness)[-1] == BuildResponse(8, None)
+    assert commit(harness, 8, empty) == control.BuildResponse(8, None)
     assert harness.status.unsafe == chain.ref(empty) and harness.engine.head == empty.block_hash
 
 
@@ -97,72 +87,74 @@ def test_a_wrong_parent(chain: ChainFixture) -> None:
     harness = started(chain)
     attributes = chain.attributes(chain.genesis, 100)
     absent = BlockId(7, b"\x77" * 32)
-    harness.request(OpenBlockRequest(1, absent, attributes))
+    harness.request(control.OpenBlockRequest(1, absent, attributes))
     harness.run_until_idle()
     name = to_hex(absent.hash)
     text = f"failed to determine block-hash of hash {name}, could not get payload: not found"
     error = f"failed to retrieve parent block {name}:7 from engine: {text}"
-    assert responses_of(harness) == [BuildResponse(1, error, -32000)]
-    for number, answer, reason in ((2, Unavailable("away"), "away"), (3, ErrorAnswer(-32000, "busy"), "busy")):
-        harness.request(OpenBlockRequest(number, chain.genesis.id, attributes))
+    assert responses_of(harness) == [control.BuildResponse(1, error, -32000)]
+    for number, answer, reason in ((2, api.Unavailable("away"), "away"), (3, api.ErrorAnswer(-32000, "busy"), "busy")):
+        harness.request(control.OpenBlockRequest(number, chain.genesis.id, attributes))
         (call,) = harness.step()
-        assert call.call == GetBlockRef(chain.genesis.hash)
+        assert call.call == api.GetBlockRef(chain.genesis.hash)
         harness.answer(call, answer)
         assert responses_of(harness)[-1].error.endswith(f"could not get payload: {reason}")
 
 
 def test_a_build_that_the_engine_refuses(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.request(OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
+    harness.request(control.OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
     harness.answer(harness.step()[0])
     (update,) = harness.step()
-    assert isinstance(update.call, ForkchoiceUpdate)
-    harness.answer(update, ErrorAnswer(-38003, "gasLimit parameter is required"))
+    assert isinstance(update.call, api.ForkchoiceUpdate)
+    harness.answer(update, api.ErrorAnswer(-38003, "gasLimit parameter is required"))
     (response,) = responses_of(harness)
     assert response.code == -40101 and response.error.endswith(": gasLimit parameter is required")
 
 
 def test_an_unknown_payload_id(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.request(SealBlockRequest(1, b"\x05" * 8, 1_700_000_002, False))
-    harness.request(SealBlockRequest(2, b"\x05" * 8, 1_700_000_002, True))
+    harness.request(control.SealBlockRequest(1, b"\x05" * 8, 1_700_000_002, False))
+    harness.request(control.SealBlockRequest(2, b"\x05" * 8, 1_700_000_002, True))
     harness.run_until_idle()
-    unknown = [BuildResponse(number, "unknown payload", -40120) for number in (1, 2)]
+    unknown = [control.BuildResponse(number, "unknown payload", -40120) for number in (1, 2)]
     assert responses_of(harness) == unknown
-    harness.request(SealBlockRequest(3, b"\x05" * 8, 1_700_000_002, False))
+    harness.request(control.SealBlockRequest(3, b"\x05" * 8, 1_700_000_002, False))
     (call,) = harness.step()
-    assert isinstance(call.call, GetPayload)
-    harness.answer(call, Unavailable("away"))
-    assert responses_of(harness)[-1] == BuildResponse(3, "failed to seal payload: away", -40199)
+    assert isinstance(call.call, api.GetPayload)
+    harness.answer(call, api.Unavailable("away"))
+    assert responses_of(harness)[-1] == control.BuildResponse(3, "failed to seal payload: away", -40199)
 
 
 def test_a_cancelled_block_is_fetched_and_dropped(chain: ChainFixture) -> None:
     """[RPC62]"""
     harness = started(chain)
-    harness.request(OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
-    harness.run_until_idle()
-    harness.request(SealBlockRequest(2, responses_of(harness)[0].payload_id, 1_700_000_002, True))
+    payload_id = open_block(harness, 1, chain.genesis, chain.attributes(chain.genesis, 100))
+    harness.request(control.SealBlockRequest(2, payload_id, 1_700_000_002, True))
     (call,) = harness.step()
-    assert isinstance(call.call, GetPayload)
+    assert isinstance(call.call, api.GetPayload)
     harness.answer(call)
-    assert responses_of(harness)[-1] == BuildResponse(2, None)
+    assert responses_of(harness)[-1] == control.BuildResponse(2, None)
 
 
 def test_wrong_payloads(chain: ChainFixture) -> None:
     harness = started(chain)
     payload = build_on(harness, chain.genesis, 1)
-    harness.request(CommitBlockRequest(3, msgspec.structs.replace(payload, transactions=())))
+    harness.request(control.CommitBlockRequest(3, msgspec.structs.replace(payload, transactions=())))
     assert harness.step() == []
     assert responses_of(harness)[-1].error.startswith("invalid payload: ")
-    harness.request(CommitBlockRequest(4, payload))
-    harness.answer(harness.step()[0], PayloadAnswer("INVALID", "bad state root"))
-    assert responses_of(harness)[-1] == BuildResponse(4, "execution invalid: bad state root", -40110)
+    harness.request(control.CommitBlockRequest(4, payload))
+    harness.answer(harness.step()[0], api.PayloadAnswer("INVALID", "bad state root"))
+    assert responses_of(harness)[-1] == control.BuildResponse(4, "execution invalid: bad state root", -40110)
     assert harness.status.unsafe == chain.genesis and harness.step() == []
 
 
 @pytest.mark.parametrize(
     ("answer", "text", "head"),
-    [(Unavailable("away"), "away", 1), (ErrorAnswer(-38002, "not on the chain"), "not on the chain (-38002)", 0)],
+    [
+        (api.Unavailable("away"), "away", 1),
+        (api.ErrorAnswer(-38002, "not on the chain"), "not on the chain (-38002)", 0),
+    ],
 )
 def test_a_block_that_the_engine_does_not_make_its_head(
     chain: ChainFixture, answer: CoreAnswer, text: str, head: int
@@ -170,17 +162,16 @@ def test_a_block_that_the_engine_does_not_make_its_head(
     """An engine that was away gets the update again; one that refuses it leads to a reset."""
     harness = started(chain)
     payload = build_on(harness, chain.genesis, 1)
-    harness.request(CommitBlockRequest(3, payload))
+    harness.request(control.CommitBlockRequest(3, payload))
     (insert,) = harness.step()
-    assert insert.call == NewPayload(payload)
+    assert insert.call == api.NewPayload(payload)
     harness.answer(insert)
     harness.answer(harness.step()[0], answer)
     response = responses_of(harness)[-1]
     assert response.id == 3 and response.code == -32000
     assert response.error.startswith("failed to update engine forkchoice: ") and response.error.endswith(text)
-    harness.wait(10.0)
-    harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == head
+    harness.pass_time(10.0)
+    assert harness.unsafe == head
 
 
 def test_a_block_below_the_finalized_one_is_refused(chain: ChainFixture) -> None:
@@ -190,9 +181,7 @@ def test_a_block_below_the_finalized_one_is_refused(chain: ChainFixture) -> None
     harness.engine.head = harness.engine.safe = harness.engine.finalized = refs[3].hash
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
-    harness.request(CommitBlockRequest(1, chain.payloads[refs[2].hash]))
-    harness.run_until_idle()
-    error = responses_of(harness)[-1].error
+    error = commit(harness, 1, chain.payloads[refs[2].hash]).error
     assert error.startswith("failed to update engine forkchoice: invalid forkchoice state, unsafe head ")
     assert f"is behind finalized head {to_hex(refs[3].hash)}:3" in error
 
@@ -200,8 +189,8 @@ def test_a_block_below_the_finalized_one_is_refused(chain: ChainFixture) -> None
 def test_requests_wait_for_heads_and_their_number_is_bounded(chain: ChainFixture) -> None:
     harness = CoreHarness(chain)
     for number in range(MAX_REQUESTS + 5):
-        harness.request(SealBlockRequest(number, bytes(8), 1, True))
-    assert all(not isinstance(pending.call, GetPayload) for pending in harness.step())
+        harness.request(control.SealBlockRequest(number, bytes(8), 1, True))
+    assert all(not isinstance(pending.call, api.GetPayload) for pending in harness.step())
     harness.move_l1(harness.l1_head)
     harness.run_until_idle()
     assert len(responses_of(harness)) == MAX_REQUESTS
@@ -209,9 +198,9 @@ def test_requests_wait_for_heads_and_their_number_is_bounded(chain: ChainFixture
 
 def test_a_reset_lets_an_open_request_begin_again(chain: ChainFixture) -> None:
     harness = started(chain)
-    harness.request(OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
+    harness.request(control.OpenBlockRequest(1, chain.genesis.id, chain.attributes(chain.genesis, 100)))
     (parent,) = harness.step()
-    harness.request(ResetDerivationRequest(2))
+    harness.request(control.ResetDerivationRequest(2))
     harness.answer(parent)
     harness.sleep()
     harness.run_until_idle()
@@ -225,13 +214,10 @@ def test_the_sequencer_builds_on_a_committed_block(stopped: bool) -> None:
     chain = chain_with(block_time=1)
     harness = started(chain, sequencer_enabled=True, sequencer_l1_confs=0, sequencer_stopped=stopped)
     for first_id in (1, 11):
-        assert harness.core.heads is not None
-        tip = harness.core.heads.unsafe
+        tip = harness.heads.unsafe
         payload = build_on(harness, tip, first_id)
-        assert harness.core.heads.unsafe == tip, "the sequencer waits for its time"
-        harness.request(CommitBlockRequest(first_id + 5, payload))
-        harness.run_until_idle()
-        assert responses_of(harness)[-1] == BuildResponse(first_id + 5, None)
+        assert harness.heads.unsafe == tip, "the sequencer waits for its time"
+        assert commit(harness, first_id + 5, payload) == control.BuildResponse(first_id + 5, None)
         assert harness.engine.head == payload.block_hash
     for _ in range(20):
         harness.sleep()
@@ -247,8 +233,8 @@ def test_blocks_beyond_a_foreign_fork_are_errors() -> None:
     chain = chain_with(foreign_fork=ForeignFork("Somefork", GENESIS_TIME + 2))
     harness = started(chain)
     attributes = chain.attributes(chain.genesis, chain.genesis.l1_origin.number)
-    harness.request(OpenBlockRequest(1, chain.genesis.id, attributes))
-    harness.request(CommitBlockRequest(2, chain.payloads[chain.build(1)[1].hash]))
+    harness.request(control.OpenBlockRequest(1, chain.genesis.id, attributes))
+    harness.request(control.CommitBlockRequest(2, chain.payloads[chain.build(1)[1].hash]))
     assert harness.call_names() == []
     assert [response.id for response in harness.responses] == [1, 2]
     assert all("block 0 is the last" in str(response.error) for response in harness.responses)

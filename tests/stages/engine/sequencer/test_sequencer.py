@@ -8,15 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetPayload,
-    NewPayload,
-    PayloadAnswer,
-    Unavailable,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.sequencer.sequencer import (
     BuildDropped,
@@ -31,8 +23,8 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
-BUILD = ForkchoiceAnswer("VALID", b"payload1")
-VALID = PayloadAnswer("VALID")
+BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
+VALID = api.PayloadAnswer("VALID")
 START = 1_000.0
 """The time of the L2 genesis block; blocks come every 2 s."""
 WITH_BLOCK = (SequencerPhase.FETCHED, SequencerPhase.COMMITTING, SequencerPhase.SEALED)
@@ -49,32 +41,44 @@ def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
     return sequencer
 
 
-def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
-    """Up to the running build; the attributes."""
+def begin(chain: ChainFixture, sequencer: Sequencer, now: float) -> api.ForkchoiceUpdate:
+    """Return the call that begins a build."""
     need = sequencer.next(now)
     assert isinstance(need, NeedAttributes)
     attributes = chain.attributes(need.parent, need.parent.l1_origin.number)
     sequencer.set_attributes(need, attributes)
     call = sequencer.next(now)
-    assert isinstance(call, ForkchoiceUpdate) and call.attributes == attributes
+    assert isinstance(call, api.ForkchoiceUpdate) and call.attributes == attributes
     assert call.forkchoice.head == need.parent.hash
-    assert sequencer.answer(call, BUILD, now) is None
-    return attributes
+    return call
+
+
+def build(chain: ChainFixture, sequencer: Sequencer, now: float) -> None:
+    """Up to the running build."""
+    assert sequencer.answer(begin(chain, sequencer, now), BUILD, now) is None
+
+
+@pytest.fixture
+def sequencer(chain: ChainFixture) -> Sequencer:
+    """Return a sequencer whose build runs since START."""
+    result = running(chain)
+    build(chain, result, START)
+    return result
 
 
 def seal(chain: ChainFixture, sequencer: Sequencer, now: float) -> Any:
     """From a running build to the call that inserts its payload; the payload."""
     parent = sequencer.heads.unsafe  # type: ignore[union-attr]
     call = sequencer.next(now)
-    assert isinstance(call, GetPayload)
+    assert isinstance(call, api.GetPayload)
     payload = chain.seal(parent, chain.attributes(parent, parent.l1_origin.number))
     assert sequencer.answer(call, payload, now) is None
-    assert sequencer.next(now) == NewPayload(payload)
+    assert sequencer.next(now) == api.NewPayload(payload)
     return payload
 
 
 def insert(chain: ChainFixture, sequencer: Sequencer, payload: Any, now: float) -> L2BlockRef:
-    event = sequencer.answer(NewPayload(payload), VALID, now)
+    event = sequencer.answer(api.NewPayload(payload), VALID, now)
     assert isinstance(event, SequencedBlock)
     ref: L2BlockRef = event.block.ref
     assert sequencer.next(now) is None, "nothing happens until the engine has the new head"
@@ -130,20 +134,16 @@ def test_no_block_is_built_on_the_last_one_before_a_foreign_fork() -> None:
 @pytest.mark.parametrize(
     ("answer", "pause"),
     [
-        (ErrorAnswer(-32000, "busy"), 1),
-        (ForkchoiceAnswer("ODD"), 1),
-        (ForkchoiceAnswer("VALID"), 1),
-        (ForkchoiceAnswer("SYNCING"), 30),
+        (api.ErrorAnswer(-32000, "busy"), 1),
+        (api.ForkchoiceAnswer("ODD"), 1),
+        (api.ForkchoiceAnswer("VALID"), 1),
+        (api.ForkchoiceAnswer("SYNCING"), 30),
     ],
     ids=str,
 )
 def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pause: float) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
-    call = sequencer.next(START)
-    assert sequencer.answer(call, answer, START) is None
+    assert sequencer.answer(begin(chain, sequencer, START), answer, START) is None
     assert sequencer.wait_until() == START + pause and sequencer.problem
     build(chain, sequencer, START + pause)
     payload = seal(chain, sequencer, START + 40)
@@ -152,25 +152,22 @@ def test_temporary_answers_to_a_build_start(chain: ChainFixture, answer: Any, pa
     assert sequencer.problem is None
 
 
-@pytest.mark.parametrize("answer", [ErrorAnswer(-38003, "bad"), ForkchoiceAnswer("INVALID")], ids=str)
+@pytest.mark.parametrize("answer", [api.ErrorAnswer(-38003, "bad"), api.ForkchoiceAnswer("INVALID")], ids=str)
 def test_invalid_attributes_wait_for_one_block_time(chain: ChainFixture, answer: Any) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
-    event = sequencer.answer(sequencer.next(START), answer, START)
-    assert isinstance(event, BuildDropped)
+    assert isinstance(sequencer.answer(begin(chain, sequencer, START), answer, START), BuildDropped)
     assert sequencer.wait_until() == START + 2 and sequencer.phase is SequencerPhase.IDLE
 
 
 @pytest.mark.parametrize("code", [-38002, -38010])
 def test_an_inconsistent_forkchoice_resets(chain: ChainFixture, code: int) -> None:
     sequencer = running(chain)
-    need = sequencer.next(START)
-    assert isinstance(need, NeedAttributes)
-    sequencer.set_attributes(need, chain.attributes(chain.genesis, 100))
+    call = begin(chain, sequencer, START)
     with pytest.raises(ResetError):
-        sequencer.answer(sequencer.next(START), ErrorAnswer(code, "no"), START)
+        sequencer.answer(call, api.ErrorAnswer(code, "no"), START)
+
+
+CONTRADICTS = "ENGINE-CONTRADICTS: the engine sealed"
 
 
 def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> None:
@@ -178,13 +175,10 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
     good = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     foreign = chain.seal(chain.ref(good), chain.attributes(chain.ref(good), 100))
     for answer, reason in (
-        (ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
-        (msgspec.structs.replace(good, transactions=()), "ENGINE-CONTRADICTS: the engine sealed other transactions"),
-        (
-            msgspec.structs.replace(good, gas_limit=7),
-            "ENGINE-CONTRADICTS: the engine sealed another block 1: gas limit",
-        ),
-        (foreign, "ENGINE-CONTRADICTS: the engine sealed block 2 instead of 1"),
+        (api.ErrorAnswer(-38001, "unknown payload"), "does not return it: unknown payload (-38001)"),
+        (msgspec.structs.replace(good, transactions=()), f"{CONTRADICTS} other transactions"),
+        (msgspec.structs.replace(good, gas_limit=7), f"{CONTRADICTS} another block 1: gas limit"),
+        (foreign, f"{CONTRADICTS} block 2 instead of 1"),
         (None, "the engine's answer is not one to this call"),
     ):
         sequencer = running(chain)
@@ -195,22 +189,21 @@ def test_a_lost_payload_or_another_block_is_given_up(chain: ChainFixture) -> Non
         assert sequencer.wait_until() == now + 2 and sequencer.phase is SequencerPhase.IDLE
 
 
-def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture) -> None:
-    for answer in (ErrorAnswer(-32000, "busy"), PayloadAnswer("ACCEPTED"), PayloadAnswer("SYNCING")):
-        sequencer = running(chain)
-        build(chain, sequencer, START)
-        now = START + 1.95
-        payload = seal(chain, sequencer, now)
-        assert sequencer.answer(NewPayload(payload), answer, now) is None
+def test_a_sealed_block_is_inserted_again_after_a_temporary_error(chain: ChainFixture, sequencer: Sequencer) -> None:
+    now = START + 1.95
+    payload = seal(chain, sequencer, now)
+    for answer in (api.ErrorAnswer(-32000, "busy"), api.PayloadAnswer("ACCEPTED"), api.PayloadAnswer("SYNCING")):
+        assert sequencer.answer(api.NewPayload(payload), answer, now) is None
         assert sequencer.next(now) is None
-        assert sequencer.next(now + 1) == NewPayload(payload)
+        now += 1
+        assert sequencer.next(now) == api.NewPayload(payload)
 
 
-def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
-    assert isinstance(sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 1.95), BuildDropped)
+    assert isinstance(
+        sequencer.answer(api.NewPayload(payload), api.PayloadAnswer("INVALID"), START + 1.95), BuildDropped
+    )
     assert sequencer.sealed is None and sequencer.wait_until() == START + 3.95
 
 
@@ -220,15 +213,13 @@ def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
     build(chain, sequencer, START + 1)
     sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
-    assert isinstance(sequencer.next(START + 2.95), GetPayload)
+    assert isinstance(sequencer.next(START + 2.95), api.GetPayload)
 
 
 # --- pauses --------------------------------------------------------------------------------------------------------
 
 
-def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, sequencer: Sequencer) -> None:
     sequencer.on_reset()
     assert sequencer.next(START + 10) is None and sequencer.building is None
     sequencer.on_start(heads(chain), START + 10)
@@ -236,9 +227,7 @@ def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture) ->
     assert isinstance(sequencer.next(START + 12), NeedAttributes)
 
 
-def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture, sequencer: Sequencer) -> None:
     sequencer.on_derived_build()
     assert sequencer.next(START + 10) is None
     ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
@@ -247,20 +236,13 @@ def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: Chai
     assert isinstance(need, NeedAttributes) and need.parent == ref
 
 
-def test_another_tip_makes_the_job_stale(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
+    due = sequencer.wait_until()
+    sequencer.on_heads(heads(chain), START + 0.5)
+    assert sequencer.wait_until() == due and sequencer.building is not None, "the same tip changes nothing"
     ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
     sequencer.on_heads(heads(chain, ref), START + 0.5)
     assert sequencer.building is None and sequencer.wait_until() == START + 2
-
-
-def test_a_forkchoice_with_the_same_tip_changes_nothing(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
-    due = sequencer.wait_until()
-    sequencer.on_heads(heads(chain), START + 0.5)
-    assert sequencer.wait_until() == due and sequencer.building is not None
 
 
 @pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
@@ -279,11 +261,10 @@ def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int,
 
 
 def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
-    sequencer = Sequencer(chain.rollup, enabled=False)
+    sequencer = Sequencer(chain.rollup, enabled=False, conducted=True)
     sequencer.on_start(heads(chain), START)
-    assert not sequencer.active and sequencer.next(START + 100) is None
-    assert sequencer.start(chain.genesis.hash, START) == "sequencer is not enabled"
-    assert sequencer.stop() == "sequencer is not enabled"
+    assert not sequencer.active and not sequencer.conducted and sequencer.next(START + 100) is None
+    assert sequencer.start(chain.genesis.hash, START) == sequencer.stop() == "sequencer is not enabled"
 
 
 def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
@@ -307,37 +288,31 @@ def test_starts_by_option_without_knowing_the_head(chain: ChainFixture) -> None:
     assert sequencer.active and sequencer.next(START + 100) is None
 
 
-def test_a_stop_drops_the_job_at_once(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_stop_drops_the_job_at_once(chain: ChainFixture, sequencer: Sequencer) -> None:
     assert sequencer.stop() is None
     assert not sequencer.active and sequencer.building is None
     assert sequencer.start(chain.genesis.hash, START + 1) is None
 
 
-def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture) -> None:
-    sequencer = running(chain)
-    build(chain, sequencer, START)
+def test_a_stop_waits_for_the_sealed_block(chain: ChainFixture, sequencer: Sequencer) -> None:
     payload = seal(chain, sequencer, START + 1.95)
     assert sequencer.stop() is None and sequencer.active
-    assert sequencer.next(START + 1.95) == NewPayload(payload)
-    assert isinstance(sequencer.answer(NewPayload(payload), VALID, START + 2), SequencedBlock)
+    assert sequencer.next(START + 1.95) == api.NewPayload(payload)
+    assert isinstance(sequencer.answer(api.NewPayload(payload), VALID, START + 2), SequencedBlock)
     assert not sequencer.active
 
 
-def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture) -> None:
-    for end in ("invalid", "reset", "other tip"):
-        sequencer = running(chain)
-        build(chain, sequencer, START)
-        payload = seal(chain, sequencer, START + 1.95)
-        sequencer.stop()
-        if end == "invalid":
-            sequencer.answer(NewPayload(payload), PayloadAnswer("INVALID"), START + 2)
-        elif end == "reset":
-            sequencer.on_reset()
-        else:
-            sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
-        assert not sequencer.active
+@pytest.mark.parametrize("end", ["invalid", "reset", "other tip"])
+def test_a_stop_ends_when_the_sealed_block_is_lost(chain: ChainFixture, sequencer: Sequencer, end: str) -> None:
+    payload = seal(chain, sequencer, START + 1.95)
+    sequencer.stop()
+    if end == "invalid":
+        sequencer.answer(api.NewPayload(payload), api.PayloadAnswer("INVALID"), START + 2)
+    elif end == "reset":
+        sequencer.on_reset()
+    else:
+        sequencer.on_heads(heads(chain, chain.build(2)[2]), START + 2)
+    assert not sequencer.active
 
 
 class Life(RuleBasedStateMachine):
@@ -415,7 +390,7 @@ class Life(RuleBasedStateMachine):
             self.committed.append(payload)
             self.sequencer.committed(payload, self.now)
         else:
-            self.sequencer.commit_failed(payload, Unavailable("refused"), self.now)
+            self.sequencer.commit_failed(payload, api.Unavailable("refused"), self.now)
 
     @precondition(lambda self: self.sequencer.stopping)
     @rule()
@@ -436,16 +411,16 @@ class Life(RuleBasedStateMachine):
                 self.sequencer.retry_later(TemporaryError("no origin"), self.now)
             return
         assert need is not None
-        answer: Any = ErrorAnswer(-32000, "busy")
-        if isinstance(need, ForkchoiceUpdate):
+        answer: Any = api.ErrorAnswer(-32000, "busy")
+        if isinstance(need, api.ForkchoiceUpdate):
             assert need.forkchoice.head == parent.hash
-            answer = BUILD if good else answer if temporary else ForkchoiceAnswer("INVALID")
-        elif isinstance(need, GetPayload):
+            answer = BUILD if good else answer if temporary else api.ForkchoiceAnswer("INVALID")
+        elif isinstance(need, api.GetPayload):
             answer = self.chain.seal(parent, attributes) if good else answer
         else:
-            assert isinstance(need, NewPayload) and need.payload.parent_hash == parent.hash
+            assert isinstance(need, api.NewPayload) and need.payload.parent_hash == parent.hash
             assert not self.sequencer.conducted or need.payload in self.committed
-            answer = VALID if good else answer if temporary else PayloadAnswer("INVALID")
+            answer = VALID if good else answer if temporary else api.PayloadAnswer("INVALID")
         event = self.sequencer.answer(need, answer, self.now)
         if isinstance(event, SequencedBlock):
             assert self.sequencer.next(self.now + 100) is None

@@ -67,7 +67,3 @@ def test_an_override_releases_the_block(chain: ChainFixture, sent: bool) -> None
     assert sequencer.override_leader(START + 2) == payload
     assert sequencer.next(START + 2) == NewPayload(payload)
     assert sequencer.override_leader(START + 2) is None, "it is released once"
-
-
-def test_only_a_sequencer_has_a_conductor(chain: ChainFixture) -> None:
-    assert not Sequencer(chain.rollup, enabled=False, conducted=True).conducted

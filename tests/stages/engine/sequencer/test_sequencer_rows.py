@@ -18,13 +18,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.sequencer.sequencer_rows import MAX_ADMIN_REQUESTS
-from rollup_node.stages.messages.control import (
-    ControlResponse,
-    OverrideLeaderRequest,
-    ResetDerivationRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness, started
@@ -42,18 +36,28 @@ def conducted() -> CoreHarness:
     return started(chain, sequencer_enabled=True, sequencer_l1_confs=0, conductor_enabled=True)
 
 
-def start_request(harness: CoreHarness, number: int = 1) -> StartSequencerRequest:
-    assert harness.core.heads is not None
-    return StartSequencerRequest(number, harness.core.heads.unsafe.hash)
+def start_request(harness: CoreHarness, number: int = 1) -> control.StartSequencerRequest:
+    return control.StartSequencerRequest(number, harness.heads.unsafe.hash)
 
 
 def running() -> CoreHarness:
     harness = conducted()
-    harness.request(start_request(harness))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
-    assert harness.responses[-1] == ControlResponse(1, None, None)
+    start(harness, control.StartSequencerRequest(1, harness.heads.unsafe.hash), Leadership(True))
+    assert harness.responses[-1] == control.ControlResponse(1, None, None)
     return harness
+
+
+def start(harness: CoreHarness, request: control.StartSequencerRequest, leads: Leadership) -> None:
+    """The sequencer is started, and the conductor says whether it leads."""
+    harness.request(request)
+    harness.step()
+    harness.answer(harness.call(CallPurpose.LEADER), leads)
+
+
+def shown_problems(harness: CoreHarness) -> list[str | None]:
+    """Return the problems of the sequencer that were shown so far."""
+    shown = (item.problem for item in harness.done(ShowProblem) if item.name == "sequencer")
+    return [None if problem is None else str(problem) for problem in shown]
 
 
 def inserts(harness: CoreHarness) -> list[PendingCall]:
@@ -87,7 +91,7 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
     assert (pending.purpose, pending.call) == (CallPurpose.LEADER, GetLeader())
     harness.request(start_request(harness))
     harness.answer(pending, answer)
-    assert harness.responses == [ControlResponse(1, error, None)], "repetitions are the same request"
+    assert harness.responses == [control.ControlResponse(1, error, None)], "repetitions are the same request"
     assert harness.status.sequencer_active == (error is None) == bool(harness.logged("sequencer started"))
     assert not [item for item in harness.step() if item.purpose is CallPurpose.LEADER]
 
@@ -95,14 +99,10 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
 def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
     """[RPC57]"""
     harness = running()
-    harness.request(StartSequencerRequest(2, bytes(32)))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(False))
-    assert harness.responses[-1] == ControlResponse(2, "sequencer is not the leader, aborting", None)
-    harness.request(StartSequencerRequest(3, bytes(32)))
-    harness.step()
-    harness.answer(harness.call(CallPurpose.LEADER), Leadership(True))
-    assert harness.responses[-1] == ControlResponse(3, "sequencer already running", None)
+    start(harness, control.StartSequencerRequest(2, bytes(32)), Leadership(False))
+    assert harness.responses[-1] == control.ControlResponse(2, "sequencer is not the leader, aborting", None)
+    start(harness, control.StartSequencerRequest(3, bytes(32)), Leadership(True))
+    assert harness.responses[-1] == control.ControlResponse(3, "sequencer already running", None)
 
 
 def test_a_start_needs_an_answer_to_a_call_that_was_made_after_it() -> None:
@@ -115,7 +115,7 @@ def test_a_start_needs_an_answer_to_a_call_that_was_made_after_it() -> None:
     assert [response.id for response in harness.responses] == [1]
     (second,) = harness.step()
     harness.answer(second, Leadership(True))
-    assert harness.responses[-1] == ControlResponse(2, None, None)
+    assert harness.responses[-1] == control.ControlResponse(2, None, None)
 
 
 def test_starts_that_wait_are_bounded() -> None:
@@ -131,7 +131,7 @@ def test_a_start_outlives_a_reset() -> None:
     harness = conducted()
     harness.request(start_request(harness))
     (pending,) = harness.step()
-    harness.request(ResetDerivationRequest(2))
+    harness.request(control.ResetDerivationRequest(2))
     harness.answer(pending, Leadership(True))
     assert harness.responses[0].error is not None and harness.responses[0].error.startswith("no prestate, ")
 
@@ -152,8 +152,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
         commit = again
     text = f"failed to commit unsafe payload to conductor: {AWAY.reason}"
     assert [item.fields["reason"] for item in harness.done(Lasts)] == [text] * 3
-    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
-    assert shown == [f"sequencer: {text}"], "the same problem is shown once"
+    assert shown_problems(harness) == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
     harness.answer(commit, Committed())
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
@@ -170,7 +169,7 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
         pending = harness.head_call()
         if pending is not None:
             harness.answer(pending)
-    assert harness.core.heads is not None and harness.core.heads.safe.number == 1
+    assert harness.heads.safe.number == 1
     assert commit in harness.open
     harness.answer(commit, Committed())
     assert harness.published == []
@@ -184,13 +183,13 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     """[CND9]"""
     harness = running()
     commit = harness.until(CommitPayload)
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     assert harness.step() == [] and harness.status.sequencer_active
     harness.answer(commit, Committed())
     assert len(harness.published) == 1
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
-    assert harness.responses[-1] == ControlResponse(2, None, harness.status.unsafe.hash)
+    assert harness.unsafe == 1
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.heads.unsafe.hash)
 
 
 @pytest.mark.parametrize("between_tries", [False, True])
@@ -199,14 +198,13 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
     commit = harness.until(CommitPayload)
     if between_tries:
         harness.answer(commit, AWAY)
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     if not between_tries:
         harness.answer(commit, AWAY)
     harness.step()
-    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
     assert harness.published == [] and not harness.status.sequencer_active
-    shown = [item.problem and str(item.problem) for item in harness.done(ShowProblem) if item.name == "sequencer"]
-    assert shown[-1:] in ([], [None]), "a stopped sequencer has no problem"
+    assert shown_problems(harness)[-1:] in ([], [None]), "a stopped sequencer has no problem"
 
 
 @pytest.mark.parametrize("answer", [Leadership(False), AWAY])
@@ -214,7 +212,7 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
     """[SEQ27]"""
     harness = running()
     insert = harness.until(NewPayload)
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     (leader,) = harness.step()
     assert leader.call == GetLeader()
     harness.answer(leader, Leadership(True))
@@ -223,7 +221,7 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
     (leader,) = harness.step()
     harness.answer(leader, answer)
     harness.step()
-    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
     reason = "this node is not the leader" if isinstance(answer, Leadership) else answer.reason
     assert harness.logged("stopping without the last block") == [{"reason": reason}]
     assert harness.logged("sequencer stopped") == [{"head": harness.chain.genesis}]
@@ -238,10 +236,10 @@ def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leade
     harness = running()
     harness.answer(harness.until(NewPayload))
     (update,) = harness.step()
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     (leader,) = harness.step()
     harness.answer(leader, answer)
-    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
     assert not harness.status.sequencer_active
     harness.answer(update, AWAY)
     assert [pending for pending in harness.step() if pending.purpose is CallPurpose.LEADER] == []
@@ -249,9 +247,9 @@ def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leade
 
 def test_a_stop_that_need_not_wait_does_not_ask() -> None:
     harness = running()
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     harness.step()
-    assert harness.responses[-1] == ControlResponse(2, None, harness.chain.genesis.hash)
+    assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
     assert [pending for pending in harness.open if pending.purpose is CallPurpose.LEADER] == []
 
 
@@ -261,11 +259,11 @@ def test_a_stop_that_need_not_wait_does_not_ask() -> None:
 def test_an_override_is_without_effect_where_there_is_no_conductor() -> None:
     """[RPC51, RPC59]"""
     harness = started(chain_with(block_time=1), sequencer_enabled=True)
-    harness.request(OverrideLeaderRequest(1))
-    assert harness.responses == [ControlResponse(1, None, None)] and harness.logged(OVERRIDDEN) == []
+    harness.request(control.OverrideLeaderRequest(1))
+    assert harness.responses == [control.ControlResponse(1, None, None)] and harness.logged(OVERRIDDEN) == []
     harness = started(chain_with(block_time=1))
-    harness.request(OverrideLeaderRequest(1))
-    assert harness.responses == [ControlResponse(1, "sequencer is not enabled", None)]
+    harness.request(control.OverrideLeaderRequest(1))
+    assert harness.responses == [control.ControlResponse(1, "sequencer is not enabled", None)]
 
 
 @pytest.mark.parametrize("between_tries", [False, True])
@@ -275,11 +273,9 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
     if between_tries:
         harness.answer(commit, AWAY)
     harness.request(start_request(harness, 2))
-    harness.request(OverrideLeaderRequest(3))
-    assert [(response.id, response.error) for response in harness.responses[1:]] == [
-        (2, "sequencer already running"),
-        (3, None),
-    ]
+    harness.request(control.OverrideLeaderRequest(3))
+    errors = {response.id: response.error for response in harness.responses}
+    assert errors == {1: None, 2: "sequencer already running", 3: None}
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
     (insert,) = harness.step()
     assert insert.call == NewPayload(commit.call.payload)
@@ -288,40 +284,40 @@ def test_an_override_releases_the_block_and_the_starts_that_wait(between_tries: 
     assert len(harness.published) == 1
     harness.answer(insert)
     harness.run_until_idle()
-    assert harness.status.unsafe is not None and harness.status.unsafe.number == 1
+    assert harness.unsafe == 1
 
 
 def test_a_stop_without_heads_is_answered_with_the_last_known_head() -> None:
     """[SEQ27] During a reset, while the engine is away: what an operator does in a failover."""
     harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
-    harness.request(ResetDerivationRequest(1))
+    harness.request(control.ResetDerivationRequest(1))
     assert harness.core.heads is None and harness.status.sequencer_active
-    harness.request(StopSequencerRequest(2))
+    harness.request(control.StopSequencerRequest(2))
     for pending in harness.step():
         harness.answer(pending, AWAY)
-    assert harness.responses == [ControlResponse(2, None, harness.chain.genesis.hash)]
+    assert harness.responses == [control.ControlResponse(2, None, harness.chain.genesis.hash)]
     assert not harness.status.sequencer_active
-    harness.request(StopSequencerRequest(3))
-    assert harness.responses[-1] == ControlResponse(3, "sequencer not running", None)
+    harness.request(control.StopSequencerRequest(3))
+    assert harness.responses[-1] == control.ControlResponse(3, "sequencer not running", None)
 
 
 def test_a_stop_before_any_head_is_known_is_answered_with_zero() -> None:
     harness = CoreHarness(chain_with(block_time=1), sequencer_enabled=True)
-    harness.request(StopSequencerRequest(1))
+    harness.request(control.StopSequencerRequest(1))
     harness.step()
-    assert harness.responses == [ControlResponse(1, None, ZERO_HASH)] and not harness.status.sequencer_active
+    assert harness.responses == [control.ControlResponse(1, None, ZERO_HASH)] and not harness.status.sequencer_active
 
 
 def test_a_stop_does_not_wait_for_an_engine_that_lacks_nothing_of_this_node() -> None:
     """A forkchoice update is due for another reason, and the engine is away."""
     harness = started(chain_with(block_time=1), sequencer_enabled=True, sequencer_l1_confs=0)
     harness.derive()
-    while harness.core.heads is None or harness.core.heads.unsafe.number == 0:
+    while harness.core.heads is None or harness.heads.unsafe.number == 0:
         for pending in harness.step():
             harness.answer(pending)
     for pending in harness.step():
         harness.answer(pending, AWAY)
-    harness.request(StopSequencerRequest(1))
+    harness.request(control.StopSequencerRequest(1))
     for pending in harness.step():
         harness.answer(pending, AWAY)
     assert [response.id for response in harness.responses] == [1] and harness.responses[0].error is None
@@ -334,7 +330,7 @@ def test_admin_requests_are_bounded_and_known() -> None:
     state.sequencer.sequencer.stopping = True
     for number in range(2 * MAX_ADMIN_REQUESTS):
         for _ in range(2):
-            state.leader_row.request(RPC, StopSequencerRequest(number), now)
+            state.leader_row.request(RPC, control.StopSequencerRequest(number), now)
         assert state.sequencer.add_reset((RPC, number)) == (number < MAX_ADMIN_REQUESTS)
         assert not state.sequencer.add_reset((RPC, number))
     keys = [(RPC, number) for number in range(MAX_ADMIN_REQUESTS)]

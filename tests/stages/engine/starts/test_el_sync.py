@@ -6,15 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.engine_api import (
-    ErrorAnswer,
-    ForkchoiceAnswer,
-    ForkchoiceUpdate,
-    GetBlockRef,
-    GetIdentity,
-    NewPayload,
-    PayloadAnswer,
-)
+from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.starts.el_sync import (
     LISTEN_SECONDS,
@@ -37,9 +29,9 @@ from tests.support.engine.el_sync_bench import Bench, syncing
 
 def test_a_block_above_the_head_starts_the_sync_and_the_end_is_behind_the_target() -> None:
     bench = syncing()
-    assert bench.calls[-2] == NewPayload(bench.payload(10))
+    assert bench.calls[-2] == api.NewPayload(bench.payload(10))
     update = bench.calls[-1]
-    assert isinstance(update, ForkchoiceUpdate) and update.forkchoice.head == bench.refs[10].hash
+    assert isinstance(update, api.ForkchoiceUpdate) and update.forkchoice.head == bench.refs[10].hash
     assert update.forkchoice.finalized == ZERO_HASH, "[ELS6]"
     assert bench.sync.take_events() == [ELSyncStarted(10, bench.refs[10].hash)]
     assert bench.sync.in_progress and not bench.sync.needs_start
@@ -79,7 +71,7 @@ def test_a_safe_block_that_the_synced_chain_lacks_is_given_up() -> None:
     bench = Bench("reth", offset=100.0)
     other = bench.chain.seal(bench.refs[3], bench.chain.attributes(bench.refs[3], 100, [bench.chain.user]))
     bench.has(8, finalized=3)
-    while isinstance(call := bench.next(), GetBlockRef):
+    while isinstance(call := bench.next(), api.GetBlockRef):
         bench.answer(bench.chain.ref(other) if call.name == "safe" else ...)
         if len(bench.sync.labels) == 3:
             break
@@ -100,39 +92,35 @@ def test_a_finalized_block_that_the_synced_chain_lacks_is_an_error_until_another
         bench.run()
     assert bench.state() is ELSyncState.STARTED and bench.next() is None
     bench.sync.offer(bench.payload(10))
-    assert bench.next() == NewPayload(bench.payload(10))
+    assert bench.next() == api.NewPayload(bench.payload(10))
 
 
-def test_an_engine_with_finality_is_not_synced_by_geth() -> None:
-    bench = Bench("geth")
-    bench.has(8, finalized=3)
+@pytest.mark.parametrize(
+    ("kind", "has", "finalized", "offered", "state"),
+    [
+        ("geth", 8, 3, 10, ELSyncState.FINISHED),
+        ("geth", 0, 0, 10, ELSyncState.STARTED),
+        ("reth", 8, None, 7, ELSyncState.WILL_START),
+    ],
+    ids=["geth has finality", "genesis is finalized", "a lower block"],
+)
+def test_what_begins_a_sync(kind: str, has: int, finalized: int | None, offered: int, state: ELSyncState) -> None:
+    bench = Bench(kind)
+    bench.has(has, finalized)
+    bench.sync.offer(bench.payload(offered))
     bench.run()
-    assert bench.state() is ELSyncState.FINISHED and bench.sync.needs_start and bench.sync.heads is None
-    assert [type(event) for event in bench.sync.take_events()] == [ELSyncSkipped]
-
-
-def test_genesis_as_finalized_block_does_not_prevent_the_sync() -> None:
-    bench = Bench("geth")
-    bench.has(0, finalized=0)
-    bench.sync.offer(bench.payload(10))
-    bench.run()
-    assert bench.state() is ELSyncState.STARTED
-
-
-def test_lower_blocks_are_ignored() -> None:
-    bench = Bench("reth")
-    bench.has(8)
-    bench.sync.offer(bench.payload(7))
-    bench.run()
-    assert bench.state() is ELSyncState.WILL_START and bench.sync.target is None
+    assert bench.state() is state and (bench.sync.target is None) is (state is not ELSyncState.STARTED)
+    assert bench.sync.needs_start is (state is ELSyncState.FINISHED) and bench.sync.heads is None
+    skipped = [event for event in bench.sync.take_events() if isinstance(event, ELSyncSkipped)]
+    assert bool(skipped) is (state is ELSyncState.FINISHED)
 
 
 def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
     bench = syncing()
     bench.sync.offer(bench.payload(11))
-    assert isinstance(bench.next(), NewPayload)
+    assert isinstance(bench.next(), api.NewPayload)
     bench.sync.offer(bench.payload(12))
-    assert bench.next() == NewPayload(bench.payload(11)), "the attempt under way is ended first"
+    assert bench.next() == api.NewPayload(bench.payload(11)), "the attempt under way is ended first"
     bench.engine.fetch()
     bench.answer()
     bench.answer()
@@ -141,24 +129,29 @@ def test_the_target_moves_with_the_tip_and_no_attempt_starves() -> None:
     assert bench.heads() == (11, 7, 7)
 
 
-def test_the_target_is_sent_again_without_another_block() -> None:
+@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
+def test_the_target_is_sent_again_without_another_block(status: str) -> None:
+    """[ENG30] These answers lead to a forkchoice update, and the engine may have lost the target then."""
     bench = syncing()
     assert bench.next() is None and bench.sync.wait_until() == bench.monotonic + RESEND_SECONDS
     bench.monotonic += RESEND_SECONDS
-    assert bench.next() == NewPayload(bench.payload(10))
+    assert bench.answer(api.PayloadAnswer(status)) == api.NewPayload(bench.payload(10))
+    call = bench.answer(api.ForkchoiceAnswer("SYNCING"))
+    assert isinstance(call, api.ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
+    assert bench.state() is ELSyncState.STARTED
 
 
 def test_an_invalid_target_gives_way_to_the_next_block() -> None:
     bench = syncing()
     bench.sync.take_events()
     bench.monotonic += RESEND_SECONDS
-    bench.answer(PayloadAnswer("INVALID", "bad block"))
+    bench.answer(api.PayloadAnswer("INVALID", "bad block"))
     assert [type(event) for event in bench.sync.take_events()] == [DroppedUnsafeBlock]
     assert bench.next() is None and "another unsafe block" in bench.sync.waiting_for
     bench.sync.offer(bench.payload(9))
-    assert bench.next() == NewPayload(bench.payload(9)), "also a lower one"
+    assert bench.next() == api.NewPayload(bench.payload(9)), "also a lower one"
     bench.answer()
-    bench.answer(ForkchoiceAnswer("INVALID", None, "bad ancestor"))
+    bench.answer(api.ForkchoiceAnswer("INVALID", None, "bad ancestor"))
     assert [type(event) for event in bench.sync.take_events()] == [DroppedUnsafeBlock]
 
 
@@ -181,7 +174,7 @@ def test_a_tip_given_up_is_replaced_by_a_lower_block_after_a_minute() -> None:
     assert bench.sync.wait_until() == stale_at, "before the target is sent again"
     bench.monotonic = stale_at
     bench.run()
-    assert bench.sync.target == bench.payload(8) and bench.calls[-2] == NewPayload(bench.payload(8))
+    assert bench.sync.target == bench.payload(8) and bench.calls[-2] == api.NewPayload(bench.payload(8))
 
 
 def test_errors_are_temporary_and_the_next_attempt_takes_the_newest_block() -> None:
@@ -189,38 +182,18 @@ def test_errors_are_temporary_and_the_next_attempt_takes_the_newest_block() -> N
     bench.monotonic += RESEND_SECONDS
     bench.sync.offer(bench.payload(11))
     with pytest.raises(TemporaryError):
-        bench.answer(ErrorAnswer(-32000, "busy"))
+        bench.answer(api.ErrorAnswer(-32000, "busy"))
     bench.sync.offer(bench.payload(12))
     bench.sync.failed()
-    assert bench.next() == NewPayload(bench.payload(12))
-    bench.answer(PayloadAnswer("VALID"))
+    assert bench.next() == api.NewPayload(bench.payload(12))
+    bench.answer(api.PayloadAnswer("VALID"))
     assert bench.state() is ELSyncState.FINISHED_NOT_FINALIZED, "[ELS4]"
     with pytest.raises(TemporaryError):
-        bench.answer(ErrorAnswer(-38002, "invalid forkchoice state"))
+        bench.answer(api.ErrorAnswer(-38002, "invalid forkchoice state"))
     bench.sync.failed()
     assert bench.state() is ELSyncState.STARTED
     with pytest.raises(TemporaryError):
-        bench.answer(ForkchoiceAnswer("VALID"))
-
-
-@pytest.mark.parametrize("status", ["VALID", "SYNCING", "ACCEPTED"])
-def test_these_answers_to_the_target_lead_to_a_forkchoice_update(status: str) -> None:
-    """[ENG30]"""
-    bench = Bench()
-    bench.sync.offer(bench.payload(10))
-    while not isinstance(bench.next(), NewPayload):
-        bench.answer()
-    bench.answer(PayloadAnswer(status))
-    call = bench.next()
-    assert isinstance(call, ForkchoiceUpdate) and call.forkchoice.head == bench.refs[10].hash
-
-
-def test_an_engine_that_loses_the_target_syncs_on() -> None:
-    bench = syncing()
-    bench.monotonic += RESEND_SECONDS
-    bench.answer(PayloadAnswer("VALID"))
-    bench.answer(ForkchoiceAnswer("SYNCING"))
-    assert bench.state() is ELSyncState.STARTED
+        bench.answer(api.ForkchoiceAnswer("VALID"))
 
 
 def test_the_offset_shrinks_where_the_engine_lacks_blocks() -> None:
@@ -231,7 +204,7 @@ def test_the_offset_shrinks_where_the_engine_lacks_blocks() -> None:
     bench.answer()
     bench.answer()
     asked = []
-    while isinstance(call := bench.next(), GetBlockRef):
+    while isinstance(call := bench.next(), api.GetBlockRef):
         asked.append(call.name)
         bench.answer(None)
     assert asked == [2, 6, 8, 9] and bench.heads() == (10, 10, 10)
@@ -273,14 +246,7 @@ def test_an_engine_with_blocks_of_before_the_rollup_alone_is_an_empty_one() -> N
     bench.sync.offer(bench.payload(10))
     bench.run()
     assert bench.state() is ELSyncState.STARTED
-    assert not bench.sync.take_unreadable(GetBlockRef(3))
-
-
-def test_labels_are_read_again_after_a_failure() -> None:
-    bench = Bench()
-    bench.answer()
-    bench.sync.failed()
-    assert bench.next() == GetBlockRef("finalized")
+    assert not bench.sync.take_unreadable(api.GetBlockRef(3))
 
 
 @pytest.mark.parametrize(
@@ -323,12 +289,6 @@ def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() 
     assert bench.state() is ELSyncState.FINISHED and bench.sync.heads is None
 
 
-def test_wrong_answers_to_reads_are_errors() -> None:
-    bench = Bench()
-    with pytest.raises(TemporaryError):
-        bench.answer(ErrorAnswer(-32000, "busy"))
-
-
 def test_without_the_option_there_is_no_sync() -> None:
     chain = chain_with()
     sync = ELSync(chain.rollup, ELSyncOptions(False, "geth", 8.0, False))
@@ -344,7 +304,7 @@ def test_without_the_option_there_is_no_sync() -> None:
         (EngineIdentity("go-ethereum", "1.101702.3", "GE"), False),
         (EngineIdentity("Besu", "25.1"), False),
         (None, False),
-        (ErrorAnswer(-32000, "no"), False),
+        (api.ErrorAnswer(-32000, "no"), False),
     ],
 )
 def test_the_engine_s_own_name_decides_where_no_kind_is_given(answer: object, starts: bool) -> None:
@@ -352,13 +312,18 @@ def test_the_engine_s_own_name_decides_where_no_kind_is_given(answer: object, st
     bench = Bench(is_given=False)
     bench.has(8, finalized=3)
     bench.sync.offer(bench.payload(10))
-    assert bench.answer(answer) == GetIdentity()
+    assert bench.answer(answer) == api.GetIdentity()
     bench.run()
     assert (bench.state() is ELSyncState.STARTED) is starts
     bench.sync.restart()
-    assert bench.next() != GetIdentity(), "it is asked once"
+    assert bench.next() != api.GetIdentity(), "it is asked once"
 
 
-def test_a_kind_that_is_given_is_not_asked_for() -> None:
+def test_labels_are_read_again_after_a_failure() -> None:
+    """The engine is not asked for a kind that is given."""
     bench = Bench("reth")
-    assert bench.next() == GetBlockRef("finalized")
+    assert bench.answer() == api.GetBlockRef("finalized")
+    with pytest.raises(TemporaryError):
+        bench.answer(api.ErrorAnswer(-32000, "busy"))
+    bench.sync.failed()
+    assert bench.next() == api.GetBlockRef("finalized")

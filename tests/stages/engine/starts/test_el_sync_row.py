@@ -13,38 +13,25 @@ from rollup_node.stages.engine.calls.engine_api import (
     NewPayload,
     Unavailable,
 )
-from rollup_node.stages.engine.starts.el_sync import LISTEN_SECONDS, RESEND_SECONDS, ELSyncState
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSyncState
 from rollup_node.stages.engine.starts.el_sync_row import MAX_ETA, POLL_SECONDS, SAMPLES, STALL_SECONDS, SyncProgress
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import StartSequencerRequest
-from rollup_node.stages.protocol.types import L2BlockRef
-from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.core_harness import CoreHarness
 from tests.support.engine.model_engine import ModelEngine
 
 LENGTH = 12
 
 
-def empty_engine(chain: ChainFixture, refs: list[L2BlockRef], has: int = 0) -> ModelEngine:
-    """Return an engine that has the blocks up to `has`."""
-    engine = ModelEngine(chain)
-    engine.head = refs[has].hash
-    engine.lost = {ref.hash for ref in refs[has + 1 :]}
-    return engine
-
-
 class Node:
     """A node that syncs by its engine; the offset of 8 s is 4 blocks."""
 
-    def __init__(self, has: int = 0, **config: Any) -> None:
+    def __init__(self, **config: Any) -> None:
         self.chain = chain_with(l1_step=4)
         self.refs = self.chain.build(LENGTH)
-        self.engine = empty_engine(self.chain, self.refs, has)
+        self.engine = ModelEngine(self.chain)
+        self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.config = {"el_sync": True, "offset_el_safe": 8.0, **config}
-        self.begin()
-
-    def begin(self) -> None:
-        """A life of the engine process."""
         self.harness = CoreHarness(self.chain, self.engine, **self.config)
         self.harness.move_l1(105)
         self.harness.run_until_idle()
@@ -182,22 +169,6 @@ def test_progress_is_shown() -> None:
     assert len(node.harness.logged("EL sync")) == count, "an engine may not tell"
 
 
-@pytest.mark.parametrize("fetched", [0, 5, 10])
-def test_a_restart_of_the_process_in_the_middle(fetched: int) -> None:
-    """Everything is read from the engine again, wherever the last life ended."""
-    node = Node()
-    node.gossip(9)
-    node.engine.lost = {ref.hash for ref in node.refs[fetched + 1 :]}
-    node.engine.head = node.refs[fetched].hash
-    node.begin()
-    assert node.state() is ELSyncState.WILL_START
-    node.gossip(10)
-    node.engine.fetch()
-    node.wait(RESEND_SECONDS)
-    assert node.heads() == (10, 6, 6)
-    node.derive()
-
-
 @pytest.mark.condition("C6")
 def test_the_engine_dies_in_every_state() -> None:
     node = Node()
@@ -271,21 +242,6 @@ def test_the_only_sequencer_does_not_wait_for_a_sync_that_cannot_come() -> None:
     assert node.heads()[0] > 1, "it builds"
 
 
-def test_a_sequencer_with_an_old_head_listens_for_a_minute() -> None:
-    node = Node(sequencer_enabled=True, sequencer_stopped=True)
-    other = CoreHarness(node.chain, node.engine, **node.config)
-    other.wait(3600.0)
-    other.run_until_idle()
-    assert other.el_sync.in_progress
-    other.request(StartSequencerRequest(1, node.refs[0].hash))
-    assert other.responses[-1].error is not None and "no prestate" in other.responses[-1].error
-    other.wait(LISTEN_SECONDS)
-    other.run_until_idle()
-    assert not other.el_sync.in_progress
-    other.request(StartSequencerRequest(2, node.refs[0].hash))
-    assert other.responses[-1].error is None
-
-
 def test_unreadable_labels_are_no_labels() -> None:
     node = Node()
     harness = CoreHarness(node.chain, node.engine, **node.config)
@@ -300,7 +256,6 @@ def test_unreadable_labels_are_no_labels() -> None:
 def test_what_failed_is_no_problem_any_more_once_the_sync_is_skipped() -> None:
     """[ELS9]"""
     node = Node(sequencer_enabled=True)
-    node.engine.head = node.refs[0].hash
     harness = CoreHarness(node.chain, node.engine, **node.config)
     harness.move_l1(105)
     harness.gossip(node.chain.payloads[node.refs[3].hash])
@@ -325,6 +280,7 @@ def test_rate_and_time_left() -> None:
     later = progress.add(200, 1000, 60.0)
     assert (later.to_go, later.rate, later.eta) == (800, 10.0, 80.0)
     assert str(later.problem) == "EL sync: block 200, 800 blocks to go, 10.0 blocks/s, about 1m20s left"
+    assert progress.add(10, 1000, 70.0).rate == 0.0, "an engine that starts over has no rate of before"
 
 
 def test_only_the_last_samples_count() -> None:
@@ -341,17 +297,9 @@ def test_no_new_block_is_a_hint_at_peers() -> None:
     progress = SyncProgress()
     progress.add(7, 1000, 0.0)
     assert "check that" not in progress.add(7, 1000, STALL_SECONDS - 1).problem.text
-    assert (
-        "no new block for 5m0s; check that the execution engine has peers"
-        in progress.add(7, 9, STALL_SECONDS).problem.text
-    )
+    hint = "no new block for 5m0s; check that the execution engine has peers"
+    assert hint in progress.add(7, 9, STALL_SECONDS).problem.text
     assert "check that" not in progress.add(8, 9, STALL_SECONDS + 1).problem.text
-
-
-def test_an_engine_that_starts_over_has_no_rate_of_before() -> None:
-    progress = SyncProgress()
-    progress.add(100, 1000, 0.0)
-    assert progress.add(10, 1000, 10.0).rate == 0.0
 
 
 def test_long_times() -> None:

@@ -1,6 +1,9 @@
 """The search for a pipeline start as calls: reading ahead over chains that move or have holes, the safe block, the
 base, and what ends a search."""
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -36,12 +39,16 @@ class Searcher:
             return tuple(ref for ref in result if ref.number not in self.holes)
         return result
 
-    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
-        search = search or PipelineStartSearch(self.chain.rollup)
-        while search.call is not None:
-            search.answer(self.answer(search.call))
+    def run(self, **options: Any) -> FoundStart:
+        search = PipelineStartSearch(self.chain.rollup, **options)
+        self.until(search, lambda call: False)
         assert search.found is not None
         return search.found
+
+    def until(self, search: PipelineStartSearch, condition: Callable[[StartCall], bool]) -> None:
+        """Answer the calls of a search up to one of some kind."""
+        while search.call is not None and not condition(search.call):
+            search.answer(self.answer(search.call))
 
     def ranges(self) -> list[tuple[int, int]]:
         """Return what was read by number, many at once."""
@@ -51,19 +58,12 @@ class Searcher:
 def test_l1_block_0_is_found_for_the_l2_genesis(chain: ChainFixture) -> None:
     """[SDB8]"""
     refs = chain.build(3)
-    assert Searcher(chain, refs[3]).run().l1_genesis is None, "not wanted"
-    result = Searcher(chain, refs[3]).run(PipelineStartSearch(chain.rollup, find_l1_genesis=True))
-    assert result.l1_genesis == chain.l1_ref(0).id
-    later = PipelineStartSearch(chain.rollup, find_l1_genesis=True, safe=refs[2])
-    assert Searcher(chain, refs[3]).run(later).l1_genesis is None, "the safe head is another block"
-
-
-def test_l1_block_0_may_not_be_visible_yet(chain: ChainFixture) -> None:
-    searcher = Searcher(chain, chain.build(3)[3])
+    searcher = Searcher(chain, refs[3])
+    assert searcher.run().l1_genesis is None, "not wanted"
+    assert searcher.run(find_l1_genesis=True).l1_genesis == chain.l1_ref(0).id
+    assert searcher.run(find_l1_genesis=True, safe=refs[2]).l1_genesis is None, "the safe head is another block"
     search = PipelineStartSearch(chain.rollup, find_l1_genesis=True)
-    while search.call != GetL1BlockRef(0, fresh=False):
-        assert search.call is not None
-        search.answer(searcher.answer(search.call))
+    searcher.until(search, lambda call: call == GetL1BlockRef(0, fresh=False))
     with pytest.raises(TemporaryError, match="no block 0"):
         search.answer(None)
 
@@ -110,8 +110,8 @@ class PrunedEngine(Searcher):
         self.gone = {name for ref in refs[1 : pruned + 1] for name in (ref.number, ref.hash)}
         self.holes, self.bodiless = set(range(1, pruned + 1)), bodiless
 
-    def run(self, search: PipelineStartSearch | None = None) -> FoundStart:
-        search = search or PipelineStartSearch(self.chain.rollup, offset=96)
+    def run(self, **options: Any) -> FoundStart:
+        search = PipelineStartSearch(self.chain.rollup, offset=96)
         while (call := search.call) is not None:
             gone = isinstance(call, GetBlock | GetBlockRef) and call.name in self.gone
             if not gone or not self.bodiless:
@@ -146,7 +146,7 @@ def test_the_base_lies_a_channel_timeout_below_the_safe_head() -> None:
     chain = chain_with(l1_step=2)
     refs = chain.build(100, per_epoch=1)
     searcher = Searcher(chain, refs[100])
-    result = searcher.run(PipelineStartSearch(chain.rollup, safe=refs[90]))
+    result = searcher.run(safe=refs[90])
     assert result.heads is None and result.safe == refs[90]
     assert result.base.base.number == refs[90].l1_origin.number - 50, "the timeout is 50 from Granite on"
     assert not searcher.ranges(), "no heads are searched for"
@@ -161,11 +161,11 @@ def test_with_alt_da_the_base_lies_where_no_input_can_be_challenged_any_more() -
     """Derivation starts again at the safe head, and knows none of the inputs that were used up to there [ADA14]."""
     chain = with_alt_da()
     refs = chain.build(200, per_epoch=1)
-    result = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, safe=refs[190]))
+    result = Searcher(chain, refs[200]).run(safe=refs[190])
     assert result.heads is None and result.safe == refs[190]
     assert result.base.base.number == refs[190].l1_origin.number - 80
-    generic = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
-    result = Searcher(chain, refs[200]).run(PipelineStartSearch(generic, safe=refs[190]))
+    chain.rollup = msgspec.structs.replace(chain.rollup, alt_da=AltDaConfig(None, "GenericCommitment", 50, 30))
+    result = Searcher(chain, refs[200]).run(safe=refs[190])
     assert result.base.base.number == refs[190].l1_origin.number - 50, "nothing of it is challenged"
 
 
@@ -184,7 +184,7 @@ def test_heads_that_derivation_has_not_reached_have_no_challenges() -> None:
     chain = with_alt_da()
     refs = chain.build(200, per_epoch=1)
     heads = Heads(refs[200], refs[190], refs[190], refs[190])
-    result = Searcher(chain, refs[200]).run(PipelineStartSearch(chain.rollup, heads=heads))
+    result = Searcher(chain, refs[200]).run(heads=heads)
     assert result.base.base.number == refs[190].l1_origin.number - 50
 
 
@@ -195,11 +195,8 @@ def test_a_safe_block_that_is_missing(chain: ChainFixture) -> None:
     assert search.call == GetBlock(refs[2].hash)
     with pytest.raises(ResetError, match="has lost the safe block"):
         search.answer(None)
-    searcher = Searcher(chain, refs[3])
     search = PipelineStartSearch(chain.rollup)
-    while not isinstance(search.call, GetBlock):
-        assert search.call is not None
-        search.answer(searcher.answer(search.call))
+    Searcher(chain, refs[3]).until(search, lambda call: isinstance(call, GetBlock))
     with pytest.raises(TemporaryError, match="does not have its safe block"):
         search.answer(None)
 
@@ -208,7 +205,7 @@ def test_heads_that_are_known_need_only_a_base(chain: ChainFixture) -> None:
     refs = chain.build(8)
     heads = Heads(refs[8], refs[4], refs[4], refs[4])
     searcher = Searcher(chain, refs[8])
-    result = searcher.run(PipelineStartSearch(chain.rollup, heads=heads))
+    result = searcher.run(heads=heads)
     assert (result.heads, result.safe) == (heads, refs[4])
     assert searcher.calls[0] == GetBlock(refs[4].hash)
     search = PipelineStartSearch(chain.rollup, heads=heads)

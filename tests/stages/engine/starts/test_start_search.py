@@ -25,7 +25,14 @@ from rollup_node.stages.engine.starts.start_search import (
 from rollup_node.stages.protocol.config import AltDaConfig, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chains.chain_fixture import GENESIS_L1, GENESIS_TIME, ChainFixture, chain_with, make_rollup
+from tests.support.chains.chain_fixture import (
+    GENESIS_L1,
+    GENESIS_TIME,
+    ChainFixture,
+    chain_with,
+    l1_header,
+    make_rollup,
+)
 
 L1_TIME = 12
 EARLY = ("regolith", "canyon", "delta", "ecotone", "fjord")
@@ -68,12 +75,6 @@ def heads(unsafe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> Heads:
     return Heads(unsafe, safe, safe, finalized)
 
 
-def test_a_fresh_engine_starts_at_genesis(chain: ChainFixture) -> None:
-    engine = Engine([chain.genesis], None, None)
-    assert engine.run(chain) == heads(chain.genesis, chain.genesis, chain.genesis)
-    assert NeedGenesis(0) in engine.needs
-
-
 def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixture) -> None:
     refs = chain.build(30)
     engine = Engine(refs, 5, 20)
@@ -94,29 +95,36 @@ def test_a_full_window_below_the_tip_is_safe(chain: ChainFixture) -> None:
 
 
 def test_the_window_counts_only_below_the_safe_label(chain: ChainFixture) -> None:
-    refs = chain.build(300)
-    assert Engine(refs, 0, 60).run(chain).safe.number < 60
+    assert Engine(chain.build(300), 0, 60).run(chain).safe.number < 60
 
 
-def test_an_l1_reorg_discards_the_unsafe_blocks_on_it(chain: ChainFixture) -> None:
+@pytest.mark.fault("F46")
+@pytest.mark.parametrize(
+    ("latest", "labels", "reorg", "shown", "expected"),
+    [
+        pytest.param(0, (None, None), None, None, (0, 0, 0), id="a fresh engine"),
+        pytest.param(30, (3, 20), 27, None, (23, 3, 3), id="unsafe blocks on a branch of L1 are discarded"),
+        pytest.param(30, (3, 20), None, 24, (30, 3, 3), id="origins that L1 does not show yet keep the tip"),
+        pytest.param(30, (3, 20), 12, 24, (11, 3, 3), id="a reorg below an invisible tip discards it all"),
+        pytest.param(10, (3, 20), None, None, (10, 10, 10), id="a tip below the labels is the start"),
+    ],
+)
+def test_where_a_search_ends(
+    chain: ChainFixture,
+    latest: int,
+    labels: tuple[int | None, int | None],
+    reorg: int | None,
+    shown: int | None,
+    expected: tuple[int, int, int],
+) -> None:
+    """L1 is reorganized at the origin of a block, and shows the blocks up to the origin of another."""
     refs = chain.build(30)
-    chain.reorg("b", refs[27].l1_origin.number)
-    result = Engine(refs, 3, 20).run(chain)
-    assert result.unsafe == refs[23], "the last block whose origin is still canonical"
-    assert result.safe == refs[3]
-
-
-def test_origins_that_l1_does_not_show_yet_keep_the_tip(chain: ChainFixture) -> None:
-    refs = chain.build(30)
-    result = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
-    assert result.unsafe == refs[30]
-
-
-def test_a_reorg_below_an_invisible_tip_discards_it_all(chain: ChainFixture) -> None:
-    refs = chain.build(30)
-    chain.reorg("b", refs[12].l1_origin.number)
-    result = Engine(refs, 3, 20).run(chain, l1_head=refs[24].l1_origin.number)
-    assert result.unsafe == refs[11]
+    if reorg is not None:
+        chain.reorg("b", refs[reorg].l1_origin.number)
+    l1_head = 10_000 if shown is None else refs[shown].l1_origin.number
+    engine = Engine(refs, *labels, latest=latest)
+    assert engine.run(chain, l1_head) == heads(*(refs[number] for number in expected))
+    assert (NeedGenesis(0) in engine.needs) is (labels == (None, None))
 
 
 def test_a_reorg_that_is_too_deep() -> None:
@@ -129,6 +137,8 @@ def test_a_reorg_that_is_too_deep() -> None:
 
 def test_an_l1_that_is_another_chain(chain: ChainFixture) -> None:
     refs = chain.build(10)
+    with pytest.raises(StartSearchError, match="L1 genesis block is missing"):
+        Engine(refs, 0, 0).run(chain, l1_head=99)
     chain.reorg("b", 0)
     with pytest.raises(StartSearchError, match="wrong chain: the L1 genesis block"):
         Engine(refs, 0, 5).run(chain)
@@ -136,23 +146,40 @@ def test_an_l1_that_is_another_chain(chain: ChainFixture) -> None:
         Engine(refs, 2, 5).run(chain)
 
 
-def test_an_l1_without_its_genesis_block(chain: ChainFixture) -> None:
-    with pytest.raises(StartSearchError, match="L1 genesis block is missing"):
-        Engine(chain.build(3), 0, 0).run(chain, l1_head=99)
+OTHER = b"\x09" * 32
 
 
 @pytest.mark.fault("F44")
 def test_an_engine_of_another_chain(chain: ChainFixture) -> None:
-    other = msgspec.structs.replace(chain.genesis, hash=b"\x09" * 32)
     with pytest.raises(StartSearchError, match="wrong chain: the engine's genesis"):
-        Engine([other], 0, 0).run(chain)
+        Engine([msgspec.structs.replace(chain.genesis, hash=OTHER)], 0, 0).run(chain)
 
 
-def test_a_finalized_block_is_never_left(chain: ChainFixture) -> None:
-    refs = chain.build(10)
-    engine = Engine(refs, 4, 6)
-    engine.labels["finalized"] = msgspec.structs.replace(refs[4], hash=b"\x09" * 32)
-    with pytest.raises(StartSearchError, match="cannot reorg finalized block"):
+@pytest.mark.parametrize(
+    ("label", "number", "changes", "text"),
+    [
+        ("finalized", 4, {"hash": OTHER}, "cannot reorg finalized block"),
+        ("", 7, None, "does not have block"),
+        ("", 7, {"sequence_number": 5}, "not consecutive"),
+        ("latest", 12, {"sequence_number": 5}, "new L1 origin but sequence number"),
+        ("", 5, {"l1_origin": l1_header(105).ref.id}, "does not follow"),
+        ("", 5, {"l1_origin": BlockId(100, OTHER)}, "which is not the parent of"),
+    ],
+)
+def test_a_broken_chain(
+    chain: ChainFixture, label: str, number: int, changes: dict[str, Any] | None, text: str
+) -> None:
+    """A block is missing, or another one by hash or label."""
+    refs = chain.build(12)
+    engine = Engine(refs, 0, 12)
+    if changes is None:
+        del engine.by_hash[refs[number].hash]
+    else:
+        bad = msgspec.structs.replace(refs[number], **changes)
+        engine.by_hash[bad.hash] = bad
+        if label:
+            engine.labels[label] = bad
+    with pytest.raises(StartSearchError, match=text):
         engine.run(chain)
 
 
@@ -187,12 +214,6 @@ def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     assert not walked.shrink()
 
 
-@pytest.mark.fault("F46")
-def test_a_tip_below_the_labels_is_the_start(chain: ChainFixture) -> None:
-    refs = chain.build(30)
-    assert Engine(refs, 3, 20, latest=10).run(chain) == heads(refs[10], refs[10], refs[10])
-
-
 def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFixture) -> None:
     """It lost blocks after the answer for `safe`: the tip is not taken as final."""
     refs = chain.build(30)
@@ -202,39 +223,6 @@ def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFix
     search.add_block(NeedLabel("safe"), refs[20])
     search.add_block(NeedLabel("latest"), refs[10])
     assert engine.continued(search, chain) == heads(refs[10], refs[5], refs[5])
-
-
-def test_a_missing_parent(chain: ChainFixture) -> None:
-    refs = chain.build(10)
-    engine = Engine(refs, 0, 5)
-    del engine.by_hash[refs[7].hash]
-    with pytest.raises(StartSearchError, match="does not have block"):
-        engine.run(chain)
-
-
-def test_a_broken_chain(chain: ChainFixture) -> None:
-    refs = chain.build(12)
-    for number, changes, text in (
-        (7, {"sequence_number": 5}, "not consecutive"),
-        (12, {"sequence_number": 5}, "new L1 origin but sequence number"),
-        (5, {"l1_origin": chain.l1_ref(105).id}, "does not follow"),
-    ):
-        engine = Engine(refs, 0, 12)
-        bad = msgspec.structs.replace(refs[number], **changes)
-        engine.by_hash[bad.hash] = bad
-        if number == 12:
-            engine.labels["latest"] = bad
-        with pytest.raises(StartSearchError, match=text):
-            engine.run(chain)
-
-
-def test_a_parent_on_another_l1_branch(chain: ChainFixture) -> None:
-    refs = chain.build(12)
-    engine = Engine(refs, 0, 0)
-    bad = msgspec.structs.replace(refs[5], l1_origin=BlockId(100, b"\x09" * 32))
-    engine.by_hash[bad.hash] = bad
-    with pytest.raises(StartSearchError, match="which is not the parent of"):
-        engine.run(chain)
 
 
 @pytest.mark.option("l2.skip-sync-start-check", by="skip_check")

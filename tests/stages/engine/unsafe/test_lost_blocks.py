@@ -26,7 +26,7 @@ from rollup_node.stages.engine.unsafe.lost_blocks import (
 )
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
-from tests.support.chains.chain_fixture import chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 
 CHAIN = chain_with(l1_step=4)
 REFS = CHAIN.build(20, per_epoch=3)
@@ -46,12 +46,21 @@ def asking(head: int = 4) -> LostBlocks:
     return lost
 
 
+def check_origins(lost: LostBlocks, chain: ChainFixture = CHAIN) -> list[GetL1BlockRef]:
+    """Answers the calls for L1 origins, which it returns."""
+    calls = []
+    while (call := lost.origin_call()) is not None:
+        assert lost.release(None, NOW) == []
+        calls.append(call)
+        lost.add_origin(call.number, chain.l1_ref(call.number))
+    return calls
+
+
 def checked(first: int, last: int, head: int = 4) -> LostBlocks:
     """Blocks whose L1 origins are canonical."""
     lost = asking(head)
     lost.answer(REFS[head].id, blocks(first, last))
-    while (call := lost.origin_call()) is not None:
-        lost.add_origin(call.number, CHAIN.l1_ref(call.number))
+    check_origins(lost)
     assert lost.phase is LostBlocksPhase.READY
     return lost
 
@@ -85,13 +94,8 @@ def test_a_node_without_a_p2p_process_does_nothing() -> None:
 def test_every_origin_is_checked_once_the_first_time_afresh() -> None:
     lost = asking()
     lost.answer(REFS[4].id, blocks(5, 10))
-    calls = []
-    while (call := lost.origin_call()) is not None:
-        assert lost.release(None, NOW) == []
-        calls.append(call)
-        lost.add_origin(call.number, CHAIN.l1_ref(call.number))
     numbers = sorted({ref.l1_origin.number for ref in REFS[5:11]})
-    assert calls == [GetL1BlockRef(number, fresh=number == numbers[0]) for number in numbers]
+    assert check_origins(lost) == [GetL1BlockRef(number, fresh=number == numbers[0]) for number in numbers]
     assert lost.release(None, NOW) == list(blocks(5, 10))
 
 
@@ -101,14 +105,11 @@ def test_the_first_block_with_another_origin_ends_it() -> None:
     chain.reorg("b", 103)
     lost = asking()
     lost.answer(REFS[4].id, blocks(5, 12))
-    while (call := lost.origin_call()) is not None:
-        lost.add_origin(call.number, chain.l1_ref(call.number))
+    check_origins(lost, chain)
     assert lost.release(None, NOW) == list(blocks(5, 8))
     lost.on_head(REFS[8].id, NOW)
     lost.answer(REFS[8].id, blocks(9, 12))
-    call = lost.origin_call()
-    assert call is not None and lost.pending
-    lost.add_origin(call.number, chain.l1_ref(call.number))
+    assert lost.pending and len(check_origins(lost, chain)) == 1
     assert not lost.pending and lost.reason is not None
     assert lost.reason.startswith("the L1 origin 103:0x") and " of block 9 was replaced by 103:0x" in lost.reason
 
@@ -201,14 +202,9 @@ def test_a_reset_ends_it() -> None:
 @pytest.mark.parametrize(
     ("other", "waits"),
     [
-        (PAYLOADS[4], False),
-        (PAYLOADS[6], False),
-        (PAYLOADS[2], False),
-        (PAYLOADS[7], False),
-        (PAYLOADS[8], True),
-        (OTHER, True),
-        (msgspec.structs.replace(OTHER, block_number=6), True),
-        (msgspec.structs.replace(OTHER, block_number=8), True),
+        *((PAYLOADS[number], False) for number in (4, 6, 2, 7)),
+        *((PAYLOADS[8], True), (OTHER, True)),
+        *((msgspec.structs.replace(OTHER, block_number=number), True) for number in (6, 8)),
     ],
     ids=["the first", "the last", "below", "on top", "further up", "of another chain", "instead of one", "on another"],
 )

@@ -4,33 +4,45 @@ import errno
 import ssl
 
 import aiohttp
+import pytest
 
-from rollup_node.stages.io.http import endpoint_errors
+from rollup_node.stages.io.http.endpoint_errors import (
+    EndpointError,
+    MalformedAnswerError,
+    NoAnswerError,
+    RpcFailure,
+    endpoint_name,
+    is_throttled,
+    refuses_array,
+    tls_reason,
+    why_broken,
+    why_not_connected,
+)
 
 
 def test_endpoint_names_show_no_credentials() -> None:
-    assert endpoint_errors.endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
-    assert endpoint_errors.endpoint_name("http://[::1]:8545") == "::1:8545"
-    assert endpoint_errors.endpoint_name("nonsense") == "endpoint without a host"
-    assert endpoint_errors.endpoint_name("http://[") == "malformed endpoint"
+    assert endpoint_name("https://user:pw@host.example/v3/key") == "host.example:443"
+    assert endpoint_name("http://[::1]:8545") == "::1:8545"
+    assert endpoint_name("nonsense") == "endpoint without a host"
+    assert endpoint_name("http://[") == endpoint_name("http://[u]@") == "malformed endpoint"
 
 
 def test_an_endpoint_that_is_up_and_slow() -> None:
-    error = endpoint_errors.NoAnswerError("host:1", 2.5)
-    assert isinstance(error, endpoint_errors.EndpointError) and str(error) == "host:1: no answer within 2.5 s"
+    error = NoAnswerError("host:1", 2.5)
+    assert isinstance(error, EndpointError) and str(error) == "host:1: no answer within 2.5 s"
 
 
 def test_the_reason_of_a_broken_connection() -> None:
-    assert endpoint_errors.why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
-    assert endpoint_errors.why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
+    assert why_broken(OSError(errno.ECONNRESET, "")) == "Connection reset by peer"
+    assert why_broken(aiohttp.ClientPayloadError("secret")) == "ClientPayloadError"
     broken = aiohttp.ClientOSError(errno.EPIPE, "")
     broken.__cause__ = ssl.SSLError(1, "[SSL: SOME_ALERT] some alert (_ssl.c:1)")
-    assert endpoint_errors.why_broken(broken) == "TLS: [ssl: some alert] some alert"
-    assert endpoint_errors.tls_reason(ssl.SSLError()) == "TLS: no reason given"
+    assert why_broken(broken) == "TLS: [ssl: some alert] some alert"
+    assert tls_reason(ssl.SSLError()) == "TLS: no reason given"
     refused = ssl.SSLCertVerificationError(1, "text")
     refused.verify_message = "self-signed certificate"
-    assert endpoint_errors.why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
-    assert endpoint_errors.why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
+    assert why_not_connected(refused) == "TLS: certificate not accepted, self-signed certificate"
+    assert why_not_connected(OSError(errno.ECONNREFUSED, "")) == "Connection refused"
 
 
 def test_a_server_without_tls_is_named() -> None:
@@ -39,4 +51,39 @@ def test_a_server_without_tls_is_named() -> None:
         error = ssl.SSLError(1, f"[SSL: {reason}] text (_ssl.c:1)")
         error.reason = reason
         words = reason.replace("_", " ").lower()
-        assert endpoint_errors.why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"
+        assert why_not_connected(error) == f"TLS: the port does not speak TLS ({words})"
+
+
+@pytest.mark.parametrize(
+    ("error", "throttled"),
+    [
+        (EndpointError("e", "busy", 429), True),
+        (EndpointError("e", "gone", 503), False),
+        (RpcFailure(-32005, "limit exceeded"), True),
+        (RpcFailure(429, "too many"), True),
+        (RpcFailure(-32000, "Too Many Requests"), True),
+        (EndpointError("e", "busy", 503, 3.0), True),
+        (RpcFailure(-32000, "boom"), False),
+        (ValueError("429"), False),
+    ],
+)
+def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
+    assert is_throttled(error) is throttled
+
+
+@pytest.mark.parametrize(
+    ("error", "refuses"),
+    [
+        (MalformedAnswerError("e", "not a list"), True),
+        *((EndpointError("e", "no", status), True) for status in (400, 404, 413, 500, 501)),
+        *((EndpointError("e", "no", status), False) for status in (None, 302, 429, 502, 503)),
+        (RpcFailure(-32600, "invalid request"), True),
+        (RpcFailure(-32007, "batch requests are not allowed"), True),
+        (RpcFailure(-32005, "batch size limit exceeded"), True),
+        (RpcFailure(-32005, "limit exceeded"), False),
+        (ValueError("batch"), False),
+    ],
+)
+def test_what_may_refuse_an_array(error: Exception, refuses: bool) -> None:
+    """[LHD30]"""
+    assert refuses_array(error) is refuses

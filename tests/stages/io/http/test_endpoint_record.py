@@ -5,7 +5,7 @@ import time
 import pytest
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter, is_throttled
+from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.json_answers import RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import MAX_ERROR, EndpointCounts
@@ -42,21 +42,6 @@ def test_calls_and_refusals_are_metrics_from_zero() -> None:
     record.failed(EndpointError("host:1", "gone"))
     assert b'endpoint_calls_total{endpoint="host:1",rpc="l1"} 23.0' in meter.text()
     assert b'endpoint_throttled_total{endpoint="host:1",rpc="l1"} 1.0' in meter.text()
-
-
-@pytest.mark.parametrize(
-    ("error", "throttled"),
-    [
-        (EndpointError("e", "busy", 429), True),
-        (EndpointError("e", "gone", 503), False),
-        (RpcFailure(-32005, "limit exceeded"), True),
-        (RpcFailure(429, "too many"), True),
-        (RpcFailure(-32000, "boom"), False),
-        (ValueError("429"), False),
-    ],
-)
-def test_what_is_a_rate_limit(error: Exception, throttled: bool) -> None:
-    assert is_throttled(error) is throttled
 
 
 def test_use_and_faults() -> None:

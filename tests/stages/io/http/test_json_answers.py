@@ -18,6 +18,7 @@ from rollup_node.stages.io.http.json_answers import (
     decode_answer,
     decode_batch,
     failure_in,
+    split_batch,
 )
 from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, RECEIPTS, SMALL, AnswerLimit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
@@ -28,6 +29,10 @@ CALLS: list[Call] = [("eth_a", []), ("eth_b", [])]
 
 def answer_to(body: bytes, shape: Any = Any) -> Any:
     return decode_answer(body, "eth_a", shape, SMALL)
+
+
+def batch_of(body: bytes, *ids: int, shape: Any = Any) -> list[Any]:
+    return decode_batch(split_batch(body, ids, SMALL), CALLS[: len(ids)], shape, SMALL)
 
 
 def failure_of(error: Any) -> RpcFailure:
@@ -54,7 +59,7 @@ def test_only_the_answers_of_a_batch_are_told_apart_by_their_ids(identity: str) 
     element = b'{"result":1,"id":' + identity.encode() + b"}"
     assert answer_to(element) == 1
     with pytest.raises(MalformedJsonError, match="2 of 2 calls of a batch were not answered"):
-        decode_batch(b"[" + element + b"," + element + b"]", [7, 9], CALLS, Any, SMALL)
+        batch_of(b"[" + element + b"," + element + b"]", 7, 9)
 
 
 def test_a_null_error_beside_a_result_is_a_success() -> None:
@@ -62,18 +67,18 @@ def test_a_null_error_beside_a_result_is_a_success() -> None:
     for text in (b'{"id":7,"error":null,"result":5}', b'{"id":7,"result":5,"error":null}'):
         assert answer_to(text) == 5
     body = b'[{"id":9,"result":2,"error":null},{"id":7,"error":null,"result":null}]'
-    assert decode_batch(body, [7, 9], CALLS, Any, SMALL) == [None, 2]
+    assert batch_of(body, 7, 9) == [None, 2]
 
 
 def test_a_batch_in_any_order() -> None:
     body = b'[{"id":9,"error":{"code":-1,"message":"no"}},{"id":[],"result":3},{"id":7,"result":2}]'
-    first, second = decode_batch(body, [7, 9], CALLS, int, SMALL)
+    first, second = batch_of(body, 7, 9, shape=int)
     assert first == 2 and isinstance(second, RpcFailure) and second.code == -1
     with pytest.raises(RpcFailure, match="too large"):
-        decode_batch(b'{"id":null,"error":{"code":1,"message":"too large"}}', [7, 9], CALLS, Any, SMALL)
+        batch_of(b'{"id":null,"error":{"code":1,"message":"too large"}}', 7, 9)
     for wrong in (b'{"id":7,"result":1}', b"[1,2]", b"[[],[]]", b"7", b"", b"null"):
         with pytest.raises(MalformedJsonError):
-            decode_batch(wrong, [7, 9], CALLS, Any, SMALL)
+            batch_of(wrong, 7, 9)
 
 
 def test_errors_are_cut_and_typed() -> None:
@@ -126,7 +131,7 @@ def test_no_bytes_raise_another_error(noise: bytes) -> None:
         for decode in (
             lambda body: answer_to(body),
             lambda body: answer_to(body, str),
-            lambda body: decode_batch(body, [7], CALLS[:1], Any, SMALL),
+            lambda body: batch_of(body, 7),
             lambda body: answered_ids(body, 10),
         ):
             with contextlib.suppress(MalformedJsonError, RpcFailure):

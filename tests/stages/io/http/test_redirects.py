@@ -8,6 +8,7 @@ from tests.support.servers.raw_http import (
     LIMIT,
     OK,
     Server,
+    Tls,
     answers,
     ask,
     client_of,
@@ -60,12 +61,39 @@ async def test_another_host_gets_no_credentials() -> None:
     assert b"Accept: text/plain" in other.requests[2][1]
 
 
+@pytest.mark.parametrize("scheme", ["https"], indirect=True)
+async def test_the_same_host_gets_no_credentials_without_tls(scheme: None) -> None:
+    server, plain = Server(), Server(OK)
+    async with url_of(server, user="me:secret@") as url:
+        Tls.server = None
+        async with url_of(plain) as elsewhere:
+            server._responses.append(to(str(elsewhere)))
+            client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
+            assert await ask(client) == b"{}"
+            await client.close()
+    assert b"X-Key: key" in server.requests[0][1] and b"Authorization" in server.requests[0][1]
+    assert b"key" not in plain.requests[0][1] and b"Authorization" not in plain.requests[0][1]
+
+
+async def test_another_host_does_not_lead_back_with_credentials() -> None:
+    server, other = Server(), Server()
+    async with url_of(other, host="localhost") as elsewhere, url_of(server, user="me:secret@") as url:
+        server._responses[:] = [to(str(elsewhere)), OK]
+        other._responses[:] = [to(str(url.with_user(None).with_path("/danger")))]
+        client = HttpClient(url, "name", lambda: {"X-Key": "key"}, tls)
+        assert await ask(client) == b"{}"
+        await client.close()
+    first, back = (request for _, request in server.requests)
+    assert b"X-Key: key" in first and b"Authorization" in first
+    assert back.startswith(b"POST /danger ") and b"key" not in back and b"Authorization" not in back
+
+
 @pytest.mark.parametrize(
     ("responses", "text"),
     [
         ([to("/again")] * (MAX_REDIRECTS + 1), "name: more than 10 redirects"),
         ([to("ftp://127.0.0.1/")], "name: redirects to what is no URL of HTTP"),
-        ([to("http://[")], "name: redirects to what is no URL of HTTP"),
+        *(([to(bad)], "name: redirects to what is no URL of HTTP") for bad in ("http://[", "http://[u]@")),
         (
             [to("http://127.0.0.1:1/")],
             "name, redirected to 127.0.0.1:1: cannot connect (Connection refused)",

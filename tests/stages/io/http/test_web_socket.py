@@ -86,6 +86,8 @@ async def test_errors_with_and_without_an_id() -> None:
 
     async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
         item = request if isinstance(request, dict) else request[0]
+        if item["method"] == "held":
+            return
         request_id = item["id"] if item["method"] == "a" else None
         await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": item["method"]}})
 
@@ -95,6 +97,11 @@ async def test_errors_with_and_without_an_id() -> None:
                 await client.call(method)
             with pytest.raises(RpcFailure, match=method):
                 await client.batch([(method, []), (method, [])])
+        held = asyncio.ensure_future(client.call("held", timeout=20))
+        await asyncio.sleep(0)
+        with pytest.raises(RpcFailure, match="b"):
+            await client.batch([("b", []), ("b", [])])
+        held.cancel()
         both = [client.call("b", timeout=0.3) for _ in range(2)]
         for error in await asyncio.gather(*both, return_exceptions=True):
             assert isinstance(error, EndpointError)

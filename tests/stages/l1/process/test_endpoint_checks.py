@@ -44,7 +44,7 @@ class Checked:
         pool = self.endpoints.pool
         for index, verdict in enumerate(pool.verdicts):
             if verdict is not None:
-                pool._verdicts[index] = verdict._replace(until=time.monotonic())
+                pool.verdicts[index] = verdict._replace(until=time.monotonic())
 
     async def step(self) -> float:
         self.let_pauses_pass()

@@ -58,6 +58,7 @@ class Engine:
 async def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
     engine = Engine(tmp_path)
     async with running_buses(engine.buses), asyncio.timeout(10):
+        provided = {**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70}
         calls: list[tuple[str, tuple[Any, ...], InteropRequest]] = [
             ("updateCrossUnsafe", (BLOCK,), InteropRequest(0, "updateCrossUnsafe", (ID,))),
             ("updateCrossSafe", (BLOCK, BLOCK), InteropRequest(0, "updateCrossSafe", (ID, ID))),
@@ -66,11 +67,7 @@ async def test_calls_go_to_the_engine_process(tmp_path: Path) -> None:
             ("resetPreInterop", (), InteropRequest(0, "resetPreInterop")),
             ("fetchReceipts", (BLOCK["hash"],), InteropRequest(0, "fetchReceipts", (BlockId(0, ID.hash),))),
             ("outputV0AtTimestamp", (70,), InteropRequest(0, "outputV0AtTimestamp", number=70)),
-            (
-                "provideL1",
-                ({**BLOCK, "parentHash": "0x" + "02" * 32, "timestamp": 70},),
-                InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70)),
-            ),
+            ("provideL1", (provided,), InteropRequest(0, "provideL1", l1=BlockRef(ID.hash, 7, b"\x02" * 32, 70))),
         ]
         for number, (name, params, request) in enumerate(calls, 1):
             assert orjson.dumps(await engine.call(name, *params)) == b'"done"'

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ from rollup_node.stages.messages.interop import InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import interop_server
+from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
+from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import RpcStage
 from tests.stages.engine.heads.test_interop import FORKS
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode, follow
-from tests.support.engine.fake_engine import FakeExecutionEngine, SlowEngine
+from tests.support.engine.fake_engine import SlowEngine
 from tests.support.p2p.hosts import running_tasks
 
 SECRET = b"\x33" * 32
@@ -36,38 +38,45 @@ def bearer(secret: bytes = SECRET, age: int = 0) -> dict[str, str]:
 
 
 class Supervisor:
-    """A supervisor's client, of a node whose engine has three blocks."""
+    """A supervisor's client, of a node whose engine has three blocks, and answers some reads when it is `ready`."""
 
-    def __init__(self, directory: Path) -> None:
-        self.chain = chain_with(FORKS)
-        self.engine = FakeExecutionEngine(self.chain)
+    def __init__(self, engine: SlowEngine, directory: Path) -> None:
+        self.chain, self.engine, self._directory = engine.chain, engine, directory
         self.refs = follow(self.chain, self.engine, 3)
-        self._directory = directory
         self._last = 0
         self._notifications: deque[Any] = deque()
 
-    async def run(self, scenario: Callable[["Supervisor"], Awaitable[None]]) -> None:
-        """Run a scenario with engine and rpc process."""
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(asyncio.timeout(30))
-            await stack.enter_async_context(self.engine.serving())
-            self.node = EngineNode(self.chain, self.engine, self._directory, interop=True)
-            await stack.enter_async_context(self.node.running())
-            self.http = await stack.enter_async_context(ClientSession())
-            config = RpcConfig(
-                *("127.0.0.1", 0, False, "v", False, "", 0, str(self._directory), self.chain.rollup),
-                interop_addr="127.0.0.1",
-                interop_jwt=SECRET,
-            )
-            self.stage = RpcStage(config, self.node.buses["rpc"], Meter("rpc"))
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Supervisor"]:
+        """Run engine and rpc process."""
+        self.node = EngineNode(self.chain, self.engine, self._directory, interop=True)
+        config = RpcConfig(
+            *("127.0.0.1", 0, False, "v", False, "", 0, str(self._directory), self.chain.rollup),
+            interop_addr="127.0.0.1",
+            interop_jwt=SECRET,
+        )
+        self.stage = RpcStage(config, self.node.buses["rpc"], Meter("rpc"))
+        async with self.node.running(), ClientSession() as self.http:
             await self.stage.start()
-            assert self.stage.interop is not None
-            self.url = f"http://127.0.0.1:{self.stage.interop.port}"
             try:
                 async with running_tasks(*self.stage.periodic_tasks):
-                    await scenario(self)
+                    yield self
             finally:
                 await self.stage.close()
+
+    @property
+    def listener(self) -> Listener:
+        assert self.stage.interop is not None
+        return self.stage.interop
+
+    @property
+    def server(self) -> InteropRpcServer:
+        assert self.stage.interop_server is not None
+        return self.stage.interop_server
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.listener.port}"
 
     async def post(self, method: str, *params: Any, headers: dict[str, str] | None = None) -> Any:
         """Return the response object to a call by HTTP."""
@@ -91,6 +100,12 @@ class Supervisor:
                 return result
             self._notifications.append(result)
 
+    async def reset(self, socket: ClientWebSocketResponse) -> list[dict[str, Any]]:
+        """The supervisor names unsafe, cross unsafe, local safe, cross safe and finalized head, which it returns."""
+        names = [{"hash": to_hex(self.refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
+        assert (await self.call(socket, "reset", *names))["result"] is None
+        return names
+
     async def notification(self, socket: ClientWebSocketResponse, kind: str) -> Any:
         """Return the next notification of an event of this kind; those before it are dropped."""
         while True:
@@ -99,151 +114,126 @@ class Supervisor:
                 return result
 
 
-def run(directory: Path, scenario: Callable[[Supervisor], Awaitable[None]]) -> None:
-    asyncio.run(Supervisor(directory).run(scenario))
+@pytest.fixture
+async def supervisor(tmp_path: Path) -> AsyncIterator[Supervisor]:
+    async with asyncio.timeout(30), SlowEngine(chain_with(FORKS)).serving() as engine:
+        assert isinstance(engine, SlowEngine)
+        async with Supervisor(engine, tmp_path).running() as running:
+            yield running
 
 
 @pytest.mark.option("interop.rpc.addr")
-def test_a_supervisor_manages_the_node_by_websocket(tmp_path: Path) -> None:
+async def test_a_supervisor_manages_the_node_by_websocket(supervisor: Supervisor) -> None:
     """From the first event to a finalized block."""
-
-    async def scenario(supervisor: Supervisor) -> None:
-        refs, engine = supervisor.refs, supervisor.engine
-        for path in ("/", "/ws"):
-            await (await supervisor.connect(path)).close()
-        socket = await supervisor.connect()
-        response = await supervisor.call(socket, "subscribe", "events")
-        subscription = response["result"]
-        names = [{"hash": to_hex(refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
-        assert (await supervisor.call(socket, "reset", *names))["result"] is None
-        notification = await supervisor.notification(socket, "unsafeBlock")
-        assert notification["method"] == "interop_subscription"
-        assert notification["params"]["subscription"] == subscription
-        assert notification["params"]["result"]["data"]["unsafeBlock"]["hash"] == to_hex(refs[3].hash)
-        l1 = supervisor.chain.l1_ref(102)
-        source = {"hash": to_hex(l1.hash), "number": 102}
-        assert (await supervisor.call(socket, "updateCrossSafe", names[2], source))["result"] is None
-        assert (await supervisor.call(socket, "updateFinalized", names[3]))["result"] is None
-        await supervisor.node.until(lambda: engine.finalized == refs[1].hash)
-        assert engine.safe == refs[2].hash
-        assert (await supervisor.call(socket, "chainID"))["result"] == "901"
-        result = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
-        assert result["error"]["code"] == -32000
-        assert (await supervisor.call(socket, "unsubscribe", subscription))["result"] is True
-        assert (await supervisor.call(socket, "unsubscribe", subscription))["error"]["code"] == -32000
-        await socket.send_str("nonsense")
-        assert (await socket.receive_json())["error"]["code"] == -32700
-        await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
-        assert [item["id"] for item in await socket.receive_json()] == [7, None]
-        await socket.close()
-
-    run(tmp_path, scenario)
+    refs, engine = supervisor.refs, supervisor.engine
+    for path in ("/", "/ws"):
+        await (await supervisor.connect(path)).close()
+    socket = await supervisor.connect()
+    response = await supervisor.call(socket, "subscribe", "events")
+    subscription = response["result"]
+    names = await supervisor.reset(socket)
+    notification = await supervisor.notification(socket, "unsafeBlock")
+    assert notification["method"] == "interop_subscription"
+    assert notification["params"]["subscription"] == subscription
+    assert notification["params"]["result"]["data"]["unsafeBlock"]["hash"] == to_hex(refs[3].hash)
+    l1 = supervisor.chain.l1_ref(102)
+    source = {"hash": to_hex(l1.hash), "number": 102}
+    assert (await supervisor.call(socket, "updateCrossSafe", names[2], source))["result"] is None
+    assert (await supervisor.call(socket, "updateFinalized", names[3]))["result"] is None
+    await supervisor.node.until(lambda: engine.finalized == refs[1].hash)
+    assert engine.safe == refs[2].hash
+    assert (await supervisor.call(socket, "chainID"))["result"] == "901"
+    result = await supervisor.call(socket, "updateFinalized", {"hash": "0x" + "99" * 32})
+    assert result["error"]["code"] == -32000
+    assert (await supervisor.call(socket, "unsubscribe", subscription))["result"] is True
+    assert (await supervisor.call(socket, "unsubscribe", subscription))["error"]["code"] == -32000
+    await socket.send_str("nonsense")
+    assert (await socket.receive_json())["error"]["code"] == -32700
+    await socket.send_json([{"jsonrpc": "2.0", "id": 7, "method": "interop_chainID"}, 5])
+    assert [item["id"] for item in await socket.receive_json()] == [7, None]
+    await socket.close()
 
 
-def test_a_supervisor_that_missed_an_event_gets_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that connects after the first event, and has no next L1 block when it is asked for it first [IOP29]."""
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events are repeated soon."""
     monkeypatch.setattr(interop, "RESET_SECONDS", 0.3)
     monkeypatch.setattr(interop, "EXHAUSTED_SECONDS", 0.6)
 
-    async def scenario(supervisor: Supervisor) -> None:
-        node, refs, server = supervisor.node, supervisor.refs, supervisor.stage.interop_server
-        assert server is not None
-        await node.until(lambda: server.client.stream.last > 0)
-        await node.until(lambda: node.has_problem("waiting for the supervisor to call interop_reset"))
-        socket = await supervisor.connect()
-        await supervisor.call(socket, "subscribe", "events")
-        await supervisor.notification(socket, "reset")
-        names = [{"hash": to_hex(refs[number].hash), "number": number} for number in (3, 3, 2, 1, 0)]
-        assert (await supervisor.call(socket, "reset", *names))["result"] is None
-        await node.until(lambda: node.unsafe == 3)
-        assert node.status is not None
-        origin = supervisor.chain.l1_ref(105)
-        node.buses["derivation"].publish("status.derivation").set(DerivationStatus(node.status.reset, origin, True, 0))
-        first = await supervisor.notification(socket, "exhaustL1")
-        second = await supervisor.notification(socket, "exhaustL1")
-        assert first["params"]["result"] == second["params"]["result"]
-        assert second["params"]["result"]["data"]["exhaustL1"]["source"]["number"] == 105
-        provided = supervisor.chain.l1_ref(106)
-        assert (await supervisor.call(socket, "provideL1", shown_block(provided)))["result"] is None
-        await node.until(lambda: node.status is not None and node.status.provided_l1 == provided)
-        await socket.close()
 
-    run(tmp_path, scenario)
+async def test_a_supervisor_that_missed_an_event_gets_it_again(quick: None, supervisor: Supervisor) -> None:
+    """One that connects after the first event, and has no next L1 block when it is asked for it first [IOP29]."""
+    node, server = supervisor.node, supervisor.server
+    await node.until(lambda: server.client.stream.last > 0)
+    await node.until(lambda: node.has_problem("waiting for the supervisor to call interop_reset"))
+    socket = await supervisor.connect()
+    await supervisor.call(socket, "subscribe", "events")
+    await supervisor.notification(socket, "reset")
+    await supervisor.reset(socket)
+    await node.until(lambda: node.unsafe == 3)
+    assert node.status is not None
+    origin = supervisor.chain.l1_ref(105)
+    node.buses["derivation"].publish("status.derivation").set(DerivationStatus(node.status.reset, origin, True, 0))
+    first = await supervisor.notification(socket, "exhaustL1")
+    second = await supervisor.notification(socket, "exhaustL1")
+    assert first["params"]["result"] == second["params"]["result"]
+    assert second["params"]["result"]["data"]["exhaustL1"]["source"]["number"] == 105
+    provided = supervisor.chain.l1_ref(106)
+    assert (await supervisor.call(socket, "provideL1", shown_block(provided)))["result"] is None
+    await node.until(lambda: node.status is not None and node.status.provided_l1 == provided)
+    await socket.close()
 
 
-def test_http_and_events_that_are_pulled(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor) -> None:
-        result: Any = {}
-        while "result" not in result:
-            result = await supervisor.post("pullEvent")
-            assert "result" in result or result["error"] == {"code": -39001, "message": "out of events"}
-        assert result["result"] == {"reset": "cannot continue derivation until Engine has been reset"}
-        response = await supervisor.post("l2BlockRefByNumber", 2)
-        assert response["result"]["hash"] == to_hex(supervisor.refs[2].hash)
-        assert (await supervisor.post("subscribe", "events"))["error"]["code"] == -32601
-        assert (await supervisor.post("other"))["error"]["code"] == -32601
-        conflict = {"hash": "0x" + "99" * 32, "number": 3}
-        error = (await supervisor.post("reset", *(conflict,) * 5))["error"]
-        assert error["code"] == -39002 and error["data"]["number"] == 3
-
-    run(tmp_path, scenario)
+async def test_http_and_events_that_are_pulled(supervisor: Supervisor) -> None:
+    result: Any = {}
+    while "result" not in result:
+        result = await supervisor.post("pullEvent")
+        assert "result" in result or result["error"] == {"code": -39001, "message": "out of events"}
+    assert result["result"] == {"reset": "cannot continue derivation until Engine has been reset"}
+    response = await supervisor.post("l2BlockRefByNumber", 2)
+    assert response["result"]["hash"] == to_hex(supervisor.refs[2].hash)
+    assert (await supervisor.post("subscribe", "events"))["error"]["code"] == -32601
+    assert (await supervisor.post("other"))["error"]["code"] == -32601
+    conflict = {"hash": "0x" + "99" * 32, "number": 3}
+    error = (await supervisor.post("reset", *(conflict,) * 5))["error"]
+    assert error["code"] == -39002 and error["data"]["number"] == 3
 
 
-def test_all_but_the_health_needs_a_token(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor) -> None:
-        async with supervisor.http.get(supervisor.url + "/healthz") as response:
-            assert (response.status, await response.json()) == (200, {"version": "v0.0.0"})
-        for headers in ({}, bearer(b"\x44" * 32), bearer(age=100)):
-            assert await supervisor.post("chainID", headers=headers) == 401
-            with pytest.raises(WSServerHandshakeError) as caught:
-                await supervisor.http.ws_connect(supervisor.url, headers=headers)
-            assert caught.value.status == 401
-
-    run(tmp_path, scenario)
+async def test_all_but_the_health_needs_a_token(supervisor: Supervisor) -> None:
+    async with supervisor.http.get(supervisor.url + "/healthz") as response:
+        assert (response.status, await response.json()) == (200, {"version": "v0.0.0"})
+    for headers in ({}, bearer(b"\x44" * 32), bearer(age=100)):
+        assert await supervisor.post("chainID", headers=headers) == 401
+        with pytest.raises(WSServerHandshakeError) as caught:
+            await supervisor.http.ws_connect(supervisor.url, headers=headers)
+        assert caught.value.status == 401
 
 
-def test_a_slow_reader_and_a_large_message_end_the_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_and_a_large_message_end_the_connection(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(interop_server, "MAX_WAITING", 8)
     monkeypatch.setattr(interop_server, "MAX_MESSAGE", 1000)
-
-    async def scenario(supervisor: Supervisor) -> None:
-        socket = await supervisor.connect()
-        await supervisor.call(socket, "subscribe", "events")
-        server = supervisor.stage.interop_server
-        assert server is not None
-        for number in range(1, 40):
-            server.client.stream.add(number << 40, InteropEvent(reset="x" * 100_000))
-        while (await socket.receive()).type not in (WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE):
-            pass
-        large = await supervisor.connect()
-        await large.send_str("[" + " " * 2000 + "]")
-        assert (await large.receive()).type is WSMsgType.CLOSE and large.close_code == 1009
-        other = await supervisor.connect()
-        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
-
-    run(tmp_path, scenario)
+    socket = await supervisor.connect()
+    await supervisor.call(socket, "subscribe", "events")
+    server = supervisor.server
+    for number in range(1, 40):
+        server.client.stream.add(number << 40, InteropEvent(reset="x" * 100_000))
+    while (await socket.receive()).type not in (WSMsgType.CLOSED, WSMsgType.ERROR, WSMsgType.CLOSE):
+        pass
+    large = await supervisor.connect()
+    await large.send_str("[" + " " * 2000 + "]")
+    assert (await large.receive()).type is WSMsgType.CLOSE and large.close_code == 1009
+    other = await supervisor.connect()
+    assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
 
 
-def test_what_is_received_is_released(tmp_path: Path) -> None:
+async def test_what_is_received_is_released(supervisor: Supervisor) -> None:
     """A connection that lives for months does not count as holding all that it has ever sent."""
-
-    async def scenario(supervisor: Supervisor) -> None:
-        socket = await supervisor.connect()
-        for _ in range(20):
-            await supervisor.call(socket, "chainID", *["x" * 1000])
-        assert supervisor.stage.interop is not None
-        assert supervisor.stage.interop.held < 5000
-
-    run(tmp_path, scenario)
-
-
-def run_slow(directory: Path, scenario: Callable[[Supervisor, SlowEngine], Awaitable[None]]) -> None:
-    """Run a scenario on an engine that answers when the test says so."""
-    supervisor = Supervisor(directory)
-    engine = SlowEngine(supervisor.chain)
-    supervisor.refs = follow(supervisor.chain, engine, 3)
-    supervisor.engine = engine
-    asyncio.run(supervisor.run(lambda supervisor: scenario(supervisor, engine)))
+    socket = await supervisor.connect()
+    for _ in range(20):
+        await supervisor.call(socket, "chainID", *["x" * 1000])
+    assert supervisor.listener.held < 5000
 
 
 def request(number: int, method: str, *params: Any) -> dict[str, Any]:
@@ -254,92 +244,73 @@ def calls_under_way() -> int:
     return sum(task.get_name() == "interop call" for task in asyncio.all_tasks())
 
 
-def test_calls_are_answered_at_the_same_time_and_decisions_in_order(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor, engine: SlowEngine) -> None:
-        socket = await supervisor.connect()
-        engine.ready.clear()
-        l1 = supervisor.chain.l1_ref(105)
-        provided = {
-            "hash": to_hex(l1.hash),
-            "number": 105,
-            "parentHash": to_hex(l1.parent_hash),
-            "timestamp": l1.timestamp,
-        }
-        absent = {"hash": "0x" + "99" * 32, "number": 9}
-        receipts = request(1, "fetchReceipts", to_hex(supervisor.refs[2].hash))
-        await socket.send_json([receipts, request(2, "updateFinalized", absent)])
-        await socket.send_json(request(3, "provideL1", provided))
-        await socket.send_json(request(5, "chainID"))
-        assert (await socket.receive_json())["id"] == 5, "it does not wait for those before it"
-        await supervisor.node.until(lambda: len(engine.slow) == 1)
-        await socket.ping(b"now")
-        await socket.send_json(request(6, "chainID"))
-        assert (await socket.receive_json())["id"] == 6
-        engine.ready.set()
-        assert [item["id"] for item in await socket.receive_json()] == [1, 2], "decisions keep their order"
-        assert (await socket.receive_json())["id"] == 3
-
-    run_slow(tmp_path, scenario)
+async def test_calls_are_answered_at_the_same_time_and_decisions_in_order(supervisor: Supervisor) -> None:
+    engine = supervisor.engine
+    socket = await supervisor.connect()
+    engine.ready.clear()
+    provided = shown_block(supervisor.chain.l1_ref(105))
+    absent = {"hash": "0x" + "99" * 32, "number": 9}
+    receipts = request(1, "fetchReceipts", to_hex(supervisor.refs[2].hash))
+    await socket.send_json([receipts, request(2, "updateFinalized", absent)])
+    await socket.send_json(request(3, "provideL1", provided))
+    await socket.send_json(request(5, "chainID"))
+    assert (await socket.receive_json())["id"] == 5, "it does not wait for those before it"
+    await supervisor.node.until(lambda: len(engine.slow) == 1)
+    await socket.ping(b"now")
+    await socket.send_json(request(6, "chainID"))
+    assert (await socket.receive_json())["id"] == 6
+    engine.ready.set()
+    assert [item["id"] for item in await socket.receive_json()] == [1, 2], "decisions keep their order"
+    assert (await socket.receive_json())["id"] == 3
 
 
-def test_a_connection_has_sixteen_calls_under_way_and_leaves_none(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor, engine: SlowEngine) -> None:
-        wanted = to_hex(supervisor.refs[2].hash)
-        engine.ready.clear()
-        socket, other = await supervisor.connect(), await supervisor.connect()
-        for number in range(1, 17):
-            await socket.send_json(request(number, "fetchReceipts", wanted))
+async def test_a_connection_has_sixteen_calls_under_way_and_leaves_none(supervisor: Supervisor) -> None:
+    engine = supervisor.engine
+    wanted = to_hex(supervisor.refs[2].hash)
+    engine.ready.clear()
+    socket, other = await supervisor.connect(), await supervisor.connect()
+    for number in range(1, 17):
+        await socket.send_json(request(number, "fetchReceipts", wanted))
+    await supervisor.node.until(lambda: calls_under_way() == 16)
+    await socket.send_json(request(17, "chainID"))
+    assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
+    assert calls_under_way() == 16
+    engine.ready.set()
+    answered = [(await socket.receive_json())["id"] for _ in range(17)]
+    assert answered[0] != 17 and sorted(answered) == list(range(1, 18))
+    engine.ready.clear()
+    asked = len(engine.slow)
+    async with ClientSession() as leaving:
+        gone = await leaving.ws_connect(supervisor.url, headers=bearer())
+        for number in range(20):
+            await gone.send_json(request(number, "fetchReceipts", wanted))
         await supervisor.node.until(lambda: calls_under_way() == 16)
-        await socket.send_json(request(17, "chainID"))
-        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
-        assert calls_under_way() == 16
-        engine.ready.set()
-        answered = [(await socket.receive_json())["id"] for _ in range(17)]
-        assert answered[0] != 17 and sorted(answered) == list(range(1, 18))
-        engine.ready.clear()
-        asked = len(engine.slow)
-        async with ClientSession() as leaving:
-            gone = await leaving.ws_connect(supervisor.url, headers=bearer())
-            for number in range(20):
-                await gone.send_json(request(number, "fetchReceipts", wanted))
-            await supervisor.node.until(lambda: calls_under_way() == 16)
-        await supervisor.node.until(lambda: calls_under_way() == 0)
-        assert len(engine.slow) <= asked + MAX_RECEIPTS, "they did not run to their ends"
-        listener = supervisor.stage.interop
-        assert listener is not None
-        await supervisor.node.until(lambda: listener.held < 5000)
-        engine.ready.set()
-
-    run_slow(tmp_path, scenario)
+    await supervisor.node.until(lambda: calls_under_way() == 0)
+    assert len(engine.slow) <= asked + MAX_RECEIPTS, "they did not run to their ends"
+    await supervisor.node.until(lambda: supervisor.listener.held < 5000)
+    engine.ready.set()
 
 
-def test_a_batch_ends_at_25_megabytes(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor) -> None:
-        supervisor.engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 100
-        socket = await supervisor.http.ws_connect(supervisor.url, headers=bearer(), max_msg_size=0)
-        wanted = to_hex(supervisor.refs[2].hash)
-        await socket.send_json([request(number, "fetchReceipts", wanted) for number in range(100)])
-        result = await socket.receive_json()
-        assert len(result) == 100 and all("result" in item for item in result[:25])
-        assert {item["error"]["code"] for item in result[26:]} == {-32003}
-        assert len(supervisor.engine.answers["eth_getBlockReceipts"]) > 70, "nothing is read for those"
-
-    run(tmp_path, scenario)
+async def test_a_batch_ends_at_25_megabytes(supervisor: Supervisor) -> None:
+    supervisor.engine.answers["eth_getBlockReceipts"] = [["x" * 1_000_000]] * 100
+    socket = await supervisor.http.ws_connect(supervisor.url, headers=bearer(), max_msg_size=0)
+    wanted = to_hex(supervisor.refs[2].hash)
+    await socket.send_json([request(number, "fetchReceipts", wanted) for number in range(100)])
+    result = await socket.receive_json()
+    assert len(result) == 100 and all("result" in item for item in result[:25])
+    assert {item["error"]["code"] for item in result[26:]} == {-32003}
+    assert len(supervisor.engine.answers["eth_getBlockReceipts"]) > 70, "nothing is read for those"
 
 
-def test_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes(tmp_path: Path) -> None:
-    async def scenario(supervisor: Supervisor) -> None:
-        socket = await supervisor.connect()
-        await supervisor.call(socket, "subscribe", "events")
-        server = supervisor.stage.interop_server
-        assert server is not None
-        event = InteropEvent(reset="x" * 1_000_000)
-        for number in range(1, 200):
-            server.client.stream.add(number << 40, event)
-            assert server.waiting_bytes < interop_server.MAX_WAITING_BYTES + 1_001_000
-        assert server.client.stream.pull() == {"reset": event.reset}, "it has no subscriber any more"
-        await supervisor.node.until(lambda: server.waiting_bytes == 0)
-        other = await supervisor.connect()
-        assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"
-
-    run(tmp_path, scenario)
+async def test_what_waits_for_a_client_that_does_not_read_is_bounded_in_bytes(supervisor: Supervisor) -> None:
+    socket = await supervisor.connect()
+    await supervisor.call(socket, "subscribe", "events")
+    server = supervisor.server
+    event = InteropEvent(reset="x" * 1_000_000)
+    for number in range(1, 200):
+        server.client.stream.add(number << 40, event)
+        assert server.waiting_bytes < interop_server.MAX_WAITING_BYTES + 1_001_000
+    assert server.client.stream.pull() == {"reset": event.reset}, "it has no subscriber any more"
+    await supervisor.node.until(lambda: server.waiting_bytes == 0)
+    other = await supervisor.connect()
+    assert (await supervisor.call(other, "chainID"))["result"] == "901", "others are served"

@@ -1,7 +1,6 @@
 """The methods of the table, with the processes that answer them."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,7 @@ from aiohttp import ClientSession
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.control import (
-    BuildResponse,
-    ControlResponse,
-    OutputRequest,
-    OutputResponse,
-    OverrideLeaderRequest,
-    PostUnsafePayloadRequest,
-    ResetDerivationRequest,
-    SafeHeadRequest,
-    SafeHeadResponse,
-    SealBlockRequest,
-    SetRecoverModeRequest,
-    StartSequencerRequest,
-    StopSequencerRequest,
-)
+from rollup_node.stages.messages import control
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
@@ -46,6 +31,8 @@ from tests.support.rpc.harness import L2, ROLLUP, RunWithRpc
 
 async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC24, RPC26 to RPC30, RPC40, RPC49, RPC52, RPC85]"""
+    async with running_rpc(conductor_enabled=True) as rpc:
+        assert await rpc.call("admin_conductorEnabled") is True
     async with running_rpc() as rpc:
         assert await rpc.call("health_status") == "v1.2.3-dev"
         assert await rpc.call("optimism_rollupConfig") == rollup_config_object(ROLLUP)
@@ -69,19 +56,11 @@ async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> No
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 
 
-async def test_a_node_with_a_conductor_says_so(running_rpc: RunWithRpc) -> None:
-    """[RPC52]"""
-    async with running_rpc(conductor_enabled=True) as rpc:
-        assert await rpc.call("admin_conductorEnabled") is True
-
-
 async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
     """[RPC26, RPC35]: the engine process answers, with op-node's texts."""
 
-    def answer(request: SafeHeadRequest) -> SafeHeadResponse:
-        if request.number < 10:
-            return SafeHeadResponse(request.id, "not found", L2.l1_origin, L2.id)
-        return SafeHeadResponse(request.id, None, L2.l1_origin, L2.id)
+    def answer(request: control.SafeHeadRequest) -> control.SafeHeadResponse:
+        return control.SafeHeadResponse(request.id, "not found" if request.number < 10 else None, L2.l1_origin, L2.id)
 
     async with running_rpc(safedb=True) as rpc:
         rpc.on_control = answer
@@ -93,38 +72,41 @@ async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
 
 
 @pytest.mark.option("rpc.enable-admin")
-async def test_admin_methods_are_not_found_unless_enabled(running_rpc: RunWithRpc) -> None:
+@pytest.mark.parametrize("namespace", ["admin", "opp2p", "opstack"])
+async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc, namespace: str) -> None:
     """[RPC10, RPC11]"""
     async with running_rpc(enable_admin=False) as rpc:
-        for method in METHODS:
-            if method.namespace == "admin":
-                text = f"the method {method.name} does not exist/is not available"
-                assert await rpc.call(method.name) == (-32601, text)
-        assert "admin" not in await rpc.call("rpc_modules")
+        for name in (method.name for method in METHODS if method.namespace == namespace):
+            text = f"the method {name} does not exist/is not available"
+            assert await rpc.call(name) == (-32601, text)
+        assert namespace not in await rpc.call("rpc_modules")
 
 
 async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: RunWithRpc) -> None:
     """[RPC46 to RPC48, RPC51, RPC53, RPC59]"""
-    responses: dict[type[Any], Callable[[Any], ControlResponse]] = {
-        StartSequencerRequest: lambda request: ControlResponse(request.id, "sequencer already running", None),
-        StopSequencerRequest: lambda request: ControlResponse(request.id, None, L2.hash),
-        ResetDerivationRequest: lambda request: ControlResponse(request.id, None, None),
-        OverrideLeaderRequest: lambda request: ControlResponse(request.id, "sequencer is not enabled", None),
-        SetRecoverModeRequest: lambda request: ControlResponse(request.id, None, None),
-    }
+    running, disabled = "sequencer already running", "sequencer is not enabled"
+    head = to_hex(L2.hash)
     async with running_rpc() as rpc:
-        rpc.on_control = lambda request: responses[type(request)](request)
-        head = "0x" + L2.hash.hex()
-        assert await rpc.call("admin_startSequencer", head) == (-32000, "sequencer already running")
-        assert await rpc.call("admin_stopSequencer") == head
-        assert await rpc.call("admin_resetDerivationPipeline") is None
-        assert await rpc.call("admin_setRecoverMode", True) is None
-        assert rpc.control_requests[0] == StartSequencerRequest(1, L2.hash)
-        assert rpc.control_requests[-1] == SetRecoverModeRequest(4, True)
-        assert await rpc.call("admin_overrideLeader") == (-32000, "sequencer is not enabled")
-        assert len({request.id for request in rpc.control_requests}) == 5
-        responses[OverrideLeaderRequest] = responses[ResetDerivationRequest]
-        assert await rpc.call("admin_overrideLeader") is None
+        for method, params, response, result in (
+            ("startSequencer", (head,), (running, None), (-32000, running)),
+            ("stopSequencer", (), (None, L2.hash), head),
+            ("resetDerivationPipeline", (), (None, None), None),
+            ("setRecoverMode", (True,), (None, None), None),
+            ("overrideLeader", (), (disabled, None), (-32000, disabled)),
+            ("overrideLeader", (), (None, None), None),
+        ):
+            rpc.on_control = lambda request, response=response: control.ControlResponse(request.id, *response)  # type: ignore[misc]
+            assert await rpc.call(f"admin_{method}", *params) == result
+        kinds = (
+            control.StopSequencerRequest,
+            control.ResetDerivationRequest,
+            control.OverrideLeaderRequest,
+            control.OverrideLeaderRequest,
+        )
+        first, stop, reset, recover, *override = rpc.control_requests
+        assert (first, recover) == (control.StartSequencerRequest(1, L2.hash), control.SetRecoverModeRequest(4, True))
+        assert tuple(map(type, (stop, reset, *override))) == kinds
+        assert [request.id for request in rpc.control_requests] == [1, 2, 3, 4, 5, 6]
         assert (await rpc.call("admin_startSequencer", "0x12"))[0] == -32602
 
 
@@ -136,9 +118,9 @@ async def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(running
             engine = EngineStatus(1, L2, L2, L2, L2, L2, sequencer, True, sdm_opt_in=enabled)
             rpc.status["engine"].set(engine)
 
-        def answer(request: Any) -> ControlResponse:
+        def answer(request: Any) -> control.ControlResponse:
             show(request.enabled)
-            return ControlResponse(request.id, None, None)
+            return control.ControlResponse(request.id, None, None)
 
         show(False, sequencer=False)
         refused = (-32000, "sequencer is not enabled")
@@ -150,7 +132,7 @@ async def test_the_sdm_opt_in_goes_to_the_engine_process_and_is_reported(running
             assert rpc.control_requests[-1].enabled is enabled
             status = {"postExecOptIn": enabled, "protocolActive": False, "effective": False}
             assert await rpc.call("admin_sdmStatus") == status
-        rpc.on_control = lambda request: ControlResponse(request.id, "sequencer is not enabled", None)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, "sequencer is not enabled", None)
         assert await rpc.call("admin_setSdmPostExecOptIn", True) == refused
         assert (await rpc.call("admin_setSdmPostExecOptIn", 1))[0] == -32602
 
@@ -169,7 +151,7 @@ async def test_the_log_level_is_set_for_all_processes(running_rpc: RunWithRpc) -
 async def test_output_at_block(running_rpc: RunWithRpc) -> None:
     """[RPC25, RPC31, RPC33, RPC34]"""
     status = EngineStatus(1, L2, L2, L2, L2, L2, False, False)
-    output_response = OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
+    output_response = control.OutputResponse(0, None, L2, b"\x0a" * 32, b"\x0b" * 32, b"\x0c" * 32, status)
     async with running_rpc() as rpc:
         rpc.on_control = lambda request: msgspec.structs.replace(
             output_response, id=request.id, error=None if request.number == 20 else "failed: not found"
@@ -177,7 +159,7 @@ async def test_output_at_block(running_rpc: RunWithRpc) -> None:
         output = await rpc.call("optimism_outputAtBlock", "0x14")
         assert output["outputRoot"] == "0x" + "0a" * 32 and output["blockRef"]["number"] == 20
         assert output["syncStatus"]["safe_l2"]["number"] == 20
-        assert rpc.control_requests == [OutputRequest(1, 20)]
+        assert rpc.control_requests == [control.OutputRequest(1, 20)]
         assert await rpc.call("optimism_outputAtBlock", "0x15") == (-32000, "failed: not found")
 
 
@@ -187,9 +169,9 @@ async def test_a_posted_payload_must_have_its_hash(running_rpc: RunWithRpc) -> N
     good = envelope_to_json(payload)
     bad = envelope_to_json(msgspec.structs.replace(payload, block_hash=b"\x01" * 32))
     async with running_rpc() as rpc:
-        rpc.on_control = lambda request: ControlResponse(request.id, None, None)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
         assert await rpc.call("admin_postUnsafePayload", good) is None
-        assert rpc.control_requests == [PostUnsafePayloadRequest(1, payload)]
+        assert rpc.control_requests == [control.PostUnsafePayloadRequest(1, payload)]
         text = f"payload has bad block hash: 0x{'01' * 32}, actual block hash is: {to_hex(payload.block_hash)}"
         assert await rpc.call("admin_postUnsafePayload", bad) == (-32000, text)
         assert (await rpc.call("admin_postUnsafePayload", {}))[0] == -32602
@@ -208,32 +190,17 @@ async def test_peer_methods_go_to_the_p2p_process(running_rpc: RunWithRpc) -> No
         assert (await rpc.call("opp2p_blockAddr", "10.0.0.300"))[0] == -32602
 
 
-async def test_without_p2p_its_methods_are_not_found(running_rpc: RunWithRpc) -> None:
-    """[RPC10, RPC11]"""
-    async with running_rpc() as rpc:
-        assert (await rpc.call("opp2p_self"))[0] == -32601
-        assert "opp2p" not in await rpc.call("rpc_modules")
-
-
 INFO = {"id": "0x0102030405060708", "timestamp": 7}
-
-
-async def test_the_namespace_is_off_by_default(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        for method in (method.name for method in METHODS if method.namespace == "opstack"):
-            text = f"the method {method} does not exist/is not available"
-            assert await rpc.call(method) == (-32601, text)
-        assert "opstack" not in await rpc.call("rpc_modules")
 
 
 async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
     async with running_rpc(sequencer_api=True) as rpc:
-        rpc.on_control = lambda request: BuildResponse(request.id, "unknown payload", -40120)
+        rpc.on_control = lambda request: control.BuildResponse(request.id, "unknown payload", -40120)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-40120, "unknown payload")
         assert await rpc.call("opstack_cancelBlockV1", {}) == (-40120, "unknown payload")
-        assert rpc.control_requests[0] == SealBlockRequest(1, bytes(range(1, 9)), 7, False)
-        assert rpc.control_requests[1] == SealBlockRequest(2, bytes(8), 0, True)
-        rpc.on_control = lambda request: ControlResponse(request.id, None, None)
+        assert rpc.control_requests[0] == control.SealBlockRequest(1, bytes(range(1, 9)), 7, False)
+        assert rpc.control_requests[1] == control.SealBlockRequest(2, bytes(8), 0, True)
+        rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
         assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the engine process gave no answer to this")
         assert "opstack" in await rpc.call("rpc_modules")
 
@@ -266,11 +233,7 @@ async def test_a_signed_block_is_published(running_rpc: RunWithRpc) -> None:
         assert request.payload == block() and request.signature == b"\x07" * 65
         rpc.publish_error = "peers would not accept the block"
         assert await rpc.call("opstack_publishBlockV1", signed) == (-32000, rpc.publish_error)
-
-
-async def test_a_node_without_p2p_publishes_nothing(running_rpc: RunWithRpc) -> None:
     async with running_rpc(sequencer_api=True) as rpc:
-        signed = {"envelope": envelope_to_json(block())}
         assert await rpc.call("opstack_publishBlockV1", signed) == (-32000, "P2P not enabled")
 
 
@@ -282,47 +245,40 @@ async def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
     engine.head = chain.genesis.hash
     called: set[str] = set()
 
-    async def scenario() -> None:
-        async with engine.serving(), EngineNode(chain, engine, tmp_path).running() as node, ClientSession() as http:
-            config = RpcConfig(
-                *("127.0.0.1", 0, False, "v", False, "", 0, str(tmp_path), chain.rollup), sequencer_api=True
-            )
-            stage = build(config, node.buses["rpc"], Meter("rpc"))
-            await stage.start()
+    async with asyncio.timeout(30), engine.serving(), EngineNode(chain, engine, tmp_path).running() as node:
+        config = RpcConfig(*("127.0.0.1", 0, False, "v", False, "", 0, str(tmp_path), chain.rollup), sequencer_api=True)
+        stage = build(config, node.buses["rpc"], Meter("rpc"))
+        await stage.start()
 
-            async def call(method: str, *params: Any) -> Any:
-                name = f"opstack_{method}BlockV1"
-                body = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
-                headers = {"Content-Type": "application/json"}
-                url = f"http://127.0.0.1:{stage.rpc.port}/"
-                async with http.post(url, data=orjson.dumps(body), headers=headers) as response:
-                    answer = orjson.loads(await response.read())
-                if "error" not in answer:
-                    check_result(name, answer["result"])
-                    called.add(name)
-                return answer
+        async def call(method: str, *params: Any) -> Any:
+            name = f"opstack_{method}BlockV1"
+            body = {"jsonrpc": "2.0", "id": 1, "method": name, "params": params}
+            url = f"http://127.0.0.1:{stage.rpc.port}/"
+            async with ClientSession() as http, http.post(url, json=body) as response:
+                answer = orjson.loads(await response.read())
+            if "error" not in answer:
+                check_result(name, answer["result"])
+                called.add(name)
+            return answer
 
-            try:
-                await node.start()
-                attributes = chain.attributes(chain.genesis, 100, [chain.user])
-                parent = {"hash": to_hex(chain.genesis.hash), "number": 0}
-                info = (await call("open", parent, attributes_to_json(attributes)))["result"]
-                assert info["timestamp"] == attributes.timestamp and len(info["id"]) == 18
-                envelope = (await call("seal", info))["result"]
-                payload = envelope_from_json(envelope)
-                signed = {"envelope": envelope, "signature": to_hex(bytes(65))}
-                assert (await call("commit", signed))["result"] is None
-                assert engine.head == payload.block_hash != ZERO_HASH
-                lost = msgspec.structs.replace(payload, parent_hash=b"\x09" * 32, block_number=2)
-                refused = await call("commit", {**signed, "envelope": envelope_to_json(lost)})
-                assert refused["error"]["code"] == -40100 and engine.head == payload.block_hash
-                assert (await call("cancel", {"id": "0x" + "99" * 8}))["error"]["code"] == -40120
-                parent = {"hash": to_hex(payload.block_hash), "number": 1}
-                after = chain.attributes(chain.ref(payload), 100, [chain.user])
-                await call("cancel", (await call("open", parent, attributes_to_json(after)))["result"])
-                assert called == set(TEST_SEQUENCER) - {"opstack_publishBlockV1"}
-            finally:
-                await stage.close()
-
-    async with asyncio.timeout(30):
-        await scenario()
+        try:
+            await node.start()
+            attributes = chain.attributes(chain.genesis, 100, [chain.user])
+            parent = {"hash": to_hex(chain.genesis.hash), "number": 0}
+            info = (await call("open", parent, attributes_to_json(attributes)))["result"]
+            assert info["timestamp"] == attributes.timestamp and len(info["id"]) == 18
+            envelope = (await call("seal", info))["result"]
+            payload = envelope_from_json(envelope)
+            signed = {"envelope": envelope, "signature": to_hex(bytes(65))}
+            assert (await call("commit", signed))["result"] is None
+            assert engine.head == payload.block_hash != ZERO_HASH
+            lost = msgspec.structs.replace(payload, parent_hash=b"\x09" * 32, block_number=2)
+            refused = await call("commit", {**signed, "envelope": envelope_to_json(lost)})
+            assert refused["error"]["code"] == -40100 and engine.head == payload.block_hash
+            assert (await call("cancel", {"id": "0x" + "99" * 8}))["error"]["code"] == -40120
+            parent = {"hash": to_hex(payload.block_hash), "number": 1}
+            after = chain.attributes(chain.ref(payload), 100, [chain.user])
+            await call("cancel", (await call("open", parent, attributes_to_json(after)))["result"])
+            assert called == set(TEST_SEQUENCER) - {"opstack_publishBlockV1"}
+        finally:
+            await stage.close()

@@ -56,14 +56,6 @@ async def test_only_so_many_requests_are_pending(running_rpc: RunWithRpc, monkey
             assert [response.id for response in await asyncio.gather(*waiting)] == [1, 2, 3]
 
 
-async def test_requests_have_ids_of_their_own_and_late_responses_are_ignored(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
-        for _ in range(2):
-            assert await rpc.stage.node.control.request(StopSequencerRequest) is not None
-        assert len({request.id for request in rpc.control_requests}) == 2
-
-
 async def test_drops_are_fetched_page_by_page(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
     buffer = DropBuffer(kept=500)

@@ -19,7 +19,7 @@ from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
 from rollup_node.stages.rpc.process.stage import PPROF_LIMITS
-from tests.support.rpc.harness import RpcHarness, RunWithRpc
+from tests.support.rpc.harness import RunWithRpc
 from tests.support.rpc.pprof_decoder import decode
 
 Get = Callable[[str], Coroutine[Any, Any, tuple[int, bytes]]]
@@ -114,33 +114,19 @@ async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: 
 
 async def test_a_process_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pprof_server, "ANSWER_SECONDS", 1.0)
-
-    async def scenario(get: Get) -> None:
+    async with running_server(tmp_path, "l1", "p2p", silent="p2p") as get:
         result = decode((await get("/debug/pprof/goroutine"))[1])
         assert result.comments == ["no profile of: p2p"]
-
-    async with running_server(tmp_path, "l1", "p2p", silent="p2p") as get:
-        await scenario(get)
-
-    async def alone(get: Get) -> None:
-        assert await get("/debug/pprof/goroutine") == (500, b"no process has answered\n")
-
     (tmp_path / "other").mkdir()
     async with running_server(tmp_path / "other") as get:
-        await alone(get)
+        assert await get("/debug/pprof/goroutine") == (500, b"no process has answered\n")
 
 
 @pytest.mark.option("pprof.enabled")
 async def test_the_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    async def off(rpc: RpcHarness) -> None:
+    async with running_rpc() as rpc:
         assert rpc.stage.pprof is None
-
-    async def on(rpc: RpcHarness) -> None:
+    async with running_rpc(pprof_enabled=True) as rpc:
         assert rpc.stage.pprof is not None and rpc.stage.pprof.port not in (0, rpc.stage.rpc.port)
         async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.pprof.port}/debug/pprof/") as response:
             assert response.status == 200
-
-    async with running_rpc() as rpc:
-        await off(rpc)
-    async with running_rpc(pprof_enabled=True) as rpc:
-        await on(rpc)

@@ -16,13 +16,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.support.rpc.harness import ROLLUP, RpcHarness, RunWithRpc
-
-
-async def test_the_metrics_server_runs_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
-        assert rpc.stage.metrics is None
-        assert rpc.stage.rpc.port != 0
+from tests.support.rpc.harness import ROLLUP, RunWithRpc
 
 
 async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRpc) -> None:
@@ -41,7 +35,6 @@ async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRp
 )
 async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
-
     metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
     config = RpcConfig(
         *("127.0.0.1", 0, False, "v", True),
@@ -63,16 +56,15 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     async with running_buses(buses), ClientSession() as http:
         stage = RpcStage(config, buses["rpc"], Meter("rpc"))
         await stage.start()
-        for url in (
-            f"http://127.0.0.2:{metrics_port}/",
-            f"http://127.0.0.3:{pprof_port}/debug/pprof/",
-            f"http://127.0.0.4:{interop_port}/healthz",
-            f"http://127.0.0.5:{status_port}/status",
+        for host, port, path in (
+            (2, metrics_port, ""),
+            (3, pprof_port, "debug/pprof/"),
+            (4, interop_port, "healthz"),
+            (5, status_port, "status"),
         ):
-            async with http.get(url) as response:
-                assert response.status == 200
+            async with http.get(f"http://127.0.0.{host}:{port}/{path}") as response:
+                assert response.status == 200 and not is_open(port), "on that address alone"
         assert (tmp_path / "rpc.url").read_text() == f"http://127.0.0.1:{stage.rpc.port}"
-        assert not is_open(metrics_port) and not is_open(pprof_port)
         await stage.close()
 
 
@@ -93,22 +85,15 @@ def is_open(port: int) -> bool:
 
 @pytest.mark.option("status.enabled")
 async def test_the_status_page_is_served_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    """[RPC95]"""
-
-    async def scenario(rpc: RpcHarness) -> None:
+    """[RPC95] As are the metrics."""
+    async with running_rpc(status_enabled=True) as rpc:
         assert rpc.stage.status is not None
         assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
         await rpc.until_ready()
         async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.status.port}/status.json") as response:
             assert (await response.json())["chain"]["network"] == "test-net"
-
-    async def without(rpc: RpcHarness) -> None:
-        assert rpc.stage.status is None
-
-    async with running_rpc(status_enabled=True) as rpc:
-        await scenario(rpc)
     async with running_rpc() as rpc:
-        await without(rpc)
+        assert rpc.stage.status is rpc.stage.metrics is None and rpc.stage.rpc.port != 0
 
 
 async def test_resets_and_reports_change_nothing(running_rpc: RunWithRpc) -> None:

@@ -127,12 +127,9 @@ async def test_a_viewer_gets_the_history_and_then_each_second_a_status() -> None
                 data = (await reader.readline()).decode().removeprefix("data: ")
                 events.append((name, json.loads(data)))
         assert [name for name, _ in events] == ["history", "status", "status"]
-        assert events[0][1] == {"step_s": 10.0, "time": [0], "l1_head": [None], "unsafe": [None]} | {
-            "safe": [None],
-            "finalized": [None],
-        }
-        times = [event["time"] for _, event in events[1:]]
-        assert times == [1.0, 2.0]
+        heads = {name: [None] for name in ("l1_head", "unsafe", "safe", "finalized")}
+        assert events[0][1] == {"step_s": 10.0, "time": [0], **heads}
+        assert [event["time"] for _, event in events[1:]] == [1.0, 2.0]
         writer.close()
         await served.viewers(0)
 

@@ -13,6 +13,7 @@ from rollup_node.stages.rpc.process.status_source import (
     StatusSource,
     SupervisorFiles,
 )
+from rollup_node.stages.rpc.status.node_status import ProcessStatus
 from tests.support.rpc.harness import RunWithRpc
 
 ENTRIES = [
@@ -43,20 +44,7 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     result, uptime = files.processes({"l1": 0.55, "p2p": None}, 5.0, 1100.0)
     assert uptime == 100.0 and result is not None
     assert [item.name for item in result] == ["supervisor", "l1", "compute-0", "compute-1"]
-    assert msgspec.to_builtins(result[1]) == {
-        "name": "l1",
-        "pid": 11,
-        "incarnation": 3,
-        "restarts": 2,
-        "uptime_s": 50.0,
-        "up": True,
-        "heartbeat_age_s": 0.2,
-        "status_age_s": 0.6,
-        "cpu_s": 3.1,
-        "memory_bytes": 70000000,
-        "cpu_share": None,
-        "queue": None,
-    }
+    assert result[1] == ProcessStatus("l1", 11, 3, 2, 50.0, True, 0.2, 0.6, 3.1, 70000000)
     assert result[2].up is False and result[2].memory_bytes == 50_000_000
     assert result[3].up is None and result[3].memory_bytes is None
     path.unlink()
@@ -69,9 +57,8 @@ def test_the_share_of_a_core(tmp_path: Path) -> None:
     path, metrics = tmp_path / "processes.json", tmp_path / "supervisor.prom"
     files, entry = SupervisorFiles(str(path), str(tmp_path)), ENTRIES[1]
     shares = []
-    for step, (pid, cpu) in enumerate(
-        ((11, 3.0), (11, 3.5), (11, 3.5), *[(11, 4.0)] * CPU_SAMPLES, (99, 0.2), (99, 0.6))
-    ):
+    samples = ((11, 3.0), (11, 3.5), (11, 3.5), *[(11, 4.0)] * CPU_SAMPLES, (99, 0.2), (99, 0.6))
+    for step, (pid, cpu) in enumerate(samples):
         path.write_bytes(msgspec.json.encode([msgspec.structs.replace(entry, pid=pid)]))
         metrics.write_text(f'process_cpu_seconds_total{{process="l1"}} {cpu}\n')
         written = 1000 + 2 * (step - (step == 2))
@@ -92,6 +79,8 @@ def test_files_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     (tmp_path / "supervisor.prom").write_text(METRICS)
     result, _ = SupervisorFiles(str(path), str(tmp_path)).processes({}, 0.0, 1.0)
     assert result is not None and result[1].cpu_s is None and result[0].uptime_s == 0.0
+    result, _ = SupervisorFiles(str(path), str(tmp_path / "missing")).processes({}, 0.0, 1.0)
+    assert result is not None and (result[1].cpu_s, result[1].cpu_share) == (None, None)
     assert SupervisorFiles("", str(tmp_path)).processes({}, 0.0, 1.0) == (None, None)
 
 

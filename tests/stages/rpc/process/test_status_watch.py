@@ -28,24 +28,14 @@ from rollup_node.stages.rpc.process.status_watch import (
     StatusMetrics,
     StatusWatch,
 )
+from rollup_node.stages.rpc.status import node_status
 from rollup_node.stages.rpc.status.node_state import SLOW_SECONDS
-from rollup_node.stages.rpc.status.node_status import (
-    BlockStatus,
-    ChainStatus,
-    DerivationProgress,
-    HeadsStatus,
-    NodeStatus,
-    Peers,
-    SequencingWindow,
-    State,
-    StatusWarning,
-)
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RunWithRpc
 from tests.support.rpc.node_statuses import UNKNOWN
 
-CHAIN = ChainStatus(None, 1, 10, 2, "jovian", None)
+CHAIN = node_status.ChainStatus(None, 1, 10, 2, "jovian", None)
 OLD = UnreadyReason(
     "engine", Problem(Code.HEAD_OLD, "", "the unsafe head 7 is 30.0 s old; the limit is 20 s"), "unsafe"
 )
@@ -56,15 +46,15 @@ AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
 
 
 def status(
-    state: State, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
-) -> NodeStatus:
+    state: node_status.State, speed: float | None = None, limited_by: str | None = None, peers: int | None = None
+) -> node_status.NodeStatus:
     return msgspec.structs.replace(
         UNKNOWN,
         chain=CHAIN,
         state=state,
         ready=True,
-        progress=DerivationProgress(None, speed, None, limited_by, None),
-        peers=None if peers is None else Peers(peers, 0),
+        progress=node_status.DerivationProgress(None, speed, None, limited_by, None),
+        peers=None if peers is None else node_status.Peers(peers, 0),
     )
 
 
@@ -76,7 +66,7 @@ class Watched:
         self._capsys, self.now = capsys, 0.0
         self._watch = StatusWatch(get_logger("progress"), lambda: self.now)
 
-    def lines(self, shown: NodeStatus, *reasons: UnreadyReason, seconds: int = 1) -> list[str]:
+    def lines(self, shown: node_status.NodeStatus, *reasons: UnreadyReason, seconds: int = 1) -> list[str]:
         for _ in range(seconds):
             self._watch.step(msgspec.structs.replace(shown, time=self.now), reasons)
             self.now += 1
@@ -86,7 +76,8 @@ class Watched:
 def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
     """[UPG22] The start has said it already."""
     warned = msgspec.structs.replace(
-        status(State.SYNCED), warnings=[StatusWarning("BUNDLE-UNCONFIRMED", "lagoon comes", "it may be wrong", "see")]
+        status(node_status.State.SYNCED),
+        warnings=[node_status.StatusWarning("BUNDLE-UNCONFIRMED", "lagoon comes", "it may be wrong", "see")],
     )
     assert watched.lines(warned, seconds=5) == []
     far = msgspec.structs.replace(warned, warnings=[msgspec.structs.replace(warned.warnings[0], due=40 * 86_400)])
@@ -106,7 +97,7 @@ def test_a_warning_is_repeated_each_day(watched: "Watched") -> None:
         "warn progress: another fork",
     ]
     watched.now += 86_400
-    assert watched.lines(status(State.SYNCED), seconds=5) == []
+    assert watched.lines(status(node_status.State.SYNCED), seconds=5) == []
 
 
 @pytest.fixture
@@ -119,11 +110,11 @@ def watched(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     "reason, code", [(OLD, Code.HEAD_OLD), (BEHIND, Code.BEHIND), (SILENT, Code.PROCESS_SILENT)], ids=lambda item: ""
 )
 def test_a_reason_of_readyz_is_a_line_a_minute(watched: Watched, reason: UnreadyReason, code: Code) -> None:
-    lines = watched.lines(status(State.SYNCED), AWAY, reason, seconds=61)
+    lines = watched.lines(status(node_status.State.SYNCED), AWAY, reason, seconds=61)
     assert len(lines) == 2 and "waited=1m0s" in lines[1]
     words = f"{reason.process}: {reason.problem.text}"
     assert lines[0] == f"warn progress: the node is not ready code={code.text} reason={words} do={code.remedy}"
-    (end,) = watched.lines(status(State.SYNCED))
+    (end,) = watched.lines(status(node_status.State.SYNCED))
     assert end.startswith("info progress: ") and f"code={code.text} waited=1m1s" in end
 
 
@@ -133,43 +124,43 @@ def test_each_silent_process_and_each_old_head_has_lines_of_its_own(watched: Wat
     others = {SILENT: SILENT._replace(process="blobs"), OLD: UnreadyReason("engine", safe, "safe")}
     for first, second in others.items():
         assert first != second
-        assert len(watched.lines(status(State.SYNCED), first, seconds=10)) == 1
-        (line,) = watched.lines(status(State.SYNCED), first, second, seconds=10)
+        assert len(watched.lines(status(node_status.State.SYNCED), first, seconds=10)) == 1
+        (line,) = watched.lines(status(node_status.State.SYNCED), first, second, seconds=10)
         assert f"{second.process}: {second.problem.text}" in line
-        assert "waited=20s" in watched.lines(status(State.SYNCED), second)[0]
-        assert "waited=11s" in watched.lines(status(State.SYNCED))[0]
+        assert "waited=20s" in watched.lines(status(node_status.State.SYNCED), second)[0]
+        assert "waited=11s" in watched.lines(status(node_status.State.SYNCED))[0]
 
 
 def test_the_lag_of_a_sync_is_no_news(watched: Watched) -> None:
-    assert watched.lines(status(State.SYNCING, speed=100.0), BEHIND, OLD, seconds=100) == []
+    assert watched.lines(status(node_status.State.SYNCING, speed=100.0), BEHIND, OLD, seconds=100) == []
 
 
 @pytest.mark.sign("SYNC-SLOW", line=True)
 def test_a_sync_that_is_slower_than_the_chain(watched: Watched) -> None:
-    slow = status(State.SYNCING, speed=0.4, limited_by="blobs")
+    slow = status(node_status.State.SYNCING, speed=0.4, limited_by="blobs")
     assert watched.lines(slow, BEHIND, seconds=int(SLOW_SECONDS)) == []
     (line,) = watched.lines(slow, BEHIND)
     assert line == (
         "warn progress: the sync is slower than the chain grows code=SYNC-SLOW speed=0.4 blocks/s chain=0.5 blocks/s"
         f" limited_by=blobs do={Code.SYNC_SLOW.remedy}"
     )
-    (end,) = watched.lines(status(State.SYNCING, speed=40.0), BEHIND)
+    (end,) = watched.lines(status(node_status.State.SYNCING, speed=40.0), BEHIND)
     assert end.startswith("info progress: the sync gets on code=SYNC-SLOW")
 
 
 def test_bursts_are_not_slow(watched: Watched) -> None:
     for _ in range(5):
-        assert watched.lines(status(State.SYNCING, speed=0.0), seconds=int(SLOW_SECONDS) - 1) == []
-        assert watched.lines(status(State.SYNCING, speed=30.0)) == []
+        assert watched.lines(status(node_status.State.SYNCING, speed=0.0), seconds=int(SLOW_SECONDS) - 1) == []
+        assert watched.lines(status(node_status.State.SYNCING, speed=30.0)) == []
 
 
 @pytest.mark.sign("PEERS-NONE", line=True)
 def test_a_node_without_peers(watched: Watched) -> None:
-    assert watched.lines(status(State.SYNCED), seconds=100) == [], "P2P is disabled"
-    assert watched.lines(status(State.SYNCED, peers=0), seconds=int(PEERLESS_SECONDS)) == []
-    (line,) = watched.lines(status(State.SYNCED, peers=0))
+    assert watched.lines(status(node_status.State.SYNCED), seconds=100) == [], "P2P is disabled"
+    assert watched.lines(status(node_status.State.SYNCED, peers=0), seconds=int(PEERLESS_SECONDS)) == []
+    (line,) = watched.lines(status(node_status.State.SYNCED, peers=0))
     assert line == f"warn progress: no peer is connected code=PEERS-NONE do={Code.PEERS_NONE.remedy}"
-    (end,) = watched.lines(status(State.SYNCED, peers=1))
+    (end,) = watched.lines(status(node_status.State.SYNCED, peers=1))
     assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
 
 
@@ -227,25 +218,17 @@ class DayAtTheTip:
     def reasons(self) -> list[UnreadyReason]:
         return self._builder.reasons
 
-    def status(self) -> NodeStatus:
+    def status(self) -> node_status.NodeStatus:
         now = self.now
         seen = L1_AWAY.start if now in L1_AWAY else L1_STANDS.start if now in L1_STANDS else now
         head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
         l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
         engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
-        faults = (
-            (UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect")),)
-            if now in L1_AWAY
-            else ()
-        )
-        snapshot = Snapshot(
-            L1Heads(l1, l1, l1),
-            engine,
-            DerivationStatus(1, current, True, 0),
-            PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8),
-            0,
-            faults,
-        )
+        away = UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect"))
+        faults = (away,) if now in L1_AWAY else ()
+        peers = PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8)
+        derivation = DerivationStatus(1, current, True, 0)
+        snapshot = Snapshot(L1Heads(l1, l1, l1), engine, derivation, peers, 0, faults)
         return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
 
 
@@ -275,15 +258,13 @@ NOTHING = Snapshot(None, None, None, None, None, ())
 
 def shown(meter: Meter) -> dict[str, float]:
     """Return the values by name, and the value of the only label."""
-    return {
-        sample.name.removeprefix("op_node_default_")
-        + "".join(f" {label}" for label in sample.labels.values()): sample.value
-        for family in text_string_to_metric_families(meter.text().decode())
-        for sample in family.samples
-    }
+    families = text_string_to_metric_families(meter.text().decode())
+    samples = [sample for family in families for sample in family.samples]
+    names = [" ".join((sample.name.removeprefix("op_node_default_"), *sample.labels.values())) for sample in samples]
+    return dict(zip(names, (sample.value for sample in samples), strict=True))
 
 
-def metrics_of(status: NodeStatus, source: StatusSource) -> dict[str, float]:
+def metrics_of(status: node_status.NodeStatus, source: StatusSource) -> dict[str, float]:
     meter = Meter("rpc")
     meter.expose("rpc")
     StatusMetrics(source, meter).show(status)
@@ -291,7 +272,7 @@ def metrics_of(status: NodeStatus, source: StatusSource) -> dict[str, float]:
 
 
 def test_states_are_those_of_the_table() -> None:
-    assert {state.value for state in State} == set(STATES)
+    assert {state.value for state in node_status.State} == set(STATES)
 
 
 async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: RunWithRpc) -> None:
@@ -301,24 +282,20 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
         nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
         result = metrics_of(nothing, source)
         unknown = {name for name, value in result.items() if math.isnan(value)}
-        assert {
-            "sync_eta_seconds",
-            "sync_head_age_seconds safe",
-            "sync_l1_lag_seconds",
-            "sync_blocks_per_second",
-        } < unknown
+        times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}
+        assert {*times, "sync_blocks_per_second"} < unknown
         assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
 
         change = msgspec.structs.replace
-        block = BlockStatus(7, "0x", 990, 10.5)
+        block = node_status.BlockStatus(7, "0x", 990, 10.5)
         syncing = change(
             nothing,
-            state=State.SYNCING,
+            state=node_status.State.SYNCING,
             ready=True,
-            heads=HeadsStatus(block, change(block, age_s=20.0), None),
+            heads=node_status.HeadsStatus(block, change(block, age_s=20.0), None),
             l1=change(nothing.l1, lag_blocks=55, lag_s=660),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
-            sequencing_window=SequencingWindow(100, 40, 60),
+            sequencing_window=node_status.SequencingWindow(100, 40, 60),
             l1_req_per_block=3.1,
         )
         result = metrics_of(syncing, source)

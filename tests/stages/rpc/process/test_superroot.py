@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.process import node_view
-from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
+from tests.support.rpc.harness import L1, L2, ROLLUP, RunWithRpc
 
 SAFE = msgspec.structs.replace(L2, timestamp=190)
 STATUS = EngineStatus(1, L2, L2, SAFE, L2, msgspec.structs.replace(L2, timestamp=180), False, False)
@@ -36,22 +36,14 @@ async def test_an_output_at_a_timestamp(running_rpc: RunWithRpc) -> None:
         await rpc.until_ready()
         rpc.on_control = answer
         l1 = {"hash": "0x" + "0d" * 32, "number": 9}
+        roots = {"stateRoot": to_hex(STATE), "messagePasserStorageRoot": to_hex(STORAGE)}
+        shown = {**roots, "blockHash": to_hex(L2.hash)}
         assert await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)) == {
             "current_l1": {"hash": to_hex(L1.hash), "number": 10},
             "safe_timestamp": 200,
             "local_safe_timestamp": 190,
             "finalized_timestamp": 180,
-            "optimistic_at_timestamp": {
-                "901": {
-                    "output": {
-                        "stateRoot": to_hex(STATE),
-                        "messagePasserStorageRoot": to_hex(STORAGE),
-                        "blockHash": to_hex(L2.hash),
-                    },
-                    "output_root": to_hex(ROOT),
-                    "required_l1": l1,
-                }
-            },
+            "optimistic_at_timestamp": {"901": {"output": shown, "output_root": to_hex(ROOT), "required_l1": l1}},
             "chain_ids": ["901"],
             "data": {
                 "verified_required_l1": l1,
@@ -107,51 +99,35 @@ async def test_current_l1_is_not_newer_than_the_heads(
         assert result.get("syncStatus", result)["current_l1"]["number"] == 11
 
 
-async def test_current_l1_is_zero_during_a_reset_and_without_derivation(running_rpc: RunWithRpc) -> None:
+@pytest.mark.parametrize(
+    ("derives", "status"),
+    [
+        (True, msgspec.structs.replace(STATUS, reset=2)),
+        (True, EngineStatus(1, None, None, None, None, None, False, False)),
+        (False, msgspec.structs.replace(STATUS, current_l1=L1)),
+    ],
+    ids=["reset", "no heads", "follows"],
+)
+async def test_current_l1_is_zero_during_a_reset_and_without_derivation(
+    running_rpc: RunWithRpc, derives: bool, status: EngineStatus
+) -> None:
     """[RPC40, RPC43a]: the L1 block of a follow source may be ahead of our heads."""
-
-    async def during_a_reset(rpc: RpcHarness) -> None:
+    async with running_rpc(derives=derives) as rpc:
         await rpc.until_ready()
-        for status in (
-            msgspec.structs.replace(STATUS, reset=2),
-            EngineStatus(1, None, None, None, None, None, False, False),
-        ):
-            rpc.on_control = lambda request, status=status: msgspec.structs.replace(  # type: ignore[misc]
-                output(request, None), status=status
-            )
-            result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
-            assert claim(result, 0) == "not in sync"
-
-    async def following(rpc: RpcHarness) -> None:
-        await rpc.until_ready()
-        followed = msgspec.structs.replace(STATUS, current_l1=L1)
-        rpc.on_control = lambda request: msgspec.structs.replace(output(request, None), status=followed)
-        assert claim(await rpc.call("superroot_atTimestamp", hex(TIMESTAMP)), 0) == "not in sync"
-
-    async with running_rpc() as rpc:
-        await during_a_reset(rpc)
-    async with running_rpc(derives=False) as rpc:
-        await following(rpc)
+        rpc.on_control = lambda request: msgspec.structs.replace(output(request, None), status=status)
+        result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
+        assert result["current_l1"]["number"] == 0
 
 
-def claim(answer: dict[str, Any], l1_head: int) -> str:
-    """Return what a challenger makes of an answer for the end of a second, in a game with this L1 head."""
+def challenge(answer: dict[str, Any], l1_head: int) -> tuple[str, str]:
+    """Return what a challenger makes of an answer for the end of a second, and within a second, where the chain's
+    block is not verified, in a game with this L1 head."""
+    data, output = answer.get("data"), answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])
     if answer["current_l1"]["number"] <= l1_head:
-        return "not in sync"
-    data = answer.get("data")
-    if data is None or data["verified_required_l1"]["number"] > l1_head:
-        return "invalid"
-    return str(data["super_root"])
-
-
-def step(answer: dict[str, Any], l1_head: int) -> str:
-    """Return the same within a second, where the chain's block is not verified."""
-    if answer["current_l1"]["number"] <= l1_head:
-        return "not in sync"
-    result = answer["optimistic_at_timestamp"].get(answer["chain_ids"][0])
-    if result is None or result["required_l1"]["number"] > l1_head:
-        return "invalid"
-    return str(result["output_root"])
+        return "not in sync", "not in sync"
+    claim = "invalid" if data is None or data["verified_required_l1"]["number"] > l1_head else data["super_root"]
+    step = "invalid" if output is None or output["required_l1"]["number"] > l1_head else output["output_root"]
+    return claim, step
 
 
 @pytest.mark.parametrize(
@@ -178,18 +154,13 @@ async def test_what_a_challenger_reads(
         await rpc.until_ready()
         rpc.on_control = answer
         result = await rpc.call("superroot_atTimestamp", hex(TIMESTAMP))
-        root = to_hex(super_root(TIMESTAMP, [(901, ROOT)]))
-        assert claim(result, l1_head) == {"valid": root}.get(expected, expected)
-        assert step(result, l1_head) == {"valid": to_hex(ROOT)}.get(expected, expected)
+        roots = to_hex(super_root(TIMESTAMP, [(901, ROOT)])), to_hex(ROOT)
+        assert challenge(result, l1_head) == (roots if expected == "valid" else (expected, expected))
 
 
 @pytest.mark.parametrize(
     "reason",
-    [
-        pytest.param("l1 at safe head not found", id="nothing recorded yet"),
-        pytest.param("l1 at safe head history unavailable", id="safe before the record"),
-        pytest.param("safe head database not enabled", id="without a database"),
-    ],
+    ["l1 at safe head not found", "l1 at safe head history unavailable", "safe head database not enabled"],
 )
 async def test_errors(running_rpc: RunWithRpc, reason: str) -> None:
     """[RPC44, RPC45, SDB1, SDB6]: never a zero block for one that is not recorded."""

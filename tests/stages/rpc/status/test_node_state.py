@@ -34,16 +34,10 @@ def test_an_el_sync_is_one_with_and_without_progress() -> None:
     moving = Problem(None, EL_SYNC, "the execution engine syncs to block 9")
     stalled = Problem(Code.EL_SYNC_STALLED, EL_SYNC, "9 blocks to go, no new block for 5 min")
     node = NodeState(derives=True)
-    states = [
-        node.step((UnreadyReason("engine", problem),), None, second)
-        for second, problem in ((0.0, moving), (10.0, stalled), (22.0, stalled))
-    ]
-    assert states == [State.EL_SYNC] * 3
-    for other in (
-        UnreadyReason("engine", Problem(Code.ENGINE_UNREACHABLE, EL_SYNC, "x")),
-        UnreadyReason("l1", moving),
-    ):
-        assert NodeState(derives=True).step((other,), None, 0.0) is State.STARTING
+    for second, problem in ((0.0, moving), (10.0, stalled), (22.0, stalled)):
+        assert node.step((UnreadyReason("engine", problem),), None, second) is State.EL_SYNC
+    for process, problem in (("engine", Problem(Code.ENGINE_UNREACHABLE, EL_SYNC, "x")), ("l1", moving)):
+        assert NodeState(derives=True).step((UnreadyReason(process, problem),), None, 0.0) is State.STARTING
 
 
 def test_lag_of_a_derivation_that_is_not_known() -> None:

@@ -36,14 +36,8 @@ def snapshot(
     safe: int, current: int, head: int, *faults: UnreadyReason, idle: bool = False, head_age: float = 1
 ) -> Snapshot:
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
-    return Snapshot(
-        L1Heads(l1_ref(head, head_age), None, None),
-        engine,
-        DerivationStatus(1, l1_ref(current), idle, 0),
-        None,
-        None,
-        faults,
-    )
+    derivation = DerivationStatus(1, l1_ref(current), idle, 0)
+    return Snapshot(L1Heads(l1_ref(head, head_age), None, None), engine, derivation, None, None, faults)
 
 
 NOTHING = Snapshot(None, None, None, None, None, (UnreadyReason("l1", Problem(None, "", "no status received yet")),))
@@ -77,17 +71,8 @@ def test_a_sync_from_start_to_tip() -> None:
     assert node.run(snapshot(0, 2, 487)) == [Line("syncing", {"safe": f"0 of ~{chain}", "l1": "2/487"})]
     for second in range(1, 13):
         lines = node.run(snapshot(20 * second, 2 + second, 487))
-    assert lines == [
-        Line(
-            "syncing",
-            {
-                "safe": f"240 of ~{chain}",
-                "speed": "20.0 blocks/s",
-                "eta": duration((chain - 240) / 19.5),
-                "l1": "14/487",
-            },
-        )
-    ]
+    rest = {"speed": "20.0 blocks/s", "eta": duration((chain - 240) / 19.5), "l1": "14/487"}
+    assert lines == [Line("syncing", {"safe": f"240 of ~{chain}", **rest})]
     done = snapshot(2400, 487, 487, idle=True)
     caught_up, synced = node.run(done, 18)
     assert caught_up == Line("caught up", {"took": "13s", "blocks": 2400, "mean": "185 blocks/s"})
@@ -168,32 +153,22 @@ def test_what_is_below_the_head_on_purpose_does_not_count() -> None:
     assert "syncing" in [line.message for line in node.run(snapshot(900, 60, 400), 10)]
 
 
+AWAY = UnreadyReason("blobs", Problem(None, "", "away"))
+SYNCS = UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syncs to block 77"))
+
+
 @pytest.mark.parametrize(
-    ("seen", "derives", "line"),
+    ("faults", "derives", "line"),
     [
-        (
-            snapshot(
-                8,
-                1,
-                9,
-                UnreadyReason("engine", Problem(None, EL_SYNC, "the execution engine syncs to block 77")),
-                UnreadyReason("p2p", Problem(None, "", "x")),
-            ),
-            True,
-            Line("EL sync", {"for": "engine: EL sync: the execution engine syncs to block 77", "others": 1}),
-        ),
-        (
-            snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away"))),
-            True,
-            Line("waiting", {"for": "blobs: away"}),
-        ),
-        (snapshot(8, 1, 9), False, Line("following", {})),
+        ((SYNCS, AWAY), True, Line("EL sync", {"for": f"engine: {SYNCS.problem}", "others": 1})),
+        ((AWAY,), True, Line("waiting", {"for": "blobs: away"})),
+        ((), False, Line("following", {})),
     ],
 )
-def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
+def test_each_other_state(faults: tuple[UnreadyReason, ...], derives: bool, line: Line) -> None:
     node = Node(derives)
     node.run(TIP, 6)
-    node.run(seen, 7)
+    node.run(snapshot(8, 1, 9, *faults), 7)
     result = node.lines[-1][1]
     assert result.message == line.message
     assert line.fields.items() <= result.fields.items()
@@ -202,7 +177,7 @@ def test_each_other_state(seen: Snapshot, derives: bool, line: Line) -> None:
 def test_a_line_says_what_is_waited_for_or_is_not_written() -> None:
     node = Node()
     node.run(TIP, 6)
-    away = snapshot(8, 1, 9, UnreadyReason("blobs", Problem(None, "", "away")))
+    away = snapshot(8, 1, 9, AWAY)
     for seconds in range(12, 24):
         for line in (*node.run(away, seconds), *node.run(TIP, 6)):
             assert line.message == "synced" or line.fields["for"] == "blobs: away"
@@ -231,14 +206,7 @@ def test_an_eta_needs_a_chain_that_is_caught_up_with() -> None:
     assert "eta" not in node.lines[-1][1].fields
 
 
-FAULTS = st.sampled_from(
-    (
-        (),
-        (),
-        (UnreadyReason("blobs", Problem(None, "", "away")),),
-        (UnreadyReason("engine", Problem(None, EL_SYNC, "x")),),
-    )
-)
+FAULTS = st.sampled_from(((), (), (AWAY,), (SYNCS,)))
 SEEN = st.builds(
     lambda safe, current, head, idle, faults: snapshot(safe, current, head, *faults, idle=idle),
     *(st.integers(0, 2_000_000), st.integers(0, 200), st.integers(0, 200), st.booleans(), FAULTS),

@@ -7,6 +7,7 @@ from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.rpc.status.node_status import BlockStatus, HeadsStatus
 from rollup_node.stages.rpc.status.rates import (
     KEPT_SECONDS,
+    MIN_RATE_SECONDS,
     REQUESTS_SECONDS,
     STEP_SECONDS,
     HeadHistory,
@@ -23,8 +24,8 @@ def test_a_rate_begins_again_after_a_reset() -> None:
     assert window.rate(0) is None
     for second in range(100):
         window.add(10 * second + (1000 if second < 20 else 2000), second)
-    assert window.rate(99) == pytest.approx(10)
-    assert window.rate(200) is None
+    assert window.rate(99) == window.rate(99 + MIN_RATE_SECONDS) == pytest.approx(10)
+    assert window.rate(99.1 + MIN_RATE_SECONDS) is None
     window.add(5, 100)
     assert window.rate(100) is None
     window.add(15, 105)
@@ -56,8 +57,9 @@ def test_drops_of_the_last_hour() -> None:
     drops.add(104, 20)
     drops.add(2, 200)
     assert drops.recent(200) == 6
-    assert drops.recent(3700) == 2
-    assert drops.recent(4000) == 0
+    drops.add(5000, 300)
+    drops.add(5001, 400)
+    assert [drops.recent(now) for now in (3700, 3850, 3950, 4100)] == [5001, 4999, 1, 0]
 
 
 def test_recent_waits_are_those_of_the_last_twelve_seconds() -> None:

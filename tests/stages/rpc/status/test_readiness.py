@@ -41,16 +41,12 @@ def test_nothing_is_wrong() -> None:
 @pytest.mark.sign("PROCESS-SILENT", readyz=True)
 def test_each_fault() -> None:
     assert process_faults({"l1": (AWAY,)}, AGES, L1, ENGINE) == [UnreadyReason("l1", AWAY)]
-    assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == [
-        "l1: no status received yet",
-        "engine: PROCESS-SILENT: no status for 3.5 s",
-    ]
+    silent = ["l1: no status received yet", "engine: PROCESS-SILENT: no status for 3.5 s"]
+    assert list(map(str, process_faults({}, {"l1": None, "engine": 3.5}, L1, ENGINE))) == silent
     searching = EngineStatus(1, None, None, None, None, None, False, False)
+    unknown = ["l1: L1 head not known yet", "engine: L2 heads not known yet"]
     for l1, engine in ((None, None), (L1Heads(None, None, None), searching)):
-        assert list(map(str, process_faults({}, AGES, l1, engine))) == [
-            "l1: L1 head not known yet",
-            "engine: L2 heads not known yet",
-        ]
+        assert list(map(str, process_faults({}, AGES, l1, engine))) == unknown
 
 
 @pytest.mark.sign("HEAD-OLD", readyz=True)
@@ -88,6 +84,7 @@ def test_a_wrong_lag_is_named(values: list[str]) -> None:
 
 TIME = 1796918401
 CROSSES = msgspec.structs.replace(PLAIN_ROLLUP, fork_times={"karst": 5, "lagoon": TIME})
+CONFIRMED = msgspec.structs.replace(load_bundle("lagoon"), confirmed_by="the operator")
 H = b"\1" * 32
 
 
@@ -114,11 +111,9 @@ def test_it_ends_when_batches_were_derived_on_the_activation_block() -> None:
         PLAIN_ROLLUP,
         msgspec.structs.replace(CROSSES, fork_times={"karst": TIME}),
         msgspec.structs.replace(CROSSES, fork_times={"lagoon": 0}),
-        msgspec.structs.replace(
-            CROSSES, bundles={"lagoon": msgspec.structs.replace(load_bundle("lagoon"), confirmed_by="the operator")}
-        ),
+        msgspec.structs.replace(CROSSES, bundles={"lagoon": CONFIRMED}),
     ],
-    ids=["no fork", "Karst", "at genesis", "given"],
+    ids=["no fork", "Karst", "at genesis", "confirmed"],
 )
 def test_chains_without_a_warning(config: RollupConfig) -> None:
     assert upgrade_warnings(config, None, 0.0) == []

@@ -61,14 +61,8 @@ def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
     crossing = msgspec.structs.replace(ROLLUP, fork_times={"lagoon": 1500})
     engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), False, False)
     sequencing = msgspec.structs.replace(engine, sequencer_enabled=True)
-    for derives, status, expected in (
-        (True, None, 1),
-        (True, engine, 1),
-        (False, None, 0),
-        (False, engine, 0),
-        (False, sequencing, 1),
-    ):
-        builder = StatusBuilder(facts(derives=derives)._replace(rollup=crossing))
+    for derives, status, expected in ((1, None, 1), (1, engine, 1), (0, None, 0), (0, engine, 0), (0, sequencing, 1)):
+        builder = StatusBuilder(facts(derives=bool(derives))._replace(rollup=crossing))
         assert len(builder.build(NOTHING._replace(engine=status), 0.0, 1000.0).warnings) == expected
 
 
@@ -135,33 +129,27 @@ def test_a_syncing_node() -> None:
 
 
 def counts(kind: str, requests: int, **changes: object) -> EndpointCounts:
-    return msgspec.structs.replace(
-        EndpointCounts(kind, "host:1", True, requests, 0, 0, 12.5, False, "", 0, 0), **changes
-    )
+    plain = EndpointCounts(kind, "host:1", True, requests, 0, 0, 12.5, False, "", 0, 0)
+    return msgspec.structs.replace(plain, **changes)
 
 
 def test_endpoints_and_requests_for_each_l1_block() -> None:
     builder, now = StatusBuilder(facts()), seen(40, 100)
     first = [counts("l1", 100), counts("l1", 0, latency_ms=None, in_use=False)]
     builder.build(now._replace(endpoints={"l1": first}), 0.0, 1200.0)
-    busy = counts(
-        "l1", 130, errors=2, throttled=1, throttled_at=1190, failing=True, error="HTTP status 429", error_at=1195
-    )
+    throttled = {"throttled": 1, "throttled_at": 1190, "error": "HTTP status 429", "error_at": 1195}
+    busy = counts("l1", 130, errors=2, failing=True, **throttled)
     away = counts("beacon", 9, errors=1, failing=True, error="gone", error_at=1195)
     later = seen(50, 100)._replace(endpoints={"l1": [busy, first[1]], "blobs": [away]})
     status = builder.build(later, 5.0, 1205.0)
     assert status.endpoints is not None and status.l1_req_per_block == 3.0
-    assert [(endpoint.process, endpoint.kind, endpoint.state) for endpoint in status.endpoints] == [
-        ("l1", "l1", "throttled"),
-        ("l1", "l1", "unused"),
-        ("blobs", "beacon", "failing"),
+    shown = [(item.process, item.kind, item.state, item.error, item.error_age_s) for item in status.endpoints]
+    assert shown == [
+        ("l1", "l1", "throttled", "HTTP status 429", 10.0),
+        ("l1", "l1", "unused", None, None),
+        ("blobs", "beacon", "failing", "gone", 10.0),
     ]
-    assert (status.endpoints[0].error, status.endpoints[0].error_age_s) == ("HTTP status 429", 10.0)
-    assert (status.endpoints[1].error, status.endpoints[1].error_age_s, status.endpoints[1].verdict) == (
-        None,
-        None,
-        None,
-    )
+    assert status.endpoints[1].verdict is None
     behind = later._replace(endpoints={"l1": [counts("l1", 200, verdict="is behind")]})
     aside = StatusBuilder(facts()).build(behind, 5.0, 1205.0).endpoints or []
     assert [(item.state, item.verdict) for item in aside] == [("failing", "is behind")]
@@ -246,9 +234,8 @@ def test_readiness_follows_the_limits() -> None:
     assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
     assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
     late = StatusBuilder(facts(12, 200, 150)).build(seen(100, 100), 0.0, 1205.0)
-    assert late.state is State.SYNCED and late.sentence.startswith(
-        "synced: engine: HEAD-OLD: the unsafe head 510 is 180.0 s old"
-    )
+    assert late.state is State.SYNCED
+    assert late.sentence.startswith("synced: engine: HEAD-OLD: the unsafe head 510 is 180.0 s old")
     assert len(late.reasons) == 2 and not late.ready
 
 
@@ -274,24 +261,15 @@ def test_a_node_that_follows_another_has_no_lag_of_derivation() -> None:
 
 
 def test_forks() -> None:
-    assert [active_fork(PLANNED, time) for time in (-1, 4, 5, 1499, 1500, 9999)] == [
-        "bedrock",
-        "regolith",
-        "canyon",
-        "canyon",
-        "delta",
-        "ecotone",
-    ]
+    forks = ["bedrock", "regolith", "canyon", "canyon", "delta", "ecotone"]
+    assert [active_fork(PLANNED, time) for time in (-1, 4, 5, 1499, 1500, 9999)] == forks
     fork = next_fork(PLANNED, 1500)
     assert fork is not None and (fork.name, fork.in_s) == ("ecotone", 1000)
     assert next_fork(PLANNED, 2500) is None
 
 
 def test_the_rule_of_every_reason_has_a_link() -> None:
-    """[RPC95]"""
+    """[RPC95] Other ids have none."""
     assert [reason.rule for reason in REASONS if rule_link(reason.rule) is None] == []
     assert rule_link("PX6a") == f"{SPECS}protocol/delta/span-batches.html#batch-queue"
-
-
-def test_other_ids_have_none() -> None:
     assert rule_link("LHD2") is None and rule_link("") is None and rule_link("7") is None

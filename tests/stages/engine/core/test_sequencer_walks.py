@@ -1,18 +1,49 @@
-"""The engine core in any order of events, beside a p2p process that keeps what was published, restarts and is silent:
-no second block is built on a parent whose signed child can be put back, and there is always a way on [SEQ39 to
+"""The engine core in any order of events, with a sequencer whose blocks a conductor refuses or hangs on [CND5 to CND9],
+or whose engine loses blocks beside a p2p process that keeps what was published, restarts and is silent [SEQ39 to
 SEQ43]."""
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import rule, run_state_machine_as_test
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
-from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.calls import CallPurpose, CommitPayload
 from rollup_node.stages.engine.calls.engine_api import GetPayload
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.stages.engine.core.test_walk import Role, Walk
+
+AFTER_COMMIT = ("wait", "wait", "stop", "stop", "reset", "reset", "override")
+
+
+class ConductedWalk(Walk):
+    """With a conductor, and more blocks that it may refuse."""
+
+    roles = (Role.CONDUCTED,)
+
+    @precondition(lambda self: self.conducted)
+    @rule(answer=st.sampled_from(["no", "later", "yes"]), then=st.sampled_from(AFTER_COMMIT))
+    def commit(self, answer: str, then: str) -> None:
+        """A commit succeeds, fails, or stays open while the next thing happens."""
+        pending = self.work_until((CallPurpose.COMMIT, CommitPayload), concluding=True)
+        if pending is None:
+            return
+        if answer == "yes":
+            self.answer(pending)
+        elif answer == "no":
+            self.answer_with_fault(pending, "away")
+        if then == "wait":
+            self.wait(1.0)
+        else:
+            self.admin(then)
+        self.step()
+
+
+class RecordingConductedWalk(ConductedWalk):
+    """With a safe head database."""
+
+    records = True
 
 
 class LosingWalk(Walk):
@@ -63,7 +94,12 @@ class ConductedLosingWalk(LosingWalk):
     roles = (Role.CONDUCTED,)
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(LosingWalk, 40), (ConductedLosingWalk, 20)])
-def test_no_order_of_events_has_a_block_built_where_one_can_be_put_back(walk: type[Walk], examples: int) -> None:
+WALKS = [(ConductedWalk, 25), (RecordingConductedWalk, 15), (LosingWalk, 40), (ConductedLosingWalk, 20)]
+
+
+@pytest.mark.parametrize(("walk", "examples"), WALKS)
+def test_no_order_of_events_loses_a_block_or_passes_the_conductor(walk: type[Walk], examples: int) -> None:
+    """There is always a way on, and a block is neither built a second time nor inserted before it is stored."""
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)
+    assert (walk.recorded > 0) == walk.records

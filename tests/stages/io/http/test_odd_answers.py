@@ -1,0 +1,145 @@
+"""Answers as the world sends them: one table over TCP, TLS and proxies, for every client of the node and its commands.
+
+Rules LHD28, LHD29 and LHD31."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from rollup_node.node.checks.beacon import BeaconReader
+from rollup_node.node.checks.execution import is_execution_node
+from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
+from rollup_node.stages.blobs.process.client import BeaconEndpoint
+from rollup_node.stages.blobs.process.da_client import DaClient
+from rollup_node.stages.engine.calls.engine_api import GetBlock
+from rollup_node.stages.engine.process.engine_client import EngineClient
+from rollup_node.stages.io.http import client as http_client
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.blobs import InputResponse
+from rollup_node.stages.p2p.config import SignerConfig
+from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
+from rollup_node.stages.protocol.commitments import keccak_commitment
+from rollup_node.tools.commands.explain import _fetch_drops
+from rollup_node.tools.inspect.l2_source import EngineSource
+from rollup_node.tools.inspect.status_screen import StatusClient
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.servers.raw_http import Server, Tls, behind_proxy, odd_answers, over_both, scheme, url_of
+
+__all__ = ["scheme"]
+
+DATA = b"frames" * 10
+
+
+async def call(url: str) -> Any:
+    client = JsonRpcClient(url)
+    try:
+        return await client.call("eth_chainId")
+    finally:
+        await client.close()
+
+
+async def engine(url: str) -> Any:
+    client = EngineClient(url, bytes(32), 20.0, PLAIN_ROLLUP)
+    try:
+        return await client.ask(GetBlock(5))
+    finally:
+        await client.close()
+
+
+async def signer(url: str) -> Any:
+    client = RemoteSigner(SignerConfig(url, bytes(20), tls_enabled=False))
+    try:
+        return await client.version()
+    finally:
+        await client.close()
+
+
+async def beacon(url: str) -> Any:
+    client = BeaconEndpoint(url, BlobsConfig(url, PLAIN_ROLLUP), {}, Meter("blobs"), asyncio.Lock())
+    try:
+        return await client.genesis_time()
+    finally:
+        await client.close()
+
+
+async def check_of_beacon(url: str) -> Any:
+    return await BeaconReader(url, None, 20.0).get("eth/v1/beacon/genesis")
+
+
+async def input_of_da(url: str) -> Any:
+    client = DaClient(DaServerConfig(url), Meter("blobs"))
+    try:
+        answer = await client.get(keccak_commitment(DATA))
+        return answer.data if isinstance(answer, InputResponse) else answer
+    finally:
+        await client.close()
+
+
+async def status(url: str) -> Any:
+    async with StatusClient(url) as client:
+        return await client._get()
+
+
+async def l2_block(url: str) -> Any:
+    source = EngineSource(url)
+    try:
+        return await source.payload(5)
+    finally:
+        await source.close()
+
+
+RESULT = b'{"jsonrpc":"2.0","id":1,"result":"0xaa"}'
+NOTHING = b'{"jsonrpc":"2.0","id":1,"result":null}'
+GENESIS = b'{"data":{"genesis_time":"7"}}'
+DROPS = b'{"jsonrpc":"2.0","id":1,"result":{"total":0,"drops":[]}}'
+CLIENTS: dict[str, tuple[Callable[[str], Awaitable[Any]], bytes, Any]] = {
+    "L1 and others": (call, RESULT, "0xaa"),
+    "engine": (engine, NOTHING, None),
+    "signer": (signer, RESULT, "0xaa"),
+    "beacon": (beacon, GENESIS, 7),
+    "check of beacon": (check_of_beacon, GENESIS, GENESIS),
+    "check of swapped endpoints": (lambda url: is_execution_node(url, 20.0), RESULT, True),
+    "DA server": (input_of_da, DATA, DATA),
+    "status": (status, b"{}", b"{}"),
+    "explain": (_fetch_drops, DROPS, (0, [])),
+    "L2 source of replay": (l2_block, NOTHING, None),
+}
+NOT_OF_DA = {"another success", "gzip", "two members of gzip"}
+"""op-node takes no other status; its DA client asks for no compression either."""
+
+
+@pytest.fixture
+def trusted(scheme: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has the authority of the tests be one of the system's."""
+    monkeypatch.setattr(http_client, "_system_tls", lambda: Tls.client)
+
+
+@over_both
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_odd_answers_that_go_takes_as_well(name: str, trusted: None) -> None:
+    """[LHD28, LHD29]"""
+    ask, body, expected = CLIENTS[name]
+    for case, responses in odd_answers(body).items():
+        if name != "DA server" or case not in NOT_OF_DA:
+            async with url_of(Server(*responses)) as url:
+                assert await ask(str(url.with_query(None).with_fragment(None))) == expected, case
+
+
+@over_both
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_they_come_through_a_proxy_as_well(name: str, trusted: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD31] Through that of the environment; never from the engine."""
+    ask, body, expected = CLIENTS[name]
+    for case, responses in odd_answers(body).items():
+        if name != "DA server" or case not in NOT_OF_DA:
+            async with behind_proxy(Server(*responses), monkeypatch) as (url, proxy):
+                address = str(url.with_query(None).with_fragment(None))
+                if name == "engine":
+                    with pytest.raises(Exception, match="cannot connect"):
+                        await ask(address)
+                else:
+                    assert await ask(address) == expected, case
+                assert bool(proxy.heads) is (name != "engine")
