@@ -6,6 +6,8 @@ import os
 import select
 import stat
 import time
+from pathlib import Path
+from typing import BinaryIO
 
 from rollup_node.node.options.errors import OptionError
 
@@ -22,6 +24,32 @@ def read_given_file(path: str, longest: int) -> bytes:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return file.read(longest)
         return _read_pipe(descriptor, longest)
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a file to read.
+
+    Raises OSError also for what is no regular file: a pipe would be waited for, a device has no end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no file")
+    return file
+
+
+def open_to_read(path: str) -> BinaryIO:
+    """Open a file as `open` does; a pipe or device of which nothing comes within PIPE_SECONDS raises TimeoutError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    file = os.fdopen(descriptor, "rb")
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if not poll.poll(1000 * PIPE_SECONDS):
+            file.close()
+            raise TimeoutError(errno.ETIMEDOUT, f"nothing came within {PIPE_SECONDS:g} s")
+    os.set_blocking(descriptor, True)
+    return file
 
 
 def _read_pipe(descriptor: int, longest: int) -> bytes:

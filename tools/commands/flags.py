@@ -1,6 +1,9 @@
 """The flags of the commands: a wrong one ends in one line, as a wrong option of the node does."""
 
 import argparse
+import errno
+import os
+import stat
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -92,6 +95,8 @@ def url(text: str) -> str:
 def readable_file(text: str) -> str:
     """Return the path of a file that can be opened. Raises ArgumentTypeError for any other."""
     try:
+        if stat.S_ISFIFO(os.stat(text).st_mode):
+            raise OSError(errno.EINVAL, "it is a pipe, give a file")
         with open(text, "rb"):
             return text
     except (OSError, ValueError) as error:

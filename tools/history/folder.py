@@ -3,20 +3,18 @@
 `run.json`, a folder for each table with a folder for each L1 day, and `manifest/` with a file for each complete range,
 which is written last."""
 
-import errno
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
 from rollup_node.node.options.errors import shown
+from rollup_node.node.options.given_files import open_regular
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.manifest import (
     MAX_BYTES,
@@ -307,7 +305,7 @@ def _sync(path: Path) -> None:
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
     """Return the entry of a file in a manifest. Raises OSError where it cannot be read."""
     digest = sha256()
-    with _opened(path) as file:
+    with open_regular(path) as file:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
@@ -321,19 +319,8 @@ def _size(path: Path) -> int:
 
 
 def _read(path: Path, most: int) -> bytes:
-    with _opened(path) as file:
+    with open_regular(path) as file:
         return file.read(most + 1)
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Return a file to read.
-
-    Raises OSError also for what is no file: a pipe would be waited for, a device has no end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no file")
-    return os.fdopen(descriptor, "rb")
 
 
 def _differ(known: RunConfig, run: RunConfig, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import orjson
 
 from rollup_node.node.options.errors import shown
+from rollup_node.node.options.given_files import open_regular
 from rollup_node.tools.history.manifest import TABLES_VERSION
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
     Raises ValueError or OSError for a file that is unreadable, and ModuleNotFoundError for Parquet without pyarrow."""
     if path.suffix == ".jsonl":
-        with path.open("rb") as lines:
+        with open_regular(path) as lines:
             for line in lines:
                 row = orjson.loads(line)
                 if not isinstance(row, dict):
@@ -128,7 +129,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     import pyarrow.parquet
 
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with open_regular(path) as opened, pyarrow.parquet.ParquetFile(opened) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
     except (pyarrow.ArrowException, KeyError) as error:

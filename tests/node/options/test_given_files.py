@@ -8,7 +8,14 @@ import pytest
 
 from rollup_node.node.options import given_files
 from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.given_files import MAX_FILE, open_given_file, read_chain_file, read_given_file
+from rollup_node.node.options.given_files import (
+    MAX_FILE,
+    open_given_file,
+    open_regular,
+    open_to_read,
+    read_chain_file,
+    read_given_file,
+)
 
 
 def test_a_file_and_its_bound(tmp_path: Path) -> None:
@@ -34,6 +41,22 @@ def test_a_pipe_without_a_writer_does_not_hang_a_start(tmp_path: Path, monkeypat
     monkeypatch.setattr(given_files, "PIPE_SECONDS", 0.05)
     with pytest.raises(TimeoutError, match="its end did not come within"):
         read_given_file(str(path), 9)
+
+
+def test_a_pipe_is_read_to_its_end_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[H7] For files of any length only the first byte may be late."""
+    path, content = tmp_path / "pipe", b"x" * 300_000
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="it is no file"):
+        open_regular(path)
+    writer = threading.Timer(0.05, path.write_bytes, (content,))
+    writer.start()
+    with open_to_read(str(path)) as file:
+        assert file.read() == content
+    writer.join()
+    monkeypatch.setattr(given_files, "PIPE_SECONDS", 0.05)
+    with pytest.raises(TimeoutError, match="nothing came within"):
+        open_to_read(str(path))
 
 
 def test_a_device_and_a_folder(tmp_path: Path) -> None:

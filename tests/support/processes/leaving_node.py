@@ -15,5 +15,5 @@ if __name__ == "__main__":
     fork = ForeignFork("Somefork", int(sys.argv[1]))
     LEFT["op-sepolia"] = Departure(fork.name, fork.time, "a test")
     leaving = partial(msgspec.structs.replace, foreign_fork=fork)
-    with mock.patch("rollup_node.node.setup.chain.with_departure", leaving):
+    with mock.patch("rollup_node.node.setup.networks.with_departure", leaving):
         sys.exit(cli.main(sys.argv[2:]))

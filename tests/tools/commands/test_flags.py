@@ -1,7 +1,9 @@
 """The flags of commands, where the tests of a command do not reach them."""
 
 import argparse
+import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,7 @@ def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -
         (url, "ftp://a", "it takes http or https, not ftp"),
         (url, "h", "is not an address such as"),
         (readable_file, "/", "Is a directory"),
+        (readable_file, "nowhere", "No such file"),
         (block_number, "-1", "is not a block number"),
         (block_number, str(1 << 63), "is not a block number"),
         (timestamp, "soon", "is not a time in seconds"),
@@ -51,6 +54,13 @@ def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -
 def test_invalid_values(read: Callable[[str], object], text: str, error: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=error):
         read(text)
+
+
+def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
+    """[H7]"""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(argparse.ArgumentTypeError, match="it is a pipe, give a file"):
+        readable_file(str(tmp_path / "pipe"))
 
 
 def test_the_largest_numbers() -> None:
