@@ -9,6 +9,7 @@ import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.dev import folder_graph
 from tests.support.source_trees import tree_of
 
@@ -24,9 +25,7 @@ MAY_IMPORT = {
 SHELL_FOLDERS = {"process", "io"}
 WORLD = {"asyncio", "aiohttp", "zmq", "socket", "ssl", "time", "random", "os", "logging", "threading", "subprocess"}
 STAGES = {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
-FORKS = re.compile(
-    r"\b(regolith|canyon|delta|ecotone|fjord|granite|holocene|isthmus|jovian|karst|lagoon)\b", re.IGNORECASE
-)
+FORKS = re.compile(rf"\b({'|'.join(TIMED_FORKS)})\b", re.IGNORECASE)
 FORK_TABLE = ("stages", "protocol", "forks")
 CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}
 """Fields of rollup.json that are named after a fork and are no activation."""

@@ -48,6 +48,15 @@ def sections(document: Path) -> set[str]:
 def test_named_files_and_folders_exist(document: Path) -> None:
     paths = {path.rstrip(".") for path in NAMED_PATH.findall(document.read_text())}
     assert sorted(path for path in paths if not (ROOT / path).exists()) == []
+    names = {name.rpartition("/")[2] for name in re.findall(r"`([\w/-]+\.py)`", document.read_text())}
+    assert sorted(names - _module_names()) == []
+
+
+@functools.cache
+def _module_names() -> frozenset[str]:
+    return frozenset(
+        path.name for top in ("ipc", "stages", "node", "tools", "tests") for path in (ROOT / top).rglob("*.py")
+    )
 
 
 @functools.cache

@@ -5,64 +5,63 @@ import io
 import os
 import select
 import stat
-import time
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from rollup_node.node.options.errors import OptionError
 
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer as Buffer
+
 PIPE_SECONDS = 20.0
-"""How long the content of a pipe or a device may take. Without a writer it never comes."""
-_PIECE = 1 << 16
+"""How long a pipe or a device may give nothing. Without a writer it never does."""
 
 
-def read_given_file(path: str, longest: int) -> bytes:
-    """Return the first `longest` bytes. Raises OSError, also for a pipe without end, and ValueError for no path."""
+class _Pipe(io.RawIOBase):
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._poll = descriptor, select.poll()
+        self._poll.register(descriptor, select.POLLIN)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "Buffer") -> int:
+        if not self._poll.poll(1000 * PIPE_SECONDS):
+            raise TimeoutError(errno.ETIMEDOUT, f"it is a pipe or a device, and nothing came for {PIPE_SECONDS:g} s")
+        return os.readv(self._descriptor, [buffer])
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._descriptor)
+        super().close()
+
+
+def opened_given_file(path: str) -> BinaryIO:
+    """Return a file to read, which raises OSError where it is a pipe that gives nothing for PIPE_SECONDS.
+
+    Raises OSError, and ValueError for what is no path."""
     # Without O_NONBLOCK opening a named pipe waits for its other end.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return file.read(longest)
-        return _read_pipe(descriptor, longest)
+    if stat.S_ISREG(mode := os.fstat(descriptor).st_mode) or stat.S_ISDIR(mode):
+        return os.fdopen(descriptor, "rb")
+    return io.BufferedReader(_Pipe(descriptor))
 
 
-def open_regular(path: str | Path) -> BinaryIO:
-    """Open a file to read.
-
-    Raises OSError also for what is no regular file: a pipe would be waited for, a device has no end."""
+def regular_file(path: Path) -> BinaryIO:
+    """Return a file to read that is one: a pipe would be waited for, a device has no end. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+    if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         raise OSError(errno.EINVAL, "it is no file")
-    return file
+    return os.fdopen(descriptor, "rb")
 
 
-def open_to_read(path: str) -> BinaryIO:
-    """Open a file as `open` does; a pipe or device of which nothing comes within PIPE_SECONDS raises TimeoutError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        if not poll.poll(1000 * PIPE_SECONDS):
-            file.close()
-            raise TimeoutError(errno.ETIMEDOUT, f"nothing came within {PIPE_SECONDS:g} s")
-    os.set_blocking(descriptor, True)
-    return file
-
-
-def _read_pipe(descriptor: int, longest: int) -> bytes:
-    poll, content, deadline = select.poll(), bytearray(), time.monotonic() + PIPE_SECONDS
-    poll.register(descriptor, select.POLLIN)
-    while len(content) < longest:
-        if not poll.poll(1000 * max(0.0, deadline - time.monotonic())):
-            raise TimeoutError(errno.ETIMEDOUT, f"its end did not come within {PIPE_SECONDS:g} s")
-        piece = os.read(descriptor, min(_PIECE, longest - len(content)))
-        if not piece:
-            break
-        content += piece
-    return bytes(content)
+def read_given_file(path: str, longest: int = -1) -> bytes:
+    """Return the first `longest` bytes of a file, or all. Raises as opened_given_file and what that returns."""
+    with opened_given_file(path) as file:
+        return file.read(longest)
 
 
 def open_given_file(path: str, longest: int) -> io.TextIOWrapper:

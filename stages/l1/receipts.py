@@ -21,6 +21,7 @@ from rollup_node.stages.protocol.receipts import (
     logs_of_receipts,
     parse_receipt,
     receipt_from_json,
+    receipt_from_raw,
 )
 from rollup_node.stages.protocol.types import ChallengeLog, Log
 
@@ -94,7 +95,7 @@ def _challenge_logs(
 def _encoded(item: msgspec.Raw, index: int, places: "_Places") -> bytes:
     first = bytes(memoryview(item)[:1])
     if first == b'"':
-        return from_hex(orjson.loads(memoryview(item)))
+        return receipt_from_raw(from_hex(orjson.loads(memoryview(item))))
     if first != b"{":
         raise ReceiptError(f"receipt {index} is neither an object nor raw bytes")
     receipt = parse_receipt(item)

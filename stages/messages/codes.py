@@ -246,6 +246,13 @@ class Code(CodeEntry):
         "wait until it is synced, or use another endpoint",
         FINDING,
     )
+    ROLLUP_CONFIG = (
+        "The blocks of the engine, or L1's SystemConfig contract and last blocks, are not those that the rollup config"
+        " describes. With another block_time, genesis time or inbox another chain is derived.",
+        "compare block_time, genesis, batch_inbox_address and l1_system_config_address in --rollup.config with the"
+        " chain's, or give --network",
+        FINDING,
+    )
     L1_METHODS = (
         "The L1 endpoint lacks a method: without eth_getBlockReceipts the node fetches receipts one by one, without"
         " eth_getProof it does not prove the block signer.",

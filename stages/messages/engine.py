@@ -23,7 +23,7 @@ class StartRequest(Message, frozen=True, tag="StartRequest"):
 
 
 STARTS_A_LIFE = 1 << 32
-"""How many starts a life of the engine process may number."""
+"""The numbers of the starts in one life of the engine process are the remainders by this, from 1 on."""
 
 
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
@@ -34,11 +34,6 @@ class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     safe_config: SystemConfig
     base: BlockId
     base_config: SystemConfig
-
-    @property
-    def number(self) -> int:
-        """The number of the start in this life of the engine process, from 1 on."""
-        return self.reset % STARTS_A_LIFE
 
 
 class BatchParent(NamedTuple):

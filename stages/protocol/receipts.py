@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.deposits import DEPOSIT_PREFIX, DEPOSIT_TYPE
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
 
-_LOGS_FIELD = 3
+_FIELDS, _LOGS_FIELD = 4, 3
 _SUCCESS = b"\x01"
 
 
@@ -91,6 +92,17 @@ def receipt_from_json(value: Any) -> bytes:
         raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
 
 
+def receipt_from_raw(raw: bytes) -> bytes:
+    """Return the consensus encoding of a raw receipt: a deposit's nonce without a version is left out [HSH9]."""
+    if raw[:1] != DEPOSIT_PREFIX:
+        return raw
+    try:
+        fields = rlp.decode_list(raw[1:])
+    except RlpError:
+        return raw
+    return raw[:1] + rlp.encode(fields[:_FIELDS]) if len(fields) == _FIELDS + 1 else raw
+
+
 def _encoded_body(receipt: ReceiptJson, kind: int) -> bytes:
     if receipt.status is not None:
         outcome = encode_int(int(receipt.status, 16))
@@ -104,10 +116,9 @@ def _encoded_body(receipt: ReceiptJson, kind: int) -> bytes:
         b"\xb9\x01\x00" + bytes.fromhex(receipt.logs_bloom[2:]),
         wrap_list(bytes.fromhex("".join(map(_log_hex, receipt.logs)))),
     ]
-    if kind == 0x7E and receipt.deposit_nonce is not None:
+    if kind == DEPOSIT_TYPE and receipt.deposit_nonce is not None and receipt.deposit_receipt_version is not None:
         parts.append(encode_int(int(receipt.deposit_nonce, 16)))
-        if receipt.deposit_receipt_version is not None:
-            parts.append(encode_int(int(receipt.deposit_receipt_version, 16)))
+        parts.append(encode_int(int(receipt.deposit_receipt_version, 16)))
     return b"".join(parts)
 
 
@@ -136,7 +147,7 @@ def decode_receipt(raw: bytes) -> Receipt:
         raise RlpError("empty receipt")
     kind = 0 if raw[0] >= 0xC0 else raw[0]
     items = rlp.decode_list(raw if raw[0] >= 0xC0 else raw[1:])
-    if kind >= 0x80 or not (len(items) == 4 or (kind == 0x7E and 4 <= len(items) <= 6)):
+    if kind >= 0x80 or not (len(items) == _FIELDS or (kind == DEPOSIT_TYPE and 4 <= len(items) <= 6)):
         raise RlpError(f"receipt of type 0x{kind:02x} with {len(items)} fields")
     outcome, gas, bloom, logs = items[:4]
     if outcome not in (b"", _SUCCESS):

@@ -1,13 +1,11 @@
 """The flags of the commands: a wrong one ends in one line, as a wrong option of the node does."""
 
 import argparse
-import errno
-import os
-import stat
 from collections.abc import Sequence
 from typing import NoReturn
 
 from rollup_node.node.options.errors import ValueHint, WrongOptions, did_you_mean, shown
+from rollup_node.node.options.given_files import opened_given_file
 from rollup_node.node.options.value_types import HTTP_URL, parse_duration
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 
@@ -95,9 +93,7 @@ def url(text: str) -> str:
 def readable_file(text: str) -> str:
     """Return the path of a file that can be opened. Raises ArgumentTypeError for any other."""
     try:
-        if stat.S_ISFIFO(os.stat(text).st_mode):
-            raise OSError(errno.EINVAL, "it is a pipe, give a file")
-        with open(text, "rb"):
+        with opened_given_file(text):
             return text
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.options.given_files import open_regular
+from rollup_node.node.options.given_files import regular_file
 from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_control import signal_when_parent_ends
@@ -88,7 +88,7 @@ def _deriving(command: ParsedCommand) -> list[ProcessSpec]:
 
 def _resume(path: str) -> Resume:
     try:
-        with open_regular(path) as file:
+        with regular_file(Path(path)) as file:
             return msgspec.json.decode(file.read(MAX_RESUME_BYTES), type=Resume)
     except (OSError, *DECODE_ERRORS) as error:
         raise SetupError(f"--resume: {shown(path)} is unreadable: {error}") from None

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import BinaryIO
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.options.given_files import open_to_read
+from rollup_node.node.options.given_files import opened_given_file
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.tools.inspect.row_formats import RowFormat
 
@@ -146,8 +146,7 @@ def read_content(path: str, limit: int) -> bytes:
 
     Raises TooLarge for more than `limit` bytes, NotHex for malformed hex text, SetupError for an unreadable file."""
     try:
-        # Standard input is waited for, as its writer is known.
-        with open("/dev/stdin", "rb") if path == "-" else open_to_read(path) as file:
+        with open("/dev/stdin", "rb") if path == "-" else opened_given_file(path) as file:
             return _content(file, limit)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

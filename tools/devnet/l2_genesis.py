@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rollup_node.node.options.given_files import read_given_file
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.forks.table import FORKS as TABLE
@@ -107,7 +108,7 @@ class GenesisAccounts(NamedTuple):
 def read_alloc(path: Path) -> GenesisAccounts:
     """Read a genesis file, or an object of accounts alone. Raises SettingsError for anything else."""
     try:
-        genesis = json.loads(path.read_bytes())
+        genesis = json.loads(read_given_file(str(path)))
     except OSError as error:
         raise SettingsError(f"--l2-alloc {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

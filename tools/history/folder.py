@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.options.given_files import open_regular
+from rollup_node.node.options.given_files import regular_file
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.manifest import (
     MAX_BYTES,
@@ -122,7 +122,7 @@ class HistoryFolder:
     def is_locked(self) -> bool:
         """Whether a run writes the folder now, on this machine or, where the file system has locks, on another."""
         try:
-            descriptor = os.open(self.path / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.path / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return False
         try:
@@ -305,7 +305,7 @@ def _sync(path: Path) -> None:
 def file_entry(path: Path, name: str, table: str, rows: int) -> TableFile:
     """Return the entry of a file in a manifest. Raises OSError where it cannot be read."""
     digest = sha256()
-    with open_regular(path) as file:
+    with regular_file(path) as file:
         while block := file.read(BLOCK):
             digest.update(block)
         return TableFile(name, table, rows, file.tell(), digest.hexdigest())
@@ -319,7 +319,7 @@ def _size(path: Path) -> int:
 
 
 def _read(path: Path, most: int) -> bytes:
-    with open_regular(path) as file:
+    with regular_file(path) as file:
         return file.read(most + 1)
 
 

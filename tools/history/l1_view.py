@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.given_files import open_regular
+from rollup_node.node.options.given_files import regular_file
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.config import L1Config
@@ -115,7 +115,7 @@ class RecentBlocks:
 
 def read_blocks(path: Path) -> RecentBlocks:
     """Return the blocks of a file. Raises OSError, and ValueError for a file of anything else."""
-    with open_regular(path) as file:
+    with regular_file(path) as file:
         data = file.read(MAX_FILE_BYTES + 1)
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"it has more than {MAX_FILE_BYTES} bytes")

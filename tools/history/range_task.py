@@ -33,7 +33,8 @@ ERROR = "rollup-node: "
 LOG_BYTES = 1 << 20
 """The part of the log in which codes are searched."""
 _CODE = re.compile(rb'\bcode"?[=:] ?"?([A-Z][A-Z0-9-]+)')
-NO_ERROR = (f"{ERROR} ", f"{ERROR}warning: ", f"{ERROR}waiting")
+WAITING = f"{ERROR}waiting"
+NO_ERROR = (f"{ERROR} ", f"{ERROR}warning: ", WAITING)
 
 
 class RangeFailed(Exception):
@@ -167,7 +168,7 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
 class _Log:
     """What processes write to standard error, which is no file: where the disk is full they could not say so.
 
-    Kept are the first `LOG_BYTES` and the last `ERROR_BYTES`."""
+    Kept are the first `LOG_BYTES` and the last `ERROR_BYTES`. What they wait for is written on at once."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self.head = self._tail = b""
@@ -176,7 +177,12 @@ class _Log:
         self._reader.start()
 
     def _read(self) -> None:
+        rest = b""
         while data := os.read(self._source.fileno(), PIPE_BYTES):
+            *lines, rest = (rest[-ERROR_BYTES:] + data).split(b"\n")
+            for line in lines:
+                if line.startswith(WAITING.encode()):
+                    print(escaped_line(line.decode(errors="replace")), file=sys.stderr, flush=True)
             self.head += data[: LOG_BYTES - len(self.head)]
             self._tail = (self._tail + data)[-ERROR_BYTES:]
 

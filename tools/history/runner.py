@@ -27,6 +27,7 @@ RUNNING, ENDED = "running", ("closing", "closed", "failed")
 CONTINUE = "the same command continues with the ranges that are missing"
 RESOURCE = "l1"
 """What the resource is called of which each range takes one."""
+SCHEDULER, WORKERS = "--scheduler", "--workers"
 INSTALL = "install it with: pip install 'rollup-node[history]'"
 
 
@@ -70,10 +71,10 @@ class DaskExecutor:
     """As many ranges at a time as the cluster has room for.
 
     Ranges that fail do not end the others; those of a worker that dies are run again by another. Each task takes one
-    of the resource, unless no worker declares that."""
+    of the resource, unless no worker declares that. `option` is the one that made the cluster."""
 
-    def __init__(self, client: Any, resource: str = RESOURCE) -> None:
-        self._client = client
+    def __init__(self, client: Any, resource: str = RESOURCE, option: str = SCHEDULER) -> None:
+        self._client, self._option = client, option
         self._check_versions()
         known = self._workers().values()
         declared = [item for item in known if resource in item["resources"]]
@@ -83,7 +84,7 @@ class DaskExecutor:
         else:
             self.workers = sum(item["nthreads"] for item in known)
         if not self.workers:
-            raise SetupError("--scheduler: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+            raise _no_workers(option)
 
     def _check_versions(self) -> None:
         """Raise SetupError unless all workers have this version."""
@@ -91,11 +92,11 @@ class DaskExecutor:
             versions: dict[str, str] = self._client.run(version)
         except (Exception, CancelledError) as error:
             text = f"a worker cannot run rollup-node ({_first_line(error)}): install this version there, {version()}"
-            raise SetupError(f"--scheduler: {text}") from None
+            raise SetupError(f"{self._option}: {text}") from None
         wrong = sorted({item for item in versions.values() if item != version()})
         if wrong:
             raise SetupError(
-                f"--scheduler: workers have version {', '.join(wrong)}, this is {version()}: install the same"
+                f"{self._option}: workers have version {', '.join(wrong)}, this is {version()}: install the same"
             )
 
     def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
@@ -139,7 +140,7 @@ class DaskExecutor:
             if self._client.status != RUNNING or self._workers():
                 seen = now
             elif now - seen > RETURN_SECONDS:
-                raise SetupError(f"--scheduler: it has had no workers for {RETURN_SECONDS:g} s: {CONTINUE}")
+                raise SetupError(f"{self._option}: it has had no workers for {RETURN_SECONDS:g} s: {CONTINUE}")
         return ended
 
     def _await_scheduler(self) -> None:
@@ -154,7 +155,7 @@ class DaskExecutor:
                 return
             time.sleep(POLL_SECONDS)
         text = "it has no workers any more" if self._client.status == RUNNING else "the connection to it is lost"
-        raise SetupError(f"--scheduler: {text}: {CONTINUE}")
+        raise SetupError(f"{self._option}: {text}: {CONTINUE}")
 
     def _workers(self) -> dict[str, Any]:
         """Return the cluster's workers; empty while the scheduler does not answer."""
@@ -202,10 +203,22 @@ def executor(workers: int, scheduler: str | None, resource: str = RESOURCE) -> I
         return
     with (
         _local_cluster(distributed, workers, {resource: 1}, quiet) as cluster,
-        _client(distributed, cluster) as client,
+        _client(distributed, cluster, WORKERS) as client,
     ):
-        client.wait_for_workers(workers)
-        yield DaskExecutor(client, resource)
+        try:
+            client.wait_for_workers(workers, timeout=RETURN_SECONDS)
+        except TimeoutError:
+            raise _no_workers(WORKERS) from None
+        yield DaskExecutor(client, resource, WORKERS)
+
+
+def _no_workers(option: str) -> SetupError:
+    """Return the error for a cluster without workers: the user's, or that of this machine."""
+    if option == SCHEDULER:
+        return SetupError(f"{option}: it has no workers: start some with `dask worker ADDRESS --nthreads 1`")
+    return SetupError(
+        f"{option}: they have not started within {RETURN_SECONDS:g} s: give fewer, or leave it out for one"
+    )
 
 
 def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], quiet: dict[str, Any]) -> Any:
@@ -235,14 +248,14 @@ def _silence() -> None:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def _client(distributed: Any, address: Any) -> Any:
+def _client(distributed: Any, address: Any, option: str = SCHEDULER) -> Any:
     try:
         if isinstance(address, str):
             asyncio.run(_check_scheduler(distributed, address))
         return distributed.Client(address, timeout=RETURN_SECONDS, set_as_default=False)
     except Exception as error:
         where = shown(str(address))
-        raise SetupError(f"--scheduler: cannot reach a Dask scheduler at {where}: {_first_line(error)}") from None
+        raise SetupError(f"{option}: cannot reach a Dask scheduler at {where}: {_first_line(error)}") from None
 
 
 async def _check_scheduler(distributed: Any, address: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 import orjson
 
 from rollup_node.node.options.errors import shown
-from rollup_node.node.options.given_files import open_regular
+from rollup_node.node.options.given_files import regular_file
 from rollup_node.tools.history.manifest import TABLES_VERSION
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
 
     Raises ValueError or OSError for a file that is unreadable, and ModuleNotFoundError for Parquet without pyarrow."""
     if path.suffix == ".jsonl":
-        with open_regular(path) as lines:
+        with regular_file(path) as lines:
             for line in lines:
                 row = orjson.loads(line)
                 if not isinstance(row, dict):
@@ -129,7 +129,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     import pyarrow.parquet
 
     try:
-        with open_regular(path) as opened, pyarrow.parquet.ParquetFile(opened) as file:
+        with regular_file(path) as source, pyarrow.parquet.ParquetFile(source) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
     except (pyarrow.ArrowException, KeyError) as error:
@@ -192,7 +192,8 @@ def check_schema(table: Table, path: Path) -> None:
     """Raise ValueError for a file with other columns, or of another version of the tables."""
     import pyarrow.parquet
 
-    result, wanted = pyarrow.parquet.read_schema(path), arrow_schema(table)
+    with regular_file(path) as file:
+        result, wanted = pyarrow.parquet.read_schema(file), arrow_schema(table)
     version = (result.metadata or {}).get(METADATA.encode())
     if version != str(TABLES_VERSION).encode():
         raise ValueError(f"it is of version {(version or b'none').decode(errors='replace')} of the tables")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from rollup_node.node.checks.engine import engine_client
+from rollup_node.node.options.given_files import regular_file
 from rollup_node.stages.engine.process.engine_answers import Block, payload_of_block
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
@@ -75,7 +76,8 @@ class FileSource:
     def read(cls, path: Path) -> "FileSource":
         """Read a file. Raises SourceError if it is unreadable or malformed."""
         try:
-            entries = orjson.loads(path.read_bytes())
+            with regular_file(path) as file:
+                entries = orjson.loads(file.read())
         except OSError as error:
             raise SourceError(f"cannot read {path}: {error.strerror}") from None
         except orjson.JSONDecodeError as error:

@@ -11,8 +11,9 @@ from rollup_node.node.checks.execution import is_missing
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import (
     HexError,
     from_hex,
@@ -20,6 +21,7 @@ from rollup_node.stages.protocol.hex_encoding import (
     hash_from_hex,
     to_hex,
 )
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
 from rollup_node.stages.protocol.texts import duration, one_line
 from rollup_node.stages.protocol.types import Address
@@ -28,11 +30,14 @@ NEVER = (1 << 63) - 1
 
 
 class SafeHead(NamedTuple):
-    """The safe head of an engine; `origin` and `origin_time` are number and time of its L1 origin."""
+    """The safe head of an engine; `origin` and `origin_time` are number and time of its L1 origin.
+
+    `batcher` is the one that its L1 info names."""
 
     number: int
     origin: int
     origin_time: int
+    batcher: Address
 
 
 class _Header(msgspec.Struct):
@@ -123,7 +128,7 @@ async def read_safe_head(client: JsonRpcClient, rollup: RollupConfig) -> SafeHea
         info = parse_l1_info(from_hex(first.input), rollup.schedule().l1_info_format(block.time))
     except L1InfoError as failure:
         raise HexError(f"it has no L1 info of its time: {failure}") from None
-    return SafeHead(block.height, info.number, info.timestamp)
+    return SafeHead(block.height, info.number, info.timestamp, info.batcher)
 
 
 OLD_HEAD = 300
@@ -145,6 +150,7 @@ class Block(msgspec.Struct):
     hash: str
     timestamp: str
     blobGasUsed: str = "0x0"
+    gasLimit: str = "0x0"
 
     @property
     def height(self) -> int:
@@ -168,6 +174,105 @@ async def read_block(client: JsonRpcClient, name: str) -> Block | None:
     if block is not None:
         _ = block.height, block.time, hash_from_hex(block.hash)
     return block
+
+
+async def check_block_time(client: JsonRpcClient, check: str, rollup: RollupConfig, head: Block | None) -> Finding:
+    """Whether the time between the engine's last two blocks, and since its genesis, is that of the configuration.
+
+    Raises EndpointError, RpcFailure and HexError."""
+    genesis = rollup.genesis
+    if head is None or head.height <= genesis.l2.number:
+        return not_checked(check, "its block time: it has no block but the genesis")
+    if rollup.is_foreign(head.time):
+        return not_checked(check, "its block time: its last block follows a fork of another family")
+    parent = await read_block(client, hex(head.height - 1))
+    if parent is None:
+        return not_checked(check, f"its block time: it does not have block {head.height - 1}")
+    seconds, wanted = head.time - parent.time, rollup.block_time
+    if seconds != wanted:
+        text = f"blocks {parent.height} and {head.height} are {seconds} s apart, block_time is {wanted}"
+        return error(check, Code.ROLLUP_CONFIG, text)
+    time_by_config = genesis.l2_time + (head.height - genesis.l2.number) * wanted
+    if head.time != time_by_config:
+        text = f"block {head.height} has time {head.time}, by genesis.l2_time and block_time it has {time_by_config}"
+        return error(check, Code.ROLLUP_CONFIG, text)
+    return ok(check, f"a block each {wanted} s, as configured")
+
+
+RECENT = 3600
+"""Seconds: the gas limit of an older block may have been changed since."""
+
+
+async def check_system_config(
+    client: JsonRpcClient, rollup: RollupConfig, head: Block, l2_head: Block | None
+) -> list[Finding]:
+    """Whether inbox and gas limit are those of the SystemConfig contract; one that does not say is not compared.
+
+    Raises HexError."""
+    check, contract = "system config", rollup.l1_system_config
+    inbox = await _called(client, contract, "batchInbox()", head)
+    limit = await _called(client, contract, "gasLimit()", head)
+    result = []
+    if inbox is not None and inbox[12:] != rollup.batch_inbox:
+        text = f"batch_inbox_address is {to_hex(rollup.batch_inbox)}, the contract has {to_hex(inbox[12:])}"
+        result.append(warning(check, Code.ROLLUP_CONFIG, text))
+    if limit is not None and l2_head is not None and abs(head.time - l2_head.time) < RECENT:
+        gas, wanted = from_quantity(l2_head.gasLimit), int.from_bytes(limit, "big")
+        if gas != wanted:
+            text = f"block {l2_head.height} of the engine has gas limit {gas}, the contract {wanted}"
+            result.append(warning(check, Code.ROLLUP_CONFIG, text))
+    if inbox is None and limit is None:
+        return [not_checked(check, f"the contract {to_hex(contract)} does not say inbox and gas limit")]
+    return result or [ok(check, "inbox and gas limit are those of the contract")]
+
+
+async def _called(client: JsonRpcClient, contract: Address, signature: str, block: Block) -> bytes | None:
+    """Return the word that a function without arguments gives, None if contract or endpoint have none."""
+    data = to_hex(keccak256(signature.encode())[:4])
+    try:
+        answer = await client.call("eth_call", {"to": to_hex(contract), "data": data}, block.number)
+        result = from_hex(answer)
+    except (EndpointError, RpcFailure, HexError):
+        return None
+    return result if len(result) == 32 else None
+
+
+INBOX_SEARCHED = 8
+"""The last L1 blocks, in which a batch is looked for."""
+
+
+class _Sent(msgspec.Struct):
+    sender: str = msgspec.field(name="from")
+    to: str | None = None
+
+
+class _SentBlock(msgspec.Struct):
+    transactions: list[_Sent]
+
+
+class _SentAnswer(msgspec.Struct):
+    result: _SentBlock
+
+
+async def check_inbox(client: JsonRpcClient, rollup: RollupConfig, head: Block, batcher: Address) -> Finding:
+    """Whether the last L1 blocks have a batch of this batcher. Raises EndpointError and RpcFailure."""
+    check, inbox, others = "batch inbox", to_hex(rollup.batch_inbox), 0
+    first = max(0, head.height - INBOX_SEARCHED + 1)
+    for number in range(head.height, first - 1, -1):
+        body = await client.call_raw("eth_getBlockByNumber", hex(number), True, limit=L1_BLOCK)
+        try:
+            block = decode_json(body, _SentAnswer, L1_BLOCK.values).result
+        except MalformedJsonError as failure:
+            raise EndpointError(client.name, str(failure)) from None
+        senders = [sent.sender.lower() for sent in block.transactions if (sent.to or "").lower() == inbox]
+        if to_hex(batcher) in senders:
+            return ok(check, f"L1 block {number} has a transaction of the batcher")
+        others += len(senders)
+    blocks = f"L1 blocks {first} to {head.height}"
+    if others:
+        text = f"{blocks} have {others} transactions to the inbox, and none of the batcher {to_hex(batcher)}"
+        return warning(check, Code.ROLLUP_CONFIG, text)
+    return not_checked(check, f"{blocks} have no transaction to {inbox}")
 
 
 def check_head(check: str, block: Block) -> Finding:

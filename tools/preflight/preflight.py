@@ -41,6 +41,7 @@ from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER
 from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
@@ -48,12 +49,15 @@ from rollup_node.tools.preflight.chain_checks import (
     Block,
     SafeHead,
     beacon_version,
+    check_block_time,
     check_capabilities,
     check_finality,
     check_forks,
     check_head,
+    check_inbox,
     check_l1_methods,
     check_method,
+    check_system_config,
     read_block,
     read_safe_head,
 )
@@ -105,11 +109,12 @@ class _Preflight:
             stack.push_async_callback(item.close)
         stack.push_async_callback(self._engine.close)
         self._heads: list[tuple[JsonRpcClient, Block]] = []
+        self._l2_head: Block | None = None
         self._safe_head: SafeHead | None = None
         self._knows_safe_head = False
 
     async def run(self) -> list[Finding]:
-        """All checks; those of blobs begin when L1 and engine are known."""
+        """All checks; those of inbox and blobs begin when L1 and engine are known."""
         l1 = [_bounded(item.name, partial(self._check_l1, item)) for item in self._l1]
         groups = [
             *l1,
@@ -128,11 +133,13 @@ class _Preflight:
         if self._heads:
             # As at the start: one L1 endpoint is enough.
             results[: len(l1)] = [[_softened(item) for item in result] for result in results[: len(l1)]]
-        blobs = await asyncio.gather(
+        after = await asyncio.gather(
+            _bounded("system config", self._check_system_config),
+            _bounded("batch inbox", self._check_inbox),
             _bounded("blobs of the L1 head", self._check_new_blobs),
             _bounded("blobs of the safe head", self._check_safe_blobs),
         )
-        return [finding for result in (*results, *blobs) for finding in result]
+        return [finding for result in (*results, *after) for finding in result]
 
     async def _check_l1(self, check: L1Check, findings: list[Finding]) -> None:
         try:
@@ -169,6 +176,8 @@ class _Preflight:
             findings += check_capabilities(check.name, check.offered, rollup, int(time.time()))
         forks = await check_forks(check.client, check.name, rollup)
         findings.append(forks)
+        self._l2_head = await read_block(check.client, "latest")
+        findings.append(await check_block_time(check.client, check.name, rollup, self._l2_head))
         params: tuple[Any, ...] = (to_hex(L2_TO_L1_MESSAGE_PASSER), [], "latest")
         findings.append(await check_method(check.client, check.name, Code.ENGINE_METHODS, "eth_getProof", params))
         if forks.is_error:
@@ -232,6 +241,24 @@ class _Preflight:
 
     async def _check_peers(self, findings: list[Finding]) -> None:
         findings += await check_peers(self._subject.p2p, CALL_SECONDS)
+
+    async def _check_system_config(self, findings: list[Finding]) -> None:
+        if self._heads:
+            findings += await check_system_config(*self._first_head(), self._l2_head)
+
+    async def _check_inbox(self, findings: list[Finding]) -> None:
+        rollup = self._endpoints.rollup
+        if self._heads and self._knows_safe_head:
+            batcher = rollup.genesis.system_config.batcher if self._safe_head is None else self._safe_head.batcher
+            try:
+                async with asyncio.timeout(CHECK_SECONDS - 1):
+                    findings.append(await check_inbox(*self._first_head(), batcher))
+            except (TimeoutError, EndpointError, RpcFailure) as failure:
+                findings.append(not_checked("batch inbox", f"the last L1 blocks: {failure or 'they come too slowly'}"))
+
+    def _first_head(self) -> tuple[JsonRpcClient, RollupConfig, Block]:
+        client, head = self._heads[0]
+        return client, self._endpoints.rollup, head
 
     async def _check_new_blobs(self, findings: list[Finding]) -> None:
         check = "blobs of the L1 head"

@@ -22,6 +22,8 @@ FIRST_RELEASES: Mapping[str, Mapping[str, tuple[int, ...] | None]] = {"lagoon": 
 where none has it, as op-geth's support has ended."""
 
 MAX_TEXT = 100
+NEVER = 1 << 63
+"""A time, in seconds, that is none."""
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -75,13 +77,18 @@ def _cut(text: str) -> str:
 def fork_doubts(
     rollup: RollupConfig, identity: EngineIdentity | None, chain_config: Any, network: str, now: float
 ) -> Iterator[ForkDoubt]:
-    """Return a doubt for each fork after `now`, in Unix seconds, that the engine does not know.
+    """Return a doubt for each fork after `now`, in Unix seconds, that the engine or the configuration does not know.
 
     `chain_config` is the answer to `debug_chainConfig`, None without one; `network` the built-in network with the
     chain's fork times, empty for none [ENG42]."""
     for fork in FORKS:
         start = rollup.fork_times.get(fork.name)
-        if start is None or start <= now or not _concerns_engines(fork):
+        if not _concerns_engines(fork):
+            continue
+        theirs = _configured_time(chain_config, fork)
+        if start is None and theirs is not None and now < theirs < NEVER:
+            yield ForkDoubt(fork.name, theirs, "the rollup config has no time of it")
+        if start is None or start <= now:
             continue
         release = FIRST_RELEASES.get(fork.name, {}) if network else {}
         reason = _doubt(fork, start, identity, chain_config, release)
@@ -94,6 +101,11 @@ def _concerns_engines(fork: Fork) -> bool:
     return fork.l2 is not None or fork.activation is not None
 
 
+def _configured_time(chain_config: Any, fork: Fork) -> int | None:
+    theirs = chain_config.get(f"{fork.name}Time") if isinstance(chain_config, dict) else None
+    return theirs if isinstance(theirs, int) else None
+
+
 def _doubt(
     fork: Fork,
     start: int,
@@ -101,9 +113,8 @@ def _doubt(
     chain_config: Any,
     releases: Mapping[str, tuple[int, ...] | None],
 ) -> str | None:
-    key = f"{fork.name}Time"
-    theirs = chain_config.get(key) if isinstance(chain_config, dict) else None
-    if isinstance(theirs, int):
+    key, theirs = f"{fork.name}Time", _configured_time(chain_config, fork)
+    if theirs is not None:
         return None if theirs == start else f"the engine's configuration has {key} {theirs}, not {start}"
     kind = None if identity is None else identity.kind
     if kind in releases and kind is not None:

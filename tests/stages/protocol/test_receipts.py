@@ -48,11 +48,17 @@ def test_receipts_with_a_state_root() -> None:
     assert receipts.decode_receipt(receipts.receipt_from_json(old)).succeeded is None
 
 
-def test_deposit_receipts_carry_their_nonce() -> None:
+def test_deposit_receipts_carry_their_nonce_with_a_version() -> None:
+    """Before Canyon an L2's receipts show a nonce that is not in its receipts root [HSH9]."""
     base = RECEIPT | {"type": "0x7e"}
     for extra in ({}, {"depositNonce": "0x28"}, {"depositNonce": "0x28", "depositReceiptVersion": "0x1"}):
         encoded = receipts.receipt_from_json(base | extra)
-        assert len(rlp.decode_list(encoded[1:])) == 4 + len(extra)
+        fields = rlp.decode_list(encoded[1:])
+        assert len(fields) == (6 if "depositReceiptVersion" in extra else 4)
+        assert receipts.receipt_from_raw(encoded) == encoded
+        assert receipts.receipt_from_raw(b"\x7e" + rlp.encode([*fields[:4], b"\x28"])) == b"\x7e" + rlp.encode(
+            fields[:4]
+        )
         assert receipts.decode_receipt(encoded).kind == 0x7E
 
 

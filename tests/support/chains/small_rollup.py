@@ -5,6 +5,7 @@ equal attributes and equal execution."""
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -106,7 +107,8 @@ class InProcessEngine:
 class SmallRollup:
     """`forks` are values of --fork, `channel` the wanted channel configuration, `pace` the L1 and L2 block times in
     seconds. `linked`: the dependency set has another chain, for which the contracts have their flag unless `flagged` is
-    False. `changes` are of the rollup config."""
+    False. `start` is the time of both genesis blocks, `contracts` are more accounts of the L2 genesis, `rollup` has
+    members of rollup.json, such as the chain ids. `changes` are of the rollup config."""
 
     def __init__(
         self,
@@ -116,19 +118,26 @@ class SmallRollup:
         pace: tuple[int, int] = (2, 1),
         linked: bool = False,
         flagged: bool = True,
+        start: int = START,
+        contracts: Mapping[str, Any] = MappingProxyType({}),
+        rollup: Mapping[str, Any] = MappingProxyType({}),
         **changes: Any,
     ) -> None:
         self._l1_block_time = pace[0]
         words = [f"--l1-block-time={pace[0]}", f"--l2-block-time={pace[1]}"]
         settings = parse([*words, *(word for fork in forks for word in ("--fork", fork))])
-        genesis = json.dumps(l2_genesis(settings.forks, START, l2_alloc, linked and flagged)).encode()
-        self.sequencer, self.verifier = InProcessEngine(genesis), InProcessEngine(genesis)
-        self.l1 = [_l1_block(0, START, bytes(32))]
+        genesis = l2_genesis(settings.forks, start, l2_alloc, linked and flagged)
+        self.chain_id = genesis["config"]["chainId"] = rollup.get("l2_chain_id", files.L2_CHAIN_ID)
+        genesis["alloc"] |= contracts
+        self.genesis = json.dumps(genesis).encode()
+        self.sequencer, self.verifier = InProcessEngine(self.genesis), InProcessEngine(self.genesis)
+        self.l1 = [self._l1_genesis(start)]
         zero = self.sequencer.head
-        text = json.dumps(files.rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), START))
-        config = parse_rollup_config(text.encode()).config
+        value = files.rollup_json(settings, to_hex(self.l1[0].header.hash), to_hex(zero.hash), start)
+        self.rollup = json.dumps({**value, **rollup}).encode()
+        config = parse_rollup_config(self.rollup).config
         self.config: RollupConfig = msgspec.structs.replace(config, dependency_set_size=1 + linked, **changes)
-        self._l1_chain: L1Chain = parse_l1_chain(json.dumps(files.l1_chain_config()).encode(), files.L1_CHAIN_ID)
+        self._l1_chain = self._chain_of_l1()
         self._channel = channel
         self.channels: list[channels.ChannelConfig] = []
         self.dropped: list[Dropped] = []
@@ -147,7 +156,7 @@ class SmallRollup:
 
     def run(self, seconds: int) -> None:
         """Sequences until `seconds` after genesis, and mines L1 blocks until all of it is derived."""
-        while self._tip.timestamp < START + seconds:
+        while self._tip.timestamp < self.config.genesis.l2_time + seconds:
             self._mine()
             while self._tip.timestamp < self.l1[-1].header.timestamp:
                 self._sequence()
@@ -159,6 +168,12 @@ class SmallRollup:
             self._derive()
 
     # --- L1 --------------------------------------------------------------------------------------------------------
+
+    def _l1_genesis(self, start: int) -> L1Block:
+        return _l1_block(0, start, bytes(32))
+
+    def _chain_of_l1(self) -> L1Chain:
+        return parse_l1_chain(json.dumps(files.l1_chain_config()).encode(), files.L1_CHAIN_ID)
 
     def _mine(self) -> None:
         number, parent = len(self.l1), self.l1[-1].header
@@ -175,7 +190,7 @@ class SmallRollup:
         self.channels.append(channel)
         batches = [block.batch for block in blocks]
         if channel.spans:
-            encoded = [span_batch(batches, START, self._origin_before(blocks[0].number))]
+            encoded = [span_batch(batches, self.config.genesis.l2_time, self._origin_before(blocks[0].number))]
         else:
             encoded = [singular_batch(batch) for batch in batches]
         body = channels.channel_body(encoded, channel.compression)
@@ -210,7 +225,7 @@ class SmallRollup:
     def _send(self) -> None:
         fees = Fees(tip=GWEI, cap=100 * GWEI)
         raw = dynamic_fee_transaction(
-            files.TRANSFER_KEY, files.L2_CHAIN_ID, self._nonce, files.RECEIVER_KEY.address, GWEI, b"", 21_000, fees
+            files.TRANSFER_KEY, self.chain_id, self._nonce, files.RECEIVER_KEY.address, GWEI, b"", 21_000, fees
         )
         self.sequencer.backend.send(raw)
         self._nonce += 1

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, encode_l1_info
 from tests.support.servers.http_listener import app_for_every_path, listening
 from tests.support.servers.threads import in_thread
@@ -22,7 +23,11 @@ GENESIS_TIME = 1655733600
 BLOB_HASH = "0x01" + "77" * 31
 BLOB = "0x" + "00" * 131072
 ORIGIN = 9_000_000
-SAFE = 30_000_000
+GENESIS = ROLLUP.genesis
+SAFE = GENESIS.l2.number + (int(time.time()) - GENESIS.l2_time) // ROLLUP.block_time - 101
+LATEST_TIME = GENESIS.l2_time + (SAFE + 100 - GENESIS.l2.number) * ROLLUP.block_time
+GAS_LIMIT = 30_000_000
+BATCHER = b"\x0b" * 20
 METHODS = [f"engine_{name}V{n}" for name in ("forkchoiceUpdated", "getPayload", "newPayload") for n in range(1, 6)]
 ROOT = "0x" + "11" * 32
 
@@ -36,13 +41,18 @@ class CheckedEndpoints:
 
     def __init__(self) -> None:
         self.now = int(time.time())
-        self.engine_time = self.now - 2
         self.l1: dict[str, Any] = {
             "eth_chainId": hex(ROLLUP.l1_chain_id),
             "eth_getBlockByNumber": self._l1_block,
             "eth_getBlockReceipts": [],
             "eth_getProof": {"accountProof": [], "storageProof": []},
+            "eth_call": self._l1_call,
         }
+        self.inbox, self.gas_limit = ROLLUP.batch_inbox, GAS_LIMIT
+        """What the SystemConfig contract says."""
+        self.senders = [BATCHER]
+        """Of the transactions to the inbox in each L1 block."""
+        self.block_time = ROLLUP.block_time
         self.engine: dict[str, Any] = {
             "eth_chainId": hex(ROLLUP.l2_chain_id),
             "eth_getBlockByNumber": self._l2_block,
@@ -125,7 +135,13 @@ class CheckedEndpoints:
         number = labels[name] if name in labels else int(name, 16)
         if number == ROLLUP.genesis.l1.number:
             return {"number": name, "hash": to_hex(ROLLUP.genesis.l1.hash), "timestamp": hex(GENESIS_TIME + 12)}
-        transactions: list[Any] = [{"hash": ROOT}, {"blobVersionedHashes": [BLOB_HASH]}] if full else [ROOT, ROOT]
+        transactions: list[Any] = [ROOT, ROOT]
+        if full:
+            transactions = [
+                {"from": to_hex(bytes(20))},
+                {"from": to_hex(bytes(20)), "blobVersionedHashes": [BLOB_HASH]},
+            ]
+            transactions += [{"from": to_hex(item), "to": to_hex(ROLLUP.batch_inbox)} for item in self.senders]
         return {
             "number": hex(number),
             "hash": ROOT,
@@ -134,11 +150,19 @@ class CheckedEndpoints:
             "transactions": transactions,
         }
 
+    def _l1_call(self, call: dict[str, str], block: str) -> str:
+        assert call["to"] == to_hex(ROLLUP.l1_system_config)
+        words = {"batchInbox()": self.inbox, "gasLimit()": self.gas_limit.to_bytes(8, "big")}
+        by_selector = {to_hex(keccak256(name.encode())[:4]): word for name, word in words.items()}
+        return to_hex(by_selector[call["data"]].rjust(32, b"\0"))
+
     def _l2_block(self, name: str, full: bool) -> Any:
         if name == hex(ROLLUP.genesis.l2.number):
             return {"number": name, "hash": to_hex(ROLLUP.genesis.l2.hash), "timestamp": hex(ROLLUP.genesis.l2_time)}
-        number = SAFE if name == "safe" else SAFE + 100
-        return {"number": hex(number), "hash": ROOT, "timestamp": hex(self.engine_time), **self.header}
+        number = {"safe": SAFE, "latest": SAFE + 100}.get(name) or int(name, 16)
+        timestamp = LATEST_TIME - (SAFE + 100 - number) * self.block_time
+        fields = {"number": hex(number), "hash": ROOT, "timestamp": hex(timestamp), "gasLimit": hex(GAS_LIMIT)}
+        return {**fields, **self.header}
 
     @property
     def origin_time(self) -> int:
@@ -152,9 +176,9 @@ class CheckedEndpoints:
             base_fee=1,
             block_hash=bytes(32),
             sequence_number=0,
-            batcher=bytes(20),
+            batcher=BATCHER,
         )
-        return encode_l1_info(info, ROLLUP.schedule().l1_info_format(self.engine_time))
+        return encode_l1_info(info, ROLLUP.schedule().l1_info_format(self.now))
 
 
 def is_token(header: str) -> bool:

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from aiohttp import web
@@ -15,13 +16,15 @@ from aiohttp import web
 from rollup_node.node.checks.finding import ok
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.plan import plan_node
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.commands.check import _files
 from rollup_node.tools.preflight import preflight
 from tests.support.engine.remote_signers import TlsSetUp
 from tests.support.processes.cli import Cli
 from tests.support.processes.programs import FinishedProgram
-from tests.support.servers.checked_endpoints import METHODS, SECRET, CheckedEndpoints
+from tests.support.servers.checked_endpoints import BATCHER, METHODS, SECRET, CheckedEndpoints
 from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.threads import in_thread
 
@@ -195,6 +198,10 @@ WRONG: dict[str, tuple[Change, str, str]] = {
         *("BEACON-CHAIN", "its deposit contract is on chain"),
     ),
     "a beacon node that fails": (instead("beacon", 503, "starting"), "BEACON-UNREACHABLE", "HTTP status 503"),
+    "another block time": (
+        lambda e: setattr(e, "block_time", 1),
+        *("ROLLUP-CONFIG", "are 1 s apart, block_time is 2 -> compare block_time"),
+    ),
     "no blobs for the safe head": (safe_blobs([]), "BLOB-NOT-FOUND", "13d21h old"),
     "too few data columns": (safe_blobs(CUSTODY), "BLOB-CUSTODY", "does not custody enough columns"),
 }
@@ -219,6 +226,27 @@ def test_warnings_do_not_fail(endpoints: CheckedEndpoints, check: Check) -> None
     done = check(f"--p2p.static={dead}")
     assert done.code == 0, done.shown
     assert done.codes("warning") == {"L1-HEAD", "L1-METHODS", "ENGINE-METHODS", "PEER-UNREACHABLE"}
+
+
+def test_what_l1_says_of_the_chain(endpoints: CheckedEndpoints, check: Check) -> None:
+    endpoints.inbox, endpoints.gas_limit, endpoints.senders = bytes(20), 40_000_000, [bytes(20)]
+    done = check()
+    assert done.code == 0 and done.codes("warning") == {"ROLLUP-CONFIG"}, done.shown
+    texts = [str(item["text"]) for item in done.shown if item["code"] == "ROLLUP-CONFIG"]
+    inbox, gas, batcher = texts
+    assert inbox.endswith(f"the contract has {to_hex(bytes(20))}") and "has gas limit 30000000, the contract 4" in gas
+    assert batcher.endswith(f"8 transactions to the inbox, and none of the batcher {to_hex(BATCHER)}")
+
+
+def test_what_l1_does_not_say_is_no_error(
+    endpoints: CheckedEndpoints, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del endpoints.l1["eth_call"]
+    for failure in (EndpointError("L1", "HTTP status 403"), TimeoutError()):
+        monkeypatch.setattr(preflight, "check_inbox", mock.AsyncMock(side_effect=failure))
+        done = check()
+        left = {item["check"] for item in done.shown if item["level"] == "not checked"}
+        assert done.code == 0 and left == {"system config", "batch inbox"}
 
 
 @pytest.mark.fault("F11")

@@ -1,9 +1,7 @@
 """The flags of commands, where the tests of a command do not reach them."""
 
 import argparse
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -54,13 +52,6 @@ def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -
 def test_invalid_values(read: Callable[[str], object], text: str, error: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match=error):
         read(text)
-
-
-def test_a_pipe_is_no_file_to_read_again(tmp_path: Path) -> None:
-    """[H7]"""
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(argparse.ArgumentTypeError, match="it is a pipe, give a file"):
-        readable_file(str(tmp_path / "pipe"))
 
 
 def test_the_largest_numbers() -> None:

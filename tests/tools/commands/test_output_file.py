@@ -2,10 +2,12 @@
 
 import argparse
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
+from rollup_node.node.options import given_files
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.commands import output_file as module
 from rollup_node.tools.commands.output_file import CommandOutput, NotHex, TooLarge, open_output, read_content
@@ -135,6 +137,18 @@ def test_too_large(tmp_path: Path) -> None:
         assert len(_read(tmp_path, item * 1000)) == 1000
         with pytest.raises(TooLarge):
             _read(tmp_path, item * 1001)
+
+
+def test_a_pipe_without_a_writer_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with monkeypatch.context() as patched, pytest.raises(SetupError, match=r"pipe: .* nothing came for 0"):
+        patched.setattr(given_files, "PIPE_SECONDS", 0.05)
+        read_content(str(path), 10)
+    writer = threading.Timer(0.01, path.write_bytes, (b"0x0102",))
+    writer.start()
+    assert read_content(str(path), 10) == b"\1\2"
+    writer.join()
 
 
 @pytest.mark.parametrize(

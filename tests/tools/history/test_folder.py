@@ -13,6 +13,7 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
 from rollup_node.tools.history.manifest import L1Range, ManifestRow, RunConfig, TableFile, with_checksum
+from rollup_node.tools.history.row_checks import RangeRows
 from tests.support.chains.history_values import row
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)
@@ -121,6 +122,11 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
     for name in ("../x", "/dev/zero"):
         foreign = msgspec.structs.replace(whole, files=(TableFile(name, "drops", 1, 2, "00"),))
         assert next(folder.file_problems(foreign)) == f"{name}: not below the folder"
+    problems = RangeRows(folder.path, whole).problems()
+    assert list(problems) == ["l2_blocks: its rows are unreadable: [Errno 22] it is no file"]
+    (folder.path / ".lock").unlink(missing_ok=True)
+    os.mkfifo(folder.path / ".lock")
+    assert not folder.is_locked()
     (folder.path / "run.json").unlink()
     os.mkfifo(folder.path / "run.json")
     with pytest.raises(SetupError, match=r"is unreadable: .*it is no file"):

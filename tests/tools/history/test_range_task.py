@@ -133,6 +133,15 @@ def test_a_long_log_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         run_range(_task(tmp_path))
 
 
+def test_what_a_range_waits_for_is_said_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = "import sys; print('rollup-node: waiting for 15s: L1 block 6: error -32000', file=sys.stderr)\n"
+    _programs(monkeypatch, waits + _writes())
+    run_range(_task(tmp_path))
+    assert capsys.readouterr().err == "rollup-node: waiting for 15s: L1 block 6: error -32000\n"
+
+
 def test_the_command_of_a_range() -> None:
     words = range_task._command(msgspec.structs.replace(_task(Path("out")), safe_head=7), Path("rows"))
     flags = f"--from-l1 100 --to-l1 109 --rows rows --warmup 50 --floor 40 --parent {os.getpid()} --safe-head 7"

@@ -1,7 +1,6 @@
 """The tables: partitions, and columns that name the L1 block."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -67,14 +66,6 @@ def test_parquet_that_is_damaged_or_of_another_table(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(ValueError):
         list(rows(path, ("l1_number",)))
-
-
-@pytest.mark.parametrize("end", ["jsonl", "parquet"])
-def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path: Path, end: str) -> None:
-    """[H7]"""
-    os.mkfifo(tmp_path / f"range-1.{end}")
-    with pytest.raises(OSError, match="it is no file"):
-        list(rows(tmp_path / f"range-1.{end}", ["l1_block"]))
 
 
 def test_a_file_for_each_table_and_day(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,6 +77,12 @@ def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "missing.json"
     assert _error_of(missing) == f"cannot read {missing}: No such file or directory"
     assert _error_of(tmp_path) == f"cannot read {tmp_path}: Is a directory"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert _error_of(path) == f"cannot read {path}: it is no file"
 
 
 NO_LISTS: list[Any] = [[], {}, {"blocks": []}, None, 5, '"blocks"']

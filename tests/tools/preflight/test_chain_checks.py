@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,23 +13,27 @@ from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.engine.server import EngineServer
 from rollup_node.tools.preflight.chain_checks import (
     Block,
+    check_block_time,
     check_capabilities,
     check_finality,
     check_forks,
     check_head,
+    check_inbox,
     check_l1_methods,
+    check_system_config,
     read_block,
     read_safe_head,
 )
 from tests.node.checks.test_engine import NOW, ask
 from tests.support.chains.l2_test_chain import L2TestChain
-from tests.support.servers.checked_endpoints import METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
+from tests.support.servers.checked_endpoints import BATCHER, GENESIS, METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
 from tests.support.servers.checked_endpoints import ROLLUP as ZORA
 from tests.support.servers.http_listener import Methods
 
@@ -87,12 +92,49 @@ async def test_the_safe_head_and_its_origin() -> None:
     names = ("eth_getBlockByNumber", "eth_getTransactionByBlockNumberAndIndex")
     methods = {name: endpoints.engine[name] for name in names}
     safe = await ask(methods, lambda client: read_safe_head(client, ZORA))
-    assert safe == (SAFE, ORIGIN, endpoints.origin_time)
+    assert safe == (SAFE, ORIGIN, endpoints.origin_time, BATCHER)
     methods[names[1]] = lambda *_: {"input": "0x00"}
     with pytest.raises(HexError, match="it has no L1 info of its time"):
         await ask(methods, lambda client: read_safe_head(client, ZORA))
     methods[names[0]] = failing("safe block not found")
     assert await ask(methods, lambda client: read_safe_head(client, ZORA)) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "late", "level", "text"),
+    [
+        (2, 0, FindingLevel.OK, "a block each 2 s"),
+        (1, 0, FindingLevel.ERROR, f"blocks {SAFE} and {SAFE + 1} are 1 s apart, block_time is 2"),
+        (2, 6, FindingLevel.ERROR, f"block {SAFE + 1} has time "),
+        (0, 0, FindingLevel.NOT_CHECKED, f"it does not have block {SAFE}"),
+    ],
+)
+async def test_times_that_block_time_does_not_give_are_an_error(
+    seconds: int, late: int, level: FindingLevel, text: str
+) -> None:
+    time = GENESIS.l2_time + 2 * (SAFE + 1 - GENESIS.l2.number) + late
+    parent = {"number": hex(SAFE), "hash": HASH, "timestamp": hex(time - seconds)} if seconds else None
+    head = Block(hex(SAFE + 1), HASH, hex(time))
+    methods: Methods = {"eth_getBlockByNumber": lambda *_: parent}
+    result = await ask(methods, lambda client: check_block_time(client, "engine", ZORA, head))
+    assert result.level is level and text in result.text
+
+
+async def test_blocks_whose_time_says_nothing() -> None:
+    foreign = msgspec.structs.replace(ZORA, foreign_fork=ForeignFork("Somefork", GENESIS.l2_time))
+    genesis, later = (Block(hex(GENESIS.l2.number + offset), HASH, hex(GENESIS.l2_time + 1)) for offset in (0, 1))
+    for rollup, head in ((ZORA, None), (ZORA, genesis), (foreign, later)):
+        result = await ask({}, partial(check_block_time, check="engine", rollup=rollup, head=head))
+        assert result.level is FindingLevel.NOT_CHECKED
+
+
+async def test_a_contract_that_does_not_say_and_an_inbox_without_data() -> None:
+    head = Block("0x2", HASH, "0x20")
+    methods: Methods = {"eth_call": lambda *_: "0x", "eth_getBlockByNumber": lambda *_: {"transactions": []}}
+    (system,) = await ask(methods, lambda client: check_system_config(client, ZORA, head, None))
+    inbox = await ask(methods, lambda client: check_inbox(client, ZORA, head, bytes(20)))
+    assert system.level is inbox.level is FindingLevel.NOT_CHECKED
+    assert inbox.text.startswith("L1 blocks 0 to 2 have no transaction to 0x")
 
 
 async def test_blocks_are_read() -> None:

@@ -94,6 +94,14 @@ def test_builds_without_a_release_and_other_chains_are_known_by_their_configurat
     assert texts("OP-Reth", "2.10.0", {"lagoonTime": LAGOON + 2}) == [other]
 
 
+def test_a_fork_that_only_the_engine_has_is_a_doubt() -> None:
+    """[ENG42]"""
+    times = {name: at for name, at in SEPOLIA.fork_times.items() if name != "lagoon"}
+    rollup = msgspec.structs.replace(SEPOLIA, fork_times=times)
+    for at, reasons in ((LAGOON, ["the rollup config has no time of it"]), (int(NOW), []), (1 << 63, [])):
+        assert [doubt.reason for doubt in fork_doubts(rollup, None, {"lagoonTime": at}, "", NOW)] == reasons
+
+
 def test_forks_that_change_no_block_concern_no_engine() -> None:
     times = {"canyon": 5, "delta": int(NOW) + 5, "ecotone": int(NOW) + 10}
     rollup = msgspec.structs.replace(SEPOLIA, fork_times=times)
