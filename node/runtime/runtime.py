@@ -36,6 +36,7 @@ from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol import errors
 
 BEAT_SECONDS = 0.5
@@ -105,7 +106,7 @@ def adopt_level(shared_level: SharedWord) -> None:
 
 
 def dropped_lines(process: str, lines: int) -> Record:
-    fields = {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
+    fields: Fields = {"code": Code.LOG_DROPPED.text, "lines": lines, "do": Code.LOG_DROPPED.remedy}
     return Record(time.time(), Level.WARN, process, "log", "log lines dropped", fields, None)
 
 

@@ -111,7 +111,7 @@ class TaskRunner:
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
         self._problems.set(task.name, Problem(code, task.name, text))
         message, cause = ("resetting", {"error": text}) if severity == "reset" else (text, {})
-        self._conditions.report(task.name, code, message, task=task.name, **cause, retry_in=round(seconds, 1))
+        self._conditions.report(task.name, code, message, task=task.name, **cause, retry_in_s=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.
         await self._pause(self._stopping, seconds)
 

@@ -19,6 +19,7 @@ from rollup_node.stages.engine.process.neighbour_clients import FollowClient, Wr
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.p2p.blocks.signing import SigningError
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
@@ -286,7 +287,7 @@ async def _retry(
             if time.monotonic() >= deadline or is_final(failure):
                 return [await unusable(failure)]
             if failures.bit_count() == 1:
-                fields = {"error": str(failure), "failures": failures, "do": code.remedy}
+                fields: Fields = {"error": failure, "failures": failures, "do": code.remedy}
                 log.warn(f"{what} does not respond, retrying", code=code.text, **fields)
         await asyncio.sleep(backoff(failures, FIRST_PAUSE, policy.max_pause))
     raise AssertionError("the loop has no end")

@@ -1,6 +1,6 @@
 """What a node logs once at its start: notices about options, its introduction, and what is wrong with its forks."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from rollup_node.stages.io.http.proxies import proxy_name, proxy_of
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields, FieldValue
 from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.schedule import DEPENDENCY_FORK, dependency_set_needed_from
@@ -36,7 +37,7 @@ class Notice(NamedTuple):
 
     level: Level
     text: str
-    fields: Mapping[str, object] = MappingProxyType({})
+    fields: Fields = MappingProxyType({})
 
 
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
@@ -136,13 +137,13 @@ def local_safe(values: Values, chain: ChosenChain) -> Iterator[Notice]:
     chains = () if chain.dependencies is None else chain.dependencies.chains
     if since is None or len(chains) < 2 or values["l2.follow.source"] or values["interop.rpc.addr"]:
         return
-    fields = {"since": utc_time(since), "dependency_set": list(chains), "do": Code.LOCAL_SAFE.remedy}
+    fields = {"since": utc_time(since), "dependency_set": _listed(chains), "do": Code.LOCAL_SAFE.remedy}
     yield Notice(Level.WARN, "safe heads are not verified across chains", {"code": Code.LOCAL_SAFE.text, **fields})
 
 
-def _chain(chain: ChosenChain, now: float) -> dict[str, object]:
+def _chain(chain: ChosenChain, now: float) -> dict[str, FieldValue]:
     coming = next_fork(chain.config, now)
-    result: dict[str, object] = {
+    result: dict[str, FieldValue] = {
         "network": chain.name,
         "l1_chain": chain.config.l1_chain_id,
         "l2_chain": chain.config.l2_chain_id,

@@ -35,7 +35,7 @@ from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import RpcConfig
@@ -146,6 +146,8 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             url_file=str(plan.runtime_dir / RPC_URL),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
+            databases=_databases(plan),
+            finds_peers=plan.p2p is None or not plan.p2p.no_discovery or bool(plan.p2p.static),
             conductor_enabled=values["conductor.enabled"],
             safedb=values["safedb.path"] is not None and derives,
             derives=derives,
@@ -278,6 +280,16 @@ def _connections(configs: NodeConfigs) -> int:
         return CLIENTS
     limits = configs.p2p.limits
     return max(CLIENTS, limits.max_connections(configs.p2p.peers_hi) + limits.half_open)
+
+
+def _databases(plan: NodePlan) -> dict[str, str]:
+    """Return the absolute paths of the databases on disk."""
+    follows, p2p = plan.values["l2.follow.source"], plan.p2p
+    paths = {"safedb": None if follows else plan.values["safedb.path"]}
+    if p2p is not None:
+        paths |= {"peerstore": p2p.peerstore_path, "signed_blocks": p2p.signed_blocks_path if p2p.has_signer else None}
+        paths["discovery"] = None if p2p.no_discovery else p2p.discovery_path
+    return {name: os.path.abspath(path) for name, path in paths.items() if path not in (None, MEMORY)}
 
 
 def listeners(configs: NodeConfigs) -> list[ListenAddress]:

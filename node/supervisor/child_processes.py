@@ -23,6 +23,7 @@ from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, thread_count
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import seconds
 
 
 class _Fork(Popen):  # type: ignore[misc]
@@ -215,8 +216,8 @@ def exit_text(code: int) -> str:
 
 def log_fork_failure(log: Logger, name: str, error: OSError, pause: float) -> None:
     """Log that a process could not be forked, and is after a pause in seconds."""
-    fields = {"name": name, "error": error, "again_in": f"{pause:g}s", "do": Code.HOST_LIMIT.remedy}
-    log.error("cannot fork", code=Code.HOST_LIMIT.text, **fields)
+    code = Code.HOST_LIMIT
+    log.error("cannot fork", code=code.text, name=name, error=error, **seconds("again_in", pause), do=code.remedy)
 
 
 def preload(spec: ProcessSpec) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.system.memory import read_memory
 from rollup_node.node.system.metrics_file import WRITE_SECONDS, MetricsFile, metrics_path
 from rollup_node.node.system.procfs import ProcessStat, read_proportional_memory, read_stat
 from rollup_node.stages.io.metrics.meter import Meter
@@ -52,6 +53,9 @@ class SupervisorMetrics:
         self._reads_memory = now >= self._memory_due
         if self._reads_memory:
             self._memory_due = now + MEMORY_SECONDS
+            if (memory := read_memory()) is not None:
+                self._meter.set("memory_limit_bytes", memory.total)
+                self._meter.set("memory_available_bytes", memory.available)
         self._set_resources(SUPERVISOR, os.getpid())
         for process in processes:
             self._set_process(process)

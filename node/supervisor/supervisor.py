@@ -44,6 +44,7 @@ from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import EXIT_REPORTED, ProcessEntry
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.texts import escaped_line
 
@@ -322,7 +323,7 @@ class Supervisor:
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
         else:
             age = time.monotonic() - process.started
-            fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
+            fields: Fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
             self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
             pause = 0.0 if age > STABLE_SECONDS else backoff(len(process.deaths) + 1, RESTART_PAUSE, MAX_RESTART_PAUSE)
             self._after_death(process, reason, pause)
@@ -333,7 +334,7 @@ class Supervisor:
             process.restart_at = now + pause
             return
         deaths = len(process.deaths)
-        fields = {"name": process.name, "deaths": deaths, "reason": reason, "do": Code.CRASH_LOOP.remedy}
+        fields: Fields = {"name": process.name, "deaths": deaths, "reason": reason, "do": Code.CRASH_LOOP.remedy}
         self._log.error("process keeps dying", code=Code.CRASH_LOOP.text, **fields)
         text = f"process {process.name} died {deaths} times within {self._policy.window:g} s, last by {reason}"
         self._fail(ExitCode.CRASH_LOOP, f"{text}: see its log lines")
@@ -439,9 +440,9 @@ class Supervisor:
         try:
             self._directory.remove()
         except OSError as error:
-            fields = {"runtime_dir": self._directory.path, "error": error}
+            fields: Fields = {"runtime_dir": self._directory.path, "error": error}
             self._log.error("cannot remove the files of the node", code=Code.FILE.text, **fields)
-        self._log.info("node stopped", code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
+        self._log.info("node stopped", exit_code=int(self._code), seconds=round(time.monotonic() - self._began, 1))
         self._flush()
         signal.set_wakeup_fd(-1)
         if self._error:

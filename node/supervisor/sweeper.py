@@ -22,6 +22,7 @@ from rollup_node.node.system.runtime_dir import RuntimeDirectory, remove, take_l
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 
 SWEEPER = "sweeper"
 DISMISSED = b"."
@@ -100,7 +101,7 @@ class Sweeper:
         os.close(self._pipe)
         now = time.monotonic()
         too_often = record_death(self._deaths, now, self._policy)
-        fields = {"name": SWEEPER, "reason": exit_text(code), "incarnation": self._incarnation}
+        fields: Fields = {"name": SWEEPER, "reason": exit_text(code), "incarnation": self._incarnation}
         self._log.error("process died", code=Code.PROCESS_DIED.text, **fields)
         if too_often:
             self._fail(ExitCode.CRASH_LOOP, f"process {SWEEPER} died {len(self._deaths)} times within a minute")

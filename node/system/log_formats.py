@@ -1,7 +1,6 @@
 """How log lines look: the five formats [LOG4 to LOG6]."""
 
 import json
-import math
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -9,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.messages.log_fields import FieldValue, json_fields, plain_text
 
 FORMATS = ("text", "terminal", "logfmt", "json", "json-pretty")
 
@@ -40,16 +40,18 @@ def formatter(settings: LogSettings) -> Formatter:
 
 
 def _json(record: Record, settings: LogSettings, indent: int | None) -> bytes:
-    line: dict[str, object] = {"t": _time(record), "lvl": record.level.label, "process": record.process}
+    line: dict[str, object] = {"t": _time(record), "lvl": record.level.label, "msg": record.message}
+    if "code" in record.fields:
+        line["code"] = record.fields["code"]
+    line["process"] = record.process
     if record.component != record.process:
         line["component"] = record.component
     if settings.pid:
         line["pid"] = os.getpid()
-    line["msg"] = record.message
-    line.update((_key(key), _json_value(value)) for key, value in record.fields.items())
+    line.update((_key(key), value) for key, value in json_fields(record.fields))
     if record.traceback:
         line["trace"] = record.traceback
-    return json.dumps(line, indent=indent, default=_plain).encode() + b"\n"
+    return json.dumps(line, indent=indent).encode() + b"\n"
 
 
 def _logfmt(record: Record, settings: LogSettings) -> bytes:
@@ -59,7 +61,7 @@ def _logfmt(record: Record, settings: LogSettings) -> bytes:
     if settings.pid:
         words.append(f"pid={os.getpid()}")
     words.append(f"msg={_quoted(record.message)}")
-    words += [f"{_key(key)}={_text(value)}" for key, value in record.fields.items()]
+    words += [f"{_key(key)}={_text(value)}" for key, value in _fields(record)]
     return _encoded(" ".join(words), record)
 
 
@@ -71,7 +73,7 @@ def _terminal(record: Record, settings: LogSettings) -> bytes:
     fields = [f"pid={os.getpid()}"] if settings.pid else []
     fields += [
         f"\x1b[{paint}m{_key(key)}\x1b[0m={_text(value)}" if paint else f"{_key(key)}={_text(value)}"
-        for key, value in record.fields.items()
+        for key, value in _fields(record)
     ]
     shown = f"\x1b[{paint}m{level}\x1b[0m" if paint else level
     head = f"{shown}[{moment}] {record.process:<{_PROCESS_WIDTH}} "
@@ -93,24 +95,17 @@ def _key(key: str) -> str:
     return f"{key}_" if key in _RESERVED else key
 
 
-def _text(value: object) -> str:
+def _fields(record: Record) -> list[tuple[str, FieldValue]]:
+    """Return the fields in the order of the line: the code first."""
+    return sorted(record.fields.items(), key=lambda field: field[0] != "code")
+
+
+def _text(value: FieldValue) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
-    return _quoted(_plain(value))
-
-
-def _json_value(value: object) -> object:
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return f"0x{value.hex()}"
-    if isinstance(value, BaseException):
-        return str(value) or type(value).__name__
-    return "null" if value is None else str(value)
+    return _quoted(plain_text(value))
 
 
 def _quoted(text: str) -> str:

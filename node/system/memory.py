@@ -8,6 +8,7 @@ from rollup_node.node.system.limits import CGROUPS, OWN_CGROUP, group_folders, r
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import megabytes
 
 MEMINFO = Path("/proc/meminfo")
 
@@ -85,7 +86,7 @@ class MemoryWatch:
         memory = self._read()
         if memory is None:
             return
-        fields = {"available": in_mb(memory.available), "total": in_mb(memory.total)}
+        fields = megabytes("available", memory.available) | megabytes("total", memory.total)
         if not is_little(memory):
             self._condition.end("there is memory again", **fields)
             return

@@ -16,8 +16,9 @@ class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*`, `metrics.*`, `pprof.*`, `status.*` and `interop.rpc.*`. A port of 0 is any free one.
 
     Every process writes `<process>.prom` in `metrics_dir`, and exchanges profiles in `pprof_dir`. Without `p2p` there
-    is no p2p process; without `safedb` safe heads are not recorded; without `derives` another node is followed.
-    The RPC server writes its URL into `url_file`, unless that is empty.
+    is no p2p process, without `finds_peers` it waits for peers; without `safedb` safe heads are not recorded; without
+    `derives` another node is followed. The RPC server writes its URL into `url_file`, unless that is empty.
+    `databases` are the paths of those on disk, by name.
     `network` and `processes_file` are empty where there is none. `ready_*` are the limits of `/readyz` in L1 blocks and
     seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace `opstack`. See Access for who may call what."""
 
@@ -32,6 +33,8 @@ class RpcConfig(msgspec.Struct, frozen=True):
     rollup: RollupConfig
     dependency_set: DependencySet | None = None
     p2p: bool = False
+    finds_peers: bool = True
+    databases: dict[str, str] = {}
     conductor_enabled: bool = False
     safedb: bool = False
     sequencer_api: bool = False

@@ -32,6 +32,7 @@ from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import plain_text
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
@@ -75,7 +76,8 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
     notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
     for notice in schedule_notices(plan.chain, time.time()):
-        advice = Code.FORK_SCHEDULE.remedy.replace("use the option in the line", f"use {notice.fields['option']}")
+        option = plain_text(notice.fields["option"])
+        advice = Code.FORK_SCHEDULE.remedy.replace("use the option in the line", f"use {option}")
         notes.append(warning("fork times", Code.FORK_SCHEDULE, notice.text, advice))
     secrets, jwt = _jwt_secrets(plan.values)
     notes += [
@@ -83,9 +85,8 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         for item in bundles_in_doubt(plan.values, plan.chain)
     ]
     for notice in local_safe(plan.values, plan.chain):
-        text = (
-            f"from {notice.fields['since']} on, {notice.text}: the dependency set is {notice.fields['dependency_set']}"
-        )
+        since, members = (plain_text(notice.fields[name]) for name in ("since", "dependency_set"))
+        text = f"from {since} on, {notice.text}: the dependency set is {members}"
         notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
     result = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
     return [*result, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]

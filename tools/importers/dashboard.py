@@ -297,6 +297,7 @@ ROWS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
                 (Query("sum by (process) (rate(process_cpu_seconds_total{}[$__rate_interval]))", "{{process}}"),),
             ),
             Panel("Memory", "bytes", (Query("process_proportional_memory_bytes{}", "{{process}}"),)),
+            Panel("Space left for databases", "bytes", (Query(_p("disk_free_bytes{}"), "{{database}}"),)),
             Panel("Restarts", "none", (Query("increase(process_restarts_total{}[1h])", "{{process}}"),)),
             Panel("Age of the heartbeat", "s", (Query("process_heartbeat_age_seconds{}", "{{process}}"),)),
             Panel("Tasks that fail", "none", (Query(_p("activity_problems{}"), "{{process}}"),)),

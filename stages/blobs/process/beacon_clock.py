@@ -89,16 +89,18 @@ class BeaconClock:
                 "contradiction",
                 text,
                 code=Code.BEACON_CHAIN.text,
-                chosen=self._clock,
-                genesis=genesis,
-                slot_ms=durations,
+                chosen=str(self._clock),
+                genesis=", ".join(map(str, genesis)),
+                slot_ms=", ".join(map(str, durations)),
             )
         if before is not None and self._clock != before:
             text = "beacon endpoints corrected themselves"
-            self._warnings.warn("change", text, code=Code.BEACON_CHAIN.text, before=before, now=self._clock)
+            self._warnings.warn("change", text, code=Code.BEACON_CHAIN.text, before=str(before), now=str(self._clock))
         if not self._clock.starts_slot(timestamp):
             text = "no slot starts at the time of an L1 block: the beacon endpoint may belong to another chain"
-            self._warnings.warn("other chain", text, code=Code.BEACON_CHAIN.text, time=timestamp, clock=self._clock)
+            self._warnings.warn(
+                "other chain", text, code=Code.BEACON_CHAIN.text, time=timestamp, clock=str(self._clock)
+            )
 
     async def _statements(self) -> tuple[list[int], list[int], list[str]]:
         """Genesis times and slot durations in the order of the endpoints, and the errors of those that failed."""

@@ -208,7 +208,7 @@ class InputServer:
             if not verified and start != pending.start:
                 return  # it is read again for the new start
             if pending.commitment == self._reported:
-                self._condition.end("the DA server returns inputs again", commitment=pending.commitment)
+                self._condition.end("the DA server returns inputs again", commitment=str(pending.commitment))
             self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
         except EndpointError as error:
@@ -232,7 +232,7 @@ class InputServer:
             self._reported = pending.commitment
             code = Code.ALTDA_MISSING if not_found else Code.ALTDA_UNREACHABLE
             text = "the DA server does not return an input that derivation waits for"
-            self._condition.report(code, text, commitment=pending.commitment, error=error)
+            self._condition.report(code, text, commitment=str(pending.commitment), error=error)
         else:
-            log.debug("could not read an input ahead", commitment=pending.commitment, error=error)
+            log.debug("could not read an input ahead", commitment=str(pending.commitment), error=error)
         return pending.failed(str(error), not_found, time.monotonic())

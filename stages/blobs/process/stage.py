@@ -22,7 +22,8 @@ from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.texts import duration, one_line
+from rollup_node.stages.messages.log_fields import seconds
+from rollup_node.stages.protocol.texts import one_line
 
 log = get_logger("blobs")
 
@@ -198,8 +199,8 @@ class BlobsStage(Stage):
         """Record that blobs are missing. The slot may be wrong, unless a worker failed."""
         if isinstance(error, TaskFailed):
             pending.failed(None, one_line(str(error)), False, time.monotonic())
-            fields = {"l1_block": pending.block, "error": one_line(str(error))}
-            log.warn("could not verify blobs", code=Code.WORKER_FAILED.text, **fields)
+            reason = one_line(str(error))
+            log.warn("could not verify blobs", code=Code.WORKER_FAILED.text, l1_block=pending.block, error=reason)
             return
         self._endpoints.clock.doubt()
         not_found = isinstance(error, BlobsNotFoundError)
@@ -217,11 +218,11 @@ class BlobsStage(Stage):
             log.debug("could not prefetch blobs", l1_block=pending.block, error=str(pending.error))
             return
         pending.is_reported, self._reported = True, pending.block.number
-        age = duration(time.time() - pending.block.timestamp)
+        age = seconds("age", time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
         self._conditions.report(
-            "blobs", pending.code, text, l1_block=pending.block, age=age, sources=sources, answer=pending.reason
+            "blobs", pending.code, text, l1_block=pending.block, **age, sources=sources, answer=pending.reason
         )
 
     def _publish_health(self) -> None:

@@ -14,6 +14,7 @@ from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLe
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
+from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.types import Address, L1Block
 
@@ -129,7 +130,8 @@ class AltDaClient:
 
     def _explain(self, needed: NeedInput, is_last_chance: bool) -> None:
         until = self._resolver.challenges.challenge_window_end(needed.block.number)
-        fields = {"commitment": needed.commitment, "block": needed.block, "challenged_until": until}
+        fields: dict[str, FieldValue] = {"commitment": str(needed.commitment), "block": needed.block}
+        fields["challenged_until"] = until
         if not is_last_chance:
             text = "the DA server does not have an input: reading challenges ahead"
             self._log.info(text, code=Code.ALTDA_MISSING.text, **fields)

@@ -1,6 +1,6 @@
 """Watches for batches: nothing fails without those of the chain's batcher, or when they follow another upgrade."""
 
-from collections import Counter
+from collections import Counter, deque
 
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
@@ -9,6 +9,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address, BlockId, L1BlockRef, L2BlockRef
@@ -22,6 +23,7 @@ UNREADY_PART = 2
 
 SHOWN = 3
 MAX_SENDERS = 16
+INTERVALS = 32
 
 
 class BatchWatch:
@@ -33,6 +35,8 @@ class BatchWatch:
         self._unready = max(LEAST_BLOCKS, window // UNREADY_PART)
         self._condition = LastingCondition(log, counts=False)
         self._since: int | None = None
+        self._last: L1BlockRef | None = None
+        self._intervals: deque[int] = deque(maxlen=INTERVALS)
         self._epoch = self._blocks = 0
         self._senders: Counter[Address] = Counter()
         self._dropped: Counter[str] = Counter()
@@ -45,10 +49,15 @@ class BatchWatch:
         text = f"no batch was accepted in the last {self._blocks} L1 blocks, {self._left()}"
         return Problem(Code.NO_BATCHES, "", text)
 
+    @property
+    def interval(self) -> int | None:
+        """The longest of the last INTERVALS times, in seconds, between L1 blocks with batches; None before two."""
+        return max(self._intervals, default=None)
+
     def restart(self, epoch: BlockId) -> None:
         """Begin again from a safe head with this L1 origin."""
         self._epoch = self._since = epoch.number
-        self._blocks = 0
+        self._blocks, self._last = 0, None
 
     def at_block(self, block: L1BlockRef) -> None:
         if self._since is None:
@@ -57,7 +66,11 @@ class BatchWatch:
         if self._blocks >= self._limit:
             others = ", ".join(f"{to_hex(sender)} ({count})" for sender, count in self._senders.most_common(SHOWN))
             dropped = ", ".join(f"{label} ({count})" for label, count in self._dropped.most_common(SHOWN))
-            fields = {"l1_block": block, "l1_blocks": self._blocks, "window_left": self._window_left()}
+            fields: dict[str, FieldValue] = {
+                "l1_block": block,
+                "l1_blocks": self._blocks,
+                "window_left": self._window_left(),
+            }
             fields |= {"other_senders": others} if others else {}
             fields |= {"dropped": dropped} if dropped else {}
             self._condition.report(Code.NO_BATCHES, "no batch has been accepted for long", **fields)
@@ -81,6 +94,9 @@ class BatchWatch:
         if derived_from.number >= epoch.number + self._window:
             return False
         self._since, self._blocks = derived_from.number, 0
+        if self._last is not None and derived_from.number > self._last.number:
+            self._intervals.append(derived_from.timestamp - self._last.timestamp)
+        self._last = derived_from
         self._senders.clear()
         self._dropped.clear()
         self._condition.end("batches are accepted again", l1_block=derived_from)

@@ -55,7 +55,7 @@ class DerivationStage(Stage):
 
     def __init__(self, config: DerivationConfig, bus: Bus, meter: Meter) -> None:
         self.deriver = Deriver(config.rollup, config.l1_chain, span_overlap_check=config.span_overlap_check)
-        self.derivation_log = DerivationLog(meter, log)
+        self._meter, self.derivation_log = meter, DerivationLog(meter, log)
         self._batches = BatchWatch(config.rollup.seq_window_size, log)
         self._upgrades = UpgradeWatch(config.rollup, log)
         self._start: engine.PipelineStart | None = None
@@ -198,6 +198,8 @@ class DerivationStage(Stage):
         self._blocks_derived += 1
         if self._batches.derived(answer.safe_head.l1_origin, answer.derived_from):
             self._upgrades.derived()
+            if (interval := self._batches.interval) is not None:
+                self._meter.set("batch_interval_seconds", interval)
         log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import BuildResponse, ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.engine import AttributesResult, EngineStatus, L2BlocksResponse, PipelineStart
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
@@ -28,7 +29,7 @@ class LogLine(Action, frozen=True):
     level: LogLevel
     text: str
     code: Code | None = None
-    fields: Mapping[str, object] = {}
+    fields: Fields = {}
 
 
 class Count(Action, frozen=True):
@@ -50,7 +51,7 @@ class Lasts(Action, frozen=True):
     name: str
     code: Code
     text: str
-    fields: Mapping[str, object] = {}
+    fields: Fields = {}
 
 
 class Ends(Action, frozen=True):
@@ -58,7 +59,7 @@ class Ends(Action, frozen=True):
 
     name: str
     text: str
-    fields: Mapping[str, object] = {}
+    fields: Fields = {}
 
 
 class FetchLasts(Action, frozen=True):

@@ -254,8 +254,9 @@ class CoreState(CoreContext):
         """Warn of an engine that came back behind its finalized block [ENG43]."""
         before = self._last_heads
         if before is not None and heads.unsafe.number < before.finalized.number:
-            back = {"unsafe": f"{before.unsafe.number} -> {heads.unsafe.number}", "finalized": before.finalized.number}
-            self.write("warn", "the execution engine lost blocks that were final", Code.ENGINE_LOST_BLOCKS, **back)
+            text = "the execution engine lost blocks that were final"
+            back = {"unsafe": heads.unsafe.number, "unsafe_before": before.unsafe.number}
+            self.write("warn", text, Code.ENGINE_LOST_BLOCKS, **back, finalized=before.finalized.number)
 
     def _with_cross_heads(self, heads: Heads) -> Heads:
         if not self.interop.enabled or heads.cross_safe is not None:

@@ -16,6 +16,7 @@ from rollup_node.stages.engine.heads.engine_controller import EngineController
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
+from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.errors import StageError, TemporaryError
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -98,7 +99,7 @@ class CoreContext(ABC):
         """Add an action for the process."""
         self.actions.append(action)
 
-    def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: object) -> None:
+    def write(self, level: actions.LogLevel, text: str, code: Code | None = None, /, **fields: FieldValue) -> None:
         """Have a line written to the log."""
         self.do(actions.LogLine(level, text, code, fields))
 

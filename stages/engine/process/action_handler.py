@@ -25,11 +25,13 @@ from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_payload
 from rollup_node.stages.messages.base import Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol.deposits import is_deposit
 from rollup_node.stages.protocol.errors import RestartError
 from rollup_node.stages.protocol.forks.bundles import CHOSEN_FILE, DRAFTS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.types import L2BlockRef
 
 log = get_logger("engine")
 
@@ -61,6 +63,7 @@ class ActionHandler:
         self._lasting: defaultdict[str, LastingCondition] = defaultdict(lambda: LastingCondition(log))
         self._upgrades = UpgradeFiles(config.bundle_dir, log)
         self._resets = ResetWatch(log, lambda problem: status.set_problem("resets", problem))
+        self._sequenced = SequencedBlocks(log)
         if config.follow_url is not None:
             for result in FollowResult:
                 meter.count("follow_source_requests_total", 0, result=result.value)
@@ -73,6 +76,7 @@ class ActionHandler:
     def tick(self) -> None:
         """End what only time ends; called every second."""
         self._resets.tick()
+        self._sequenced.tick()
 
     def _message_handlers(self) -> Handlers:
         return {
@@ -139,14 +143,9 @@ class ActionHandler:
         if action.severity is act.Severity.TEMPORARY:
             if code in LOGGED_BY_L1:
                 return
-            error, retry_in = shortened(action.error), round(action.seconds, 1)
+            text, retry_in_s = shortened(action.error), round(action.seconds, 1)
             self._failures.report(
-                action.task,
-                code,
-                error,
-                reason=action.reason,
-                task=action.task,
-                retry_in=retry_in,
+                action.task, code, text, reason=action.reason, task=action.task, retry_in_s=retry_in_s
             )
 
     def _work_recovered(self, action: act.WorkRecovered) -> None:
@@ -208,7 +207,7 @@ class ActionHandler:
         self._meter.count("sequencer_building_diff_total")
         self._meter.observe("sequencer_building_diff_seconds", block.seconds - self._config.rollup.block_time)
         self._meter.count("sequencer_sealing_total")
-        log.info("sequenced block", block=ref, origin=ref.l1_origin, transactions=len(payload.transactions))
+        self._sequenced.add(ref, payload)
 
     def _follow_source_read(self, action: FollowSourceRead) -> None:
         self._meter.count("follow_source_requests_total", result=action.result.value)
@@ -220,6 +219,7 @@ class ActionHandler:
         self._meter.count("transactions_sequenced_total", len(payload.transactions) - deposits, type="txns")
 
 
+LINE_SECONDS = 12.0
 SAME_RESETS = 3
 QUIET_SECONDS = 120.0
 _VALUES = re.compile("0x[0-9a-f]+|[0-9]+")
@@ -273,6 +273,33 @@ class ResetWatch:
         self._show(None)
 
 
+class SequencedBlocks:
+    """Sums up the sequenced blocks in one line at info every LINE_SECONDS; each is one at debug [LOG21]."""
+
+    def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._clock = log, clock
+        self._due = float("-inf")
+        self._last: L2BlockRef | None = None
+        self._count = self._transactions = self._gas = 0
+
+    def add(self, block: L2BlockRef, payload: ExecutionPayload) -> None:
+        """Count a block."""
+        transactions, gas = len(payload.transactions), payload.gas_used
+        self._log.debug("sequenced block", block=block, origin=block.l1_origin, transactions=transactions, gas=gas)
+        self._last, self._count = block, self._count + 1
+        self._transactions, self._gas = self._transactions + transactions, self._gas + gas
+
+    def tick(self) -> None:
+        """Write the line if one is due."""
+        now = self._clock()
+        if self._last is None or now < self._due:
+            return
+        figures = {"count": self._count, "transactions": self._transactions, "gas": self._gas}
+        self._log.info("sequenced blocks", block=self._last, origin=self._last.l1_origin, **figures)
+        self._due, self._last = now + LINE_SECONDS, None
+        self._count = self._transactions = self._gas = 0
+
+
 class UpgradeFiles:
     """Writes to `folder`, which is `rollup.bundle-dir`."""
 
@@ -281,7 +308,7 @@ class UpgradeFiles:
 
     def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
         """Says that derivation waits before a block with another bundle, and writes that bundle."""
-        fields: dict[str, object] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
+        fields: dict[str, FieldValue] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
         fields |= {"difference": other.difference, "used": other.used, "confirmed_by_l1": confirmed}
         if not other.same_bundle:
             path = self._folder / other.file_name

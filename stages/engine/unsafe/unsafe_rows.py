@@ -10,6 +10,7 @@ from rollup_node.stages.engine.unsafe.lost_blocks import LostBlocks, LostBlocksP
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock, GapCall, UnsafeChain
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -38,7 +39,7 @@ class UnsafeBlocks:
         """Note that a block has left the queue because it is invalid."""
         self.lost.refused(dropped.hash, dropped.reason)
         self._forget(dropped.hash)
-        fields = {"number": dropped.number, "hash": to_hex(dropped.hash), "reason": dropped.reason}
+        fields: Fields = {"number": dropped.number, "hash": to_hex(dropped.hash), "reason": dropped.reason}
         self._core.write("warn", "dropping invalid unsafe block", Code.UNSAFE_BLOCK, **fields)
 
     def note_inserted(self, block: L2BlockRef) -> None:

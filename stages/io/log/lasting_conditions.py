@@ -7,23 +7,32 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.texts import duration
+from rollup_node.stages.messages.log_fields import FieldValue, seconds
 
 EVERY_SECONDS = 60.0
 MAX_TEXT = 500
 
 
 class LastingCondition:
-    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` none is counted."""
+    """One condition, which is reported again by each attempt that fails [LOG15]; without `counts` none is counted.
 
-    def __init__(self, logger: Logger, clock: Callable[[], float] = time.monotonic, *, counts: bool = True) -> None:
-        self._logger, self._clock, self._counts = logger, clock, counts
+    With `every` seconds of infinity it is logged once until it ends."""
+
+    def __init__(
+        self,
+        logger: Logger,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        counts: bool = True,
+        every: float = EVERY_SECONDS,
+    ) -> None:
+        self._logger, self._clock, self._counts, self._every = logger, clock, counts, every
         self._began_at: float | None = None
         self._code: Code | None = None
         self._next = 0.0
         self._tried = self._left_out = 0
 
-    def report(self, code: Code, message: str, /, **fields: object) -> None:
+    def report(self, code: Code, message: str, /, **fields: FieldValue) -> None:
         """Log a failure if it is the first, has another code than before, or comes a minute after the last line."""
         now = self._clock()
         if self._began_at is None:
@@ -36,19 +45,19 @@ class LastingCondition:
             fields |= self._so_far(now)
         if self._left_out and self._counts:
             fields["suppressed"] = self._left_out
-        self._code, self._next, self._left_out = code, now + EVERY_SECONDS, 0
+        self._code, self._next, self._left_out = code, now + self._every, 0
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
-    def end(self, message: str, /, **fields: object) -> None:
+    def end(self, message: str, /, **fields: FieldValue) -> None:
         """Log that the condition is over, if it was ever reported."""
         if self._began_at is None or self._code is None:
             return
         self._logger.info(message, code=self._code.text, **fields, **self._so_far(self._clock()))
         self._began_at, self._code, self._tried, self._left_out = None, None, 0, 0
 
-    def _so_far(self, now: float) -> dict[str, object]:
+    def _so_far(self, now: float) -> dict[str, FieldValue]:
         waited = now - (now if self._began_at is None else self._began_at)
-        return {"waited": duration(waited), **({"tried": self._tried} if self._counts else {})}
+        return {**seconds("waited", waited), **({"tried": self._tried} if self._counts else {})}
 
 
 @dataclass
@@ -58,8 +67,8 @@ class _Ongoing:
     tried: int = 0
     is_logged: bool = False
 
-    def so_far(self, now: float) -> dict[str, object]:
-        return {"waited": duration(now - self.began_at), "tried": self.tried}
+    def so_far(self, now: float) -> dict[str, FieldValue]:
+        return {**seconds("waited", now - self.began_at), "tried": self.tried}
 
 
 class _Cause(NamedTuple):
@@ -82,7 +91,7 @@ class LastingConditions:
         self._next: dict[_Cause, float] = {}
         self._left_out: dict[_Cause, int] = {}
 
-    def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: object) -> None:
+    def report(self, source: str, code: Code, message: str, /, *, reason: str = "", **fields: FieldValue) -> None:
         """Log a failure of a source as one condition does; its condition before, if another, is over."""
         now, cause = self._clock(), _Cause(code, reason)
         if self._causes.get(source) != cause:
@@ -103,7 +112,7 @@ class LastingConditions:
         self._next[cause], ongoing.is_logged = now + EVERY_SECONDS, True
         self._logger.warn(message, code=code.text, **fields, do=code.remedy)
 
-    def end(self, source: str, message: str, /, **fields: object) -> None:
+    def end(self, source: str, message: str, /, **fields: FieldValue) -> None:
         """Log that a source has succeeded, if its condition was logged and no other source has it."""
         cause, ongoing = self._causes.get(source), self._leave(source)
         if cause is not None and ongoing is not None and ongoing.is_logged:
@@ -131,7 +140,7 @@ class RepeatedWarnings:
         self._next: dict[str, float] = {}
         self._left_out: dict[str, int] = {}
 
-    def warn(self, kind: str, message: str, /, **fields: object) -> None:
+    def warn(self, kind: str, message: str, /, **fields: FieldValue) -> None:
         """Log a warning of a kind, unless the last one is younger."""
         now = self._clock()
         if now < self._next.get(kind, now):

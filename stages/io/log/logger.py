@@ -3,11 +3,12 @@
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields, FieldValue, plain_text
 
 
 class Level(IntEnum):
@@ -56,7 +57,7 @@ class Record(NamedTuple):
     process: str
     component: str
     message: str
-    fields: Mapping[str, object]
+    fields: Fields
     traceback: str | None
 
 
@@ -66,7 +67,7 @@ ShareLevel = Callable[[Level], None]
 
 def write_to_stderr(record: Record) -> None:
     """Write one short line to standard error: the sink of an unconfigured process."""
-    fields = "".join(f" {key}={value}" for key, value in record.fields.items())
+    fields = "".join(f" {key}={plain_text(value)}" for key, value in record.fields.items())
     lines = f"\n{record.traceback.rstrip()}" if record.traceback else ""
     sys.stderr.write(f"{record.level.label} {record.component}: {record.message}{fields}{lines}\n")
 
@@ -113,32 +114,32 @@ class Logger:
     def __init__(self, component: str) -> None:
         self.component = component
 
-    def trace(self, message: str, /, **fields: object) -> None:
+    def trace(self, message: str, /, **fields: FieldValue) -> None:
         """Log a low-level operation, in large volume."""
         self.write(Level.TRACE, message, fields)
 
-    def debug(self, message: str, /, **fields: object) -> None:
+    def debug(self, message: str, /, **fields: FieldValue) -> None:
         """Log debugging information."""
         self.write(Level.DEBUG, message, fields)
 
-    def info(self, message: str, /, **fields: object) -> None:
+    def info(self, message: str, /, **fields: FieldValue) -> None:
         """Log normal activity."""
         self.write(Level.INFO, message, fields)
 
-    def warn(self, message: str, /, **fields: object) -> None:
+    def warn(self, message: str, /, **fields: FieldValue) -> None:
         """Log a fault that may recover by itself."""
         self.write(Level.WARN, message, fields)
 
-    def error(self, message: str, /, **fields: object) -> None:
+    def error(self, message: str, /, **fields: FieldValue) -> None:
         """Log a fault that needs an operator."""
         self.write(Level.ERROR, message, fields)
 
-    def crash(self, message: str, error: BaseException, /, **fields: object) -> None:
+    def crash(self, message: str, error: BaseException, /, **fields: FieldValue) -> None:
         """Log a bug with its traceback."""
         coded = {"code": Code.BUG.text, **fields}
         self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 
-    def write(self, level: Level, message: str, fields: Mapping[str, object], trace: str | None = None) -> None:
+    def write(self, level: Level, message: str, fields: Fields, trace: str | None = None) -> None:
         """Write one line, with a traceback if `trace` is given, unless its level is too verbose."""
         if level <= _configuration.level:
             process, sink = _configuration.process, _configuration.sink

@@ -7,6 +7,7 @@ from enum import Enum
 from itertools import product
 from typing import NamedTuple
 
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits, DropEffect
 
 PREFIX = "op_node_default_"
@@ -216,6 +217,9 @@ UNKNOWN = math.nan
 
 STATES = ("starting", "EL sync", "syncing", "synced", "following", "waiting")
 
+WARNING_CODES = (Code.BUNDLE_UNCONFIRMED, Code.FORK_MISMATCH)
+"""The codes of warnings in the status [RPC94]."""
+
 _ENDPOINT = ("rpc", "endpoint")
 
 
@@ -245,6 +249,15 @@ OWN_METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Memory with a proportional share of shared memory (PSS); the sum is the memory of the node",
     ),
+    Metric(
+        "memory_limit_bytes",
+        GAUGE,
+        "Memory of the machine or of the control group, whichever has less left",
+        (),
+        _SUPERVISOR,
+        initial=UNKNOWN,
+    ),
+    Metric("memory_available_bytes", GAUGE, "What is left of that memory", (), _SUPERVISOR, initial=UNKNOWN),
     _of_process("process_cpu_seconds_total", COUNTER, "User and system CPU time"),
     # Every process, by its runtime
     Metric("activity_errors_total", COUNTER, "Failed steps of periodic tasks", ("activity", "severity")),
@@ -269,6 +282,26 @@ OWN_METRICS: tuple[Metric, ...] = (
     ),
     _progress("l1_requests_per_block", "Calls to L1 for each L1 block that derivation read, over ten minutes"),
     _progress("sequencing_window_left_blocks", "L1 blocks left of the sequencing window"),
+    _progress("sequencing_window_blocks", "Sequencing window in L1 blocks"),
+    Metric(
+        "batch_interval_seconds",
+        GAUGE,
+        "Longest time between L1 blocks with batches, of the last 32",
+        (),
+        _DERIVATION,
+        initial=UNKNOWN,
+    ),
+    _progress("next_fork_seconds", "Time until the next fork that is scheduled"),
+    Metric(
+        "warnings",
+        GAUGE,
+        "What an operator should mend although the node is ready",
+        ("code",),
+        _RPC,
+        tuple((code.text,) for code in WARNING_CODES),
+    ),
+    Metric("disk_free_bytes", GAUGE, "Space left where a database is", ("database",), _RPC),
+    Metric("disk_size_bytes", GAUGE, "Size of the file system where a database is", ("database",), _RPC),
     # Endpoints, by l1 and blobs
     Metric("endpoint_calls_total", COUNTER, "Calls to the endpoint; each call of a batch counts", _ENDPOINT, _SOURCES),
     Metric("endpoint_throttled_total", COUNTER, "Requests refused because there were too many", _ENDPOINT, _SOURCES),

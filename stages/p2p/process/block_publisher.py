@@ -7,6 +7,7 @@ from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, payload_hash
@@ -101,7 +102,7 @@ class BlockPublisher:
         except SigningError as error:
             self._queue.failed(time.monotonic())
             self.problem = f"blocks are not signed: {error}"
-            fields = {"number": payload.block_number, "error": error, "do": Code.SIGNER_UNREACHABLE.remedy}
+            fields: Fields = {"number": payload.block_number, "error": error, "do": Code.SIGNER_UNREACHABLE.remedy}
             code = Code.SIGNER_UNREACHABLE.text
             self._warnings.warn("signer", "failed to sign a block, retrying", code=code, **fields)
             return

@@ -17,6 +17,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.rpc.connections import ClientConnection, ConnectionTable, Limits, Phase
 from rollup_node.stages.rpc.process.turns import Turns
@@ -280,7 +281,7 @@ class Listener:
         self._closed += 1
         now = time.monotonic()
         if now - self._last_warning >= WARNING_SECONDS:
-            fields = {"server": self._name, "count": self._closed, "last": connection.address, "why": reason}
+            fields: Fields = {"server": self._name, "count": self._closed, "last": connection.address, "why": reason}
             log.warn("closed connections", code=Code.RPC_CLIENTS.text, **fields)
             self._last_warning, self._closed = now, 0
 

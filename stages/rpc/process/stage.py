@@ -22,7 +22,7 @@ from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.process.status_watch import ProgressLog, StatusMetrics
+from rollup_node.stages.rpc.process.status_watch import DiskMetrics, ProgressLog, StatusMetrics
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -45,7 +45,7 @@ class RpcStage(Stage):
     def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
         self.node = NodeView(config, bus)
         status = StatusSource(self.node)
-        self.periodic_tasks = (ProgressLog(status).periodic_task,)
+        self.periodic_tasks = (ProgressLog(status, finds_peers=config.finds_peers).periodic_task,)
         descriptors = free_descriptors()
 
         def listener(name: str, handler: Handler, addr: str, port: int, limits: Limits, share: float) -> Listener:
@@ -56,7 +56,8 @@ class RpcStage(Stage):
         self.metrics: Listener | None = None
         if config.metrics_enabled:
             handle = MetricsServer(config.metrics_dir).handle
-            self.periodic_tasks = (*self.periodic_tasks, StatusMetrics(status, meter).periodic_task)
+            metrics = (StatusMetrics(status, meter), DiskMetrics(config.databases, meter))
+            self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
             self.metrics = listener("metrics", handle, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2)
         self.pprof: Listener | None = None
         if config.pprof_enabled:

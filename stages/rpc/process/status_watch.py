@@ -1,16 +1,20 @@
 """What becomes of each status: progress and conditions of the node in the log, and metrics [LOG7, LOG19, RPC94]."""
 
+import asyncio
+import math
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS, LastingCondition
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.metrics.tables import UNKNOWN
+from rollup_node.stages.io.metrics.tables import UNKNOWN, WARNING_CODES
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits
+from rollup_node.stages.messages.log_fields import FieldValue, TypedText
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.status.node_state import SlowSync
 from rollup_node.stages.rpc.status.node_status import NodeStatus, State
@@ -32,6 +36,7 @@ ENDS = {
 STEP_SECONDS = 1.0
 METRICS_SECONDS = 2.0
 """Metrics are written as often."""
+DISK_SECONDS = 30.0
 
 _SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
 
@@ -43,16 +48,18 @@ class _Seen(NamedTuple):
 
     code: Code
     message: str
-    fields: dict[str, object]
+    fields: dict[str, FieldValue]
     subject: str = ""
     """Which process or head, where there are several."""
 
 
 class StatusWatch:
-    """Logs the conditions of one status after the other. `clock` returns seconds of any monotonic clock."""
+    """Logs the conditions of one status after the other. `clock` returns seconds of any monotonic clock.
 
-    def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._log = clock, log
+    A node that does not look for peers, without `finds_peers`, can only wait for them: this is said once [LOG19]."""
+
+    def __init__(self, log: Logger, clock: Callable[[], float] = time.monotonic, *, finds_peers: bool = True) -> None:
+        self._clock, self._log, self._finds_peers = clock, log, finds_peers
         self._conditions: dict[tuple[Code, str], LastingCondition] = {}
         self._slow = SlowSync()
         self._peerless_since: float | None = None
@@ -64,7 +71,9 @@ class StatusWatch:
         seen = {(condition.code, condition.subject): condition for condition in conditions}
         for key, item in seen.items():
             if key not in self._conditions:
-                self._conditions[key] = LastingCondition(self._log, self._clock, counts=False)
+                is_once = item.code is Code.PEERS_NONE and not self._finds_peers
+                every = math.inf if is_once else EVERY_SECONDS
+                self._conditions[key] = LastingCondition(self._log, self._clock, counts=False, every=every)
             self._conditions[key].report(item.code, item.message, **item.fields)
         for key in self._conditions.keys() - seen.keys():
             self._conditions[key].end(ENDS[key[0]])
@@ -86,7 +95,8 @@ class StatusWatch:
         progress, chain_speed = status.progress, 1 / status.chain.block_time_s
         speed = progress.blocks_per_s
         if self._slow.step(status.state, speed, chain_speed, status.l1.lag_s, self._clock()):
-            fields = {"speed": f"{speed:g} blocks/s", "chain": f"{chain_speed:g} blocks/s"}
+            chain = TypedText(f"{chain_speed:g} blocks/s", chain_blocks_per_s=chain_speed)
+            fields = {"speed": TypedText(f"{speed:g} blocks/s", blocks_per_s=speed), "chain": chain}
             yield _Seen(
                 Code.SYNC_SLOW,
                 "the sync is slower than the chain grows",
@@ -117,10 +127,10 @@ def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
 class ProgressLog:
     """Looks at the status each second, and writes the lines that are due, and what is wrong with it."""
 
-    def __init__(self, source: StatusSource) -> None:
+    def __init__(self, source: StatusSource, *, finds_peers: bool = True) -> None:
         self._source = source
         self._progress = Progress()
-        self._watch = StatusWatch(log, source.clock)
+        self._watch = StatusWatch(log, source.clock, finds_peers=finds_peers)
         self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)
 
     async def step(self) -> float:
@@ -161,6 +171,32 @@ class StatusMetrics:
         self._set("sync_eta_seconds", progress.eta_s)
         self._set("l1_requests_per_block", status.l1_req_per_block)
         self._set("sequencing_window_left_blocks", None if window is None else window.left_blocks)
+        self._set("sequencing_window_blocks", None if window is None else window.size_blocks)
+        fork, codes = status.chain.next_fork, [warning.code for warning in status.warnings]
+        self._set("next_fork_seconds", None if fork is None else fork.in_s)
+        for code in WARNING_CODES:
+            meter.set("warnings", codes.count(code.text), code=code.text)
 
     def _set(self, name: str, value: float | None) -> None:
         self._meter.set(name, UNKNOWN if value is None else value)
+
+
+class DiskMetrics:
+    """Sets the space where the databases are every DISK_SECONDS, in a thread: a remote file system may hang."""
+
+    def __init__(self, databases: Mapping[str, str], meter: Meter) -> None:
+        self._databases, self._meter = databases, meter
+        self.periodic_task = PeriodicTask("disk metrics", self.step)
+
+    async def step(self) -> float:
+        """Set all metrics."""
+        for name, path in self._databases.items():
+            try:
+                space = await asyncio.to_thread(os.statvfs, os.path.dirname(path))
+            except OSError:
+                size = free = UNKNOWN
+            else:
+                size, free = float(space.f_blocks * space.f_frsize), float(space.f_bavail * space.f_frsize)
+            self._meter.set("disk_size_bytes", size, database=name)
+            self._meter.set("disk_free_bytes", free, database=name)
+        return DISK_SECONDS

@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from rollup_node.stages.protocol.texts import age, duration
+from rollup_node.stages.messages.log_fields import FieldValue, Scalar, TypedText, seconds
+from rollup_node.stages.protocol.texts import age
 from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus, State
 
 LINE_SECONDS = 12.0
@@ -13,7 +14,7 @@ class Line(NamedTuple):
     """One line at level info."""
 
     message: str
-    fields: dict[str, object]
+    fields: dict[str, FieldValue]
 
 
 class Progress:
@@ -50,7 +51,7 @@ class Progress:
         return None if took < LINE_SECONDS else Line("caught up", _caught_up(took, first, safe))
 
 
-def _fields(status: NodeStatus) -> dict[str, object]:
+def _fields(status: NodeStatus) -> dict[str, FieldValue]:
     if status.state is State.SYNCING:
         fields = _syncing(status)
     elif status.state in (State.SYNCED, State.FOLLOWING):
@@ -64,15 +65,16 @@ def _fields(status: NodeStatus) -> dict[str, object]:
     return fields
 
 
-def _syncing(status: NodeStatus) -> dict[str, object]:
-    result: dict[str, object] = {}
+def _syncing(status: NodeStatus) -> dict[str, FieldValue]:
+    result: dict[str, FieldValue] = {}
     safe, progress = status.heads.safe, status.progress
     if safe is not None and progress.target_block is not None:
-        result["safe"] = f"{safe.number} of ~{progress.target_block}"
+        text = f"{safe.number} of ~{progress.target_block}"
+        result["safe"] = TypedText(text, safe_block=safe.number, target_block=progress.target_block)
         if progress.blocks_per_s is not None:
-            result["speed"] = _speed(progress.blocks_per_s)
+            result["speed"] = speed_text(progress.blocks_per_s)
         if progress.eta_s is not None:
-            result["eta"] = duration(progress.eta_s)
+            result |= seconds("eta", progress.eta_s)
     if progress.limited_by is not None:
         result["limited_by"] = progress.limited_by
     result |= {name: value for name, value in _short_heads(status).items() if name not in result}
@@ -81,18 +83,20 @@ def _syncing(status: NodeStatus) -> dict[str, object]:
     return result
 
 
-def _speed(rate: float) -> str:
-    return f"{rate:.1f} blocks/s" if rate < 100 else f"{rate:.0f} blocks/s"
+def speed_text(rate: float) -> TypedText:
+    """Return a speed as people read it; in JSON it is `blocks_per_s`."""
+    text = f"{rate:.1f} blocks/s" if rate < 100 else f"{rate:.0f} blocks/s"
+    return TypedText(text, blocks_per_s=round(rate, 2))
 
 
-def _caught_up(took: float, first: int | None, last: int | None) -> dict[str, object]:
-    result: dict[str, object] = {"took": duration(took)}
+def _caught_up(took: float, first: int | None, last: int | None) -> dict[str, FieldValue]:
+    result: dict[str, FieldValue] = {**seconds("took", took)}
     if first is not None and last is not None and last >= first and took > 0:
-        result |= {"blocks": last - first, "mean": _speed((last - first) / took)}
+        result |= {"blocks": last - first, "mean": speed_text((last - first) / took)}
     return result
 
 
-def _waits_for(status: NodeStatus) -> dict[str, object]:
+def _waits_for(status: NodeStatus) -> dict[str, FieldValue]:
     if not status.reasons:
         return {}
     # Many reasons may follow from one; `/readyz` has them all.
@@ -100,26 +104,38 @@ def _waits_for(status: NodeStatus) -> dict[str, object]:
     return {"for": status.reasons[0][:MAX_TEXT], **others}
 
 
-def _short_heads(status: NodeStatus) -> dict[str, object]:
+def _short_heads(status: NodeStatus) -> dict[str, FieldValue]:
     """Numbers without ages, as they are known."""
-    short_heads: dict[str, object] = {}
+    short_heads: dict[str, FieldValue] = {}
     if status.heads.safe is not None:
-        short_heads["safe"] = status.heads.safe.number
+        short_heads["safe"] = _number(status.heads.safe, "safe_block")
     head, current = status.l1.head, status.l1.current
-    if head is not None:
-        short_heads["l1"] = head.number if current is None else f"{current.number}/{head.number}"
+    if head is not None and current is not None:
+        both = f"{current.number}/{head.number}"
+        short_heads["l1"] = TypedText(both, l1_current=current.number, l1_head=head.number)
+    elif head is not None:
+        short_heads["l1"] = _number(head, "l1_head")
     return short_heads
 
 
-def _heads(status: NodeStatus) -> dict[str, object]:
-    heads = {"unsafe": status.heads.unsafe, "safe": status.heads.safe}
-    result: dict[str, object] = {name: _with_age(head) for name, head in heads.items() if head is not None}
-    if status.heads.finalized is not None:
-        result["finalized"] = status.heads.finalized.number
-    if status.l1.head is not None:
-        result["l1"] = _with_age(status.l1.head)
+def _heads(status: NodeStatus) -> dict[str, FieldValue]:
+    heads, l1 = status.heads, status.l1.head
+    result: dict[str, FieldValue] = {}
+    if heads.unsafe is not None:
+        result["unsafe"] = _with_age(heads.unsafe, "unsafe_block", "unsafe_age_s")
+    if heads.safe is not None:
+        result["safe"] = _with_age(heads.safe, "safe_block", "safe_age_s")
+    if heads.finalized is not None:
+        result["finalized"] = _number(heads.finalized, "finalized_block")
+    if l1 is not None:
+        result["l1"] = _with_age(l1, "l1_head", "l1_age_s")
     return result
 
 
-def _with_age(block: BlockStatus) -> str:
-    return f"{block.number} ({age(block.age_s)})"
+def _number(block: BlockStatus, name: str) -> TypedText:
+    return TypedText(str(block.number), **{name: block.number})
+
+
+def _with_age(block: BlockStatus, name: str, age_name: str) -> TypedText:
+    figures: dict[str, Scalar] = {name: block.number, age_name: block.age_s}
+    return TypedText(f"{block.number} ({age(block.age_s)})", **figures)

@@ -175,7 +175,23 @@ def test_scoring_and_the_network_key_reach_the_p2p_process(working_directory: Pa
     node = prepare("--p2p.scoring=none", "--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
     p2p = node.configs.p2p
     assert p2p is not None and (p2p.scoring, p2p.priv_raw) == ("none", node.secrets.network_key)
+    memory = ("--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
+    alone, static = (
+        "--p2p.no-discovery",
+        "--p2p.static=/ip4/10.0.0.1/tcp/9222/p2p/16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd",
+    )
+    finds = [prepare(*memory, *words).configs.rpc.finds_peers for words in ((), (alone,), (alone, static))]
+    assert finds == [True, False, True]
+    assert node.configs.rpc.databases == {}, "none is on disk"
     assert not list(working_directory.glob("*_db*")), "nothing on disk"
+
+
+def test_the_databases_on_disk_are_watched(working_directory: Path) -> None:
+    sequences = ("--sequencer.enabled", f"--p2p.sequencer.key={SIGNER}", "--safedb.path=heads")
+    paths = prepare(*sequences).configs.rpc.databases
+    assert sorted(paths) == ["discovery", "peerstore", "safedb", "signed_blocks"]
+    assert paths["safedb"] == str(working_directory / "heads")
+    assert list(prepare("--p2p.disable").configs.rpc.databases) == []
 
 
 @pytest.mark.option("p2p.bootnodes")

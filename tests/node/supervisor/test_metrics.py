@@ -12,6 +12,7 @@ from rollup_node.node.supervisor import metrics as supervisor_metrics
 from rollup_node.node.supervisor.metrics import SupervisorMetrics
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.memory import Memory
 from rollup_node.node.system.process_table import ProcessSpec
 from tests.support.processes.toy_harness import PROCESSES, StartNode
 
@@ -69,12 +70,15 @@ def test_memory_is_read_every_thirty_seconds(
         return 12_000_000
 
     monkeypatch.setattr(supervisor_metrics, "read_proportional_memory", memory)
+    monkeypatch.setattr(supervisor_metrics, "read_memory", lambda: Memory(8000, 300))
     metrics = SupervisorMetrics("v1", tmp_path, liveness)
     for second in range(0, 62, 2):
         metrics.write([], 100.0 + second)
     assert read == [os.getpid()] * 3
     text = (tmp_path / "supervisor.prom").read_text()
     assert 'process_proportional_memory_bytes{process="supervisor"} 1.2e+07' in text
+    assert "\nop_node_default_memory_limit_bytes 8000.0\n" in text
+    assert "\nop_node_default_memory_available_bytes 300.0\n" in text
 
 
 def test_the_file_is_written_every_two_seconds(tmp_path: Path, liveness: LivenessTable) -> None:

@@ -153,8 +153,8 @@ def test_a_lack_of_descriptors_ends_no_node(start: StartNode) -> None:
     resource.prlimit(supervisor_id, resource.RLIMIT_NOFILE, (3, limits[1]))
     for name in ("right", "sweeper"):
         os.kill(processes[name]["pid"], signal.SIGKILL)
-    pauses = [node.wait_for_line("cannot fork", name="right", count=count)["again_in"] for count in (1, 2, 3)]
-    assert pauses == ["1s", "2s", "4s"]
+    pauses = [node.wait_for_line("cannot fork", name="right", count=count)["again_in_s"] for count in (1, 2, 3)]
+    assert pauses == [1.0, 2.0, 4.0]
     assert node.wait_for_line("cannot fork", name="sweeper")["code"] == "HOST-LIMIT"
     before = open_files(supervisor_id)
     resource.prlimit(supervisor_id, resource.RLIMIT_NOFILE, limits)

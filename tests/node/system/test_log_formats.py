@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,11 +10,14 @@ from hypothesis import strategies as st
 
 from rollup_node.node.system.log_formats import FORMATS, LogSettings, formatter
 from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.messages.log_fields import FieldValue, seconds
 
 MOMENT = 1_724_000_000.125
 
 
-def record(message: str = "new head", traceback: str | None = None, component: str = "l1", **fields: object) -> Record:
+def record(
+    message: str = "new head", traceback: str | None = None, component: str = "l1", **fields: FieldValue
+) -> Record:
     return Record(MOMENT, Level.INFO, "l1", component, message, fields, traceback)
 
 
@@ -49,8 +53,18 @@ def test_json_is_one_object_per_line() -> None:
         "number": 1 << 200,
         "msg_": "taken",
         "hash": "0x01",
-        "nan": "nan",
+        "nan": None,
     }
+
+
+def test_the_code_comes_first_and_no_json_is_nested() -> None:
+    """[LOG4, LOG20] A list, which only a bug can log, is text."""
+    fields: dict[str, Any] = {"at": ["1", ("2",)], **seconds("waited", 83.26), "code": "BEHIND"}
+    line = json.loads(formatter(LogSettings(format="json"))(record(**fields)))
+    assert list(line) == ["t", "lvl", "msg", "code", "process", "at", "waited_s"]
+    assert (line["at"], line["waited_s"]) == ("['1', ('2',)]", 83.3)
+    text = formatter(LogSettings())(record(**fields)).decode()
+    assert text.endswith(""" code=BEHIND at="['1', ('2',)]" waited=1m23s\n""")
 
 
 def test_pretty_json_is_the_same_over_several_lines() -> None:

@@ -8,6 +8,9 @@ from rollup_node.stages.messages.codes import Code
 FOREIGN_FLAGS = {
     "authrpc.vhosts",
     "engine.persistence-threshold",
+    "memory",
+    "pids-limit",
+    "ulimit",
     "p2p-subscribe-all-custody-subnets-enabled",
     "rpc",
     "semi-supernode",

@@ -91,7 +91,7 @@ class Host:
                 f"cannot listen for peers on {ip}:{port}: {error.strerror} (p2p.listen.ip, p2p.listen.tcp)"
             ) from None
         self.port = self._server.sockets[0].getsockname()[1]
-        log.info("listening for peers", address=self.addresses[0], peer=peer_id_text(self.peer_id))
+        log.info("listening for peers", address=str(self.addresses[0]), peer=peer_id_text(self.peer_id))
 
     async def stop(self) -> None:
         """Close all connections and end all tasks, within two seconds. Handshakes that end later are denied."""
@@ -236,7 +236,10 @@ class Host:
         denied = stops or self.intercept_peer(peer) or self._limit_exceeded(connection)
         if denied is not None:
             log.debug(
-                "connection denied", peer=short_peer_id(peer), address=connection.remote_address, reason=denied.text
+                "connection denied",
+                peer=short_peer_id(peer),
+                address=str(connection.remote_address),
+                reason=denied.text,
             )
             return denied
         connections = self._connections.setdefault(peer, [])
@@ -247,7 +250,7 @@ class Host:
             self.peerstore.add_addresses(peer, [address], DISCOVERED_TTL)
         if len(connections) == 1:
             direction = connection.direction
-            log.debug("peer connected", peer=short_peer_id(peer), address=address, direction=direction.name)
+            log.debug("peer connected", peer=short_peer_id(peer), address=str(address), direction=direction.name)
             self.emit(host_api.PeerConnected(peer, direction, address))
             self.spawn(self.identify.identify_peer(peer))
         return None

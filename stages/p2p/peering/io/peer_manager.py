@@ -11,6 +11,7 @@ from contextlib import suppress
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.p2p.gating.backoff import PeerBackoff
 from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
@@ -94,7 +95,7 @@ class PeerManager:
             await self._host.connect(peer, addresses)
         except DialError as error:
             delay = self._static_backoff.failed(peer, time.monotonic())
-            fields = {"peer": peer_id_text(peer), "error": str(error), "retry_in": delay}
+            fields: Fields = {"peer": peer_id_text(peer), "error": error, "retry_in_s": delay}
             log.warn("cannot connect to static peer", code=Code.PEER_UNREACHABLE.text, **fields)
 
     async def _dial_known(self) -> float:

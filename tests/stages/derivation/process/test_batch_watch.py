@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.process.batch_watch import BatchWatch, UpgradeWatch
+from rollup_node.stages.derivation.process.batch_watch import INTERVALS, BatchWatch, UpgradeWatch
 from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch, SpanParentMismatch, SpanPast
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
@@ -79,6 +79,22 @@ def test_blocks_that_the_end_of_the_window_made_are_no_batches() -> None:
     assert not watched.watch.derived(epoch(101), block(100 + WINDOW + 1))
     assert watched.watch.problem is not None and "blocks are empty" in watched.watch.problem.text
     assert len(watched.lines.lines) == 1
+
+
+def test_the_interval_is_the_longest_of_the_last_between_l1_blocks_with_batches() -> None:
+    """[MET29] With 12 s between L1 blocks."""
+    watch = Watched().watch
+    result: list[int | None] = []
+    for number in (101, 101, 111, 116, 450, *range(451, 451 + INTERVALS)):
+        watch.derived(epoch(100 if number < 200 else number - 1), block(number))
+        result.append(watch.interval)
+    assert result[:5] == [None, None, 120, 120, 334 * 12]
+    assert result[-2:] == [334 * 12, 12]
+    watch.restart(epoch(90))
+    watch.derived(epoch(90), block(95))
+    assert watch.interval == 12, "what is read again is no interval"
+    watch.derived(epoch(90), block(90 + WINDOW))
+    assert watch.interval == 12, "the end of the window is no batch"
 
 
 def test_after_a_start_batches_of_the_past_count() -> None:

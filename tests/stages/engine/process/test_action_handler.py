@@ -18,7 +18,13 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.follow.follow_rows import FollowSourceRead
 from rollup_node.stages.engine.follow.follow_source import FollowError, FollowResult
 from rollup_node.stages.engine.heads.engine_controller import raise_unless_done
-from rollup_node.stages.engine.process.action_handler import QUIET_SECONDS, ActionHandler, ResetWatch, UpgradeFiles
+from rollup_node.stages.engine.process.action_handler import (
+    QUIET_SECONDS,
+    ActionHandler,
+    ResetWatch,
+    SequencedBlocks,
+    UpgradeFiles,
+)
 from rollup_node.stages.engine.process.bus_clients import L1Client, P2PClient
 from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
@@ -31,6 +37,7 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult, EngineStatus, PipelineStart
+from rollup_node.stages.messages.log_fields import plain_text
 from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
@@ -80,7 +87,13 @@ class Handled:
         before = len(self.records)
         self.handler.perform(list(actions))
         return [
-            " ".join((record.level.name, record.message, *(f"{name}={value}" for name, value in record.fields.items())))
+            " ".join(
+                (
+                    record.level.name,
+                    record.message,
+                    *(f"{name}={plain_text(value)}" for name, value in record.fields.items()),
+                )
+            )
             for record in self.records[before:]
         ]
 
@@ -166,7 +179,7 @@ def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     assert handled.line(of_kind(actions, act.WorkFailed)) == (
-        f"WARN away code=RETRYING task=drive retry_in=1.0 do={Code.RETRYING.remedy}"
+        f"WARN away code=RETRYING task=drive retry_in_s=1.0 do={Code.RETRYING.remedy}"
     )
     assert handled.metric('activity_errors_total{activity="drive",severity="temporary"}') == 1
     assert handled.metric("activity_problems") == 1
@@ -191,7 +204,7 @@ def test_blocks_are_logged_and_counted(handled: Handled, chain: ChainFixture) ->
     actions = all_actions(chain)
     ref = chain.build(1)[1]
     line = handled.line(of_kind(actions, SequencedBlock))
-    assert line == f"INFO sequenced block block={ref} origin={ref.l1_origin} transactions=1"
+    assert line == f"DEBUG sequenced block block={ref} origin={ref.l1_origin} transactions=1 gas=21000"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-0.5"}') == 1, "of a block time of 2 s"
     assert handled.metric('sequencer_building_diff_seconds_bucket{le="-1.0"}') == 0
     assert handled.metric("sequencer_sealing_total") == handled.metric("sequencer_building_diff_total") == 1
@@ -238,7 +251,7 @@ def failed(task: str, error: str, code: Code, seconds: float = 1.0, reason: str 
     ids=str,
 )
 def test_failures_have_the_code_of_their_cause(handled: Handled, code: Code, error: str) -> None:
-    words = f"WARN {error} code={code.text} task=drive retry_in=1.0 do={code.remedy}"
+    words = f"WARN {error} code={code.text} task=drive retry_in_s=1.0 do={code.remedy}"
     assert handled.line(failed("drive", error, code)) == words
     assert handled.problems == (f"{code.text}: drive: {error}",)
     assert handled.status.engine_fails is (code not in (Code.BUILD_LOST, Code.ENGINE_CONTRADICTS)), "it does answer"
@@ -265,7 +278,7 @@ def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
         code = FollowError(None, FollowReason.FUTURE, error).code
         assert code is Code.FOLLOW_SOURCE
         line = handled.line(failed("follow source", error, code, 4.0, reason))
-        assert line.startswith(f"WARN {error} code=FOLLOW-SOURCE reason={reason} task=follow source retry_in=4.0 ")
+        assert line.startswith(f"WARN {error} code=FOLLOW-SOURCE reason={reason} task=follow source retry_in_s=4.0 ")
 
 
 def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled: Handled) -> None:
@@ -318,6 +331,23 @@ def test_resets_for_the_same_reason_are_a_condition(handled: Handled, chain: Cha
     handled.handler.perform([of_kind(all_actions(chain), act.AttributesProcessed)])
     assert not handled.status.problems
     assert any(record.message == "resets do not repeat any more" for record in handled.records)
+
+
+def test_sequenced_blocks_are_one_line_in_twelve_seconds(monkeypatch: pytest.MonkeyPatch, chain: ChainFixture) -> None:
+    """[LOG21]"""
+    records: list[Record] = []
+    monkeypatch.setattr(log, "_configuration", log.Configuration("engine", Level.INFO, records.append))
+    now, ref = 0.0, chain.build(1)[1]
+    payload = of_kind(all_actions(chain), SequencedBlock).payload
+    blocks = SequencedBlocks(get_logger("engine"), lambda: now)
+    for second in range(60):
+        now = float(second)
+        if second % 2 == 0 and second < 40:
+            blocks.add(ref, payload)
+        blocks.tick()
+    assert [line.fields["count"] for line in records] == [1, 6, 6, 6, 1]
+    gas = 6 * payload.gas_used
+    assert records[1].fields == {"block": ref, "origin": ref.l1_origin, "count": 6, "transactions": 6, "gas": gas}
 
 
 class Watched:

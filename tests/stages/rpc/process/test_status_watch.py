@@ -2,7 +2,9 @@
 
 import asyncio
 import math
+import shutil
 from collections import Counter
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -22,8 +24,10 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import (
+    DISK_SECONDS,
     METRICS_SECONDS,
     PEERLESS_SECONDS,
+    DiskMetrics,
     ProgressLog,
     StatusMetrics,
     StatusWatch,
@@ -61,10 +65,12 @@ def status(
 class Watched:
     """A watch with a clock that the statuses move on by a second each."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, finds_peers: bool = True
+    ) -> None:
         monkeypatch.setattr(log, "_configuration", log.configuration()._replace(level=log.Level.INFO))
         self._capsys, self.now = capsys, 0.0
-        self._watch = StatusWatch(get_logger("progress"), lambda: self.now)
+        self._watch = StatusWatch(get_logger("progress"), lambda: self.now, finds_peers=finds_peers)
 
     def lines(self, shown: node_status.NodeStatus, *reasons: UnreadyReason, seconds: int = 1) -> list[str]:
         for _ in range(seconds):
@@ -164,6 +170,18 @@ def test_a_node_without_peers(watched: Watched) -> None:
     assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
 
 
+def test_a_node_that_looks_for_no_peers_says_once_that_it_has_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LOG19] Without discovery and static peers, and again only after it had one."""
+    watched = Watched(capsys, monkeypatch, finds_peers=False)
+    for _ in range(2):
+        (line,) = watched.lines(status(node_status.State.SYNCED, peers=0), seconds=3600)
+        assert line.startswith("warn progress: no peer is connected code=PEERS-NONE do=")
+        (end,) = watched.lines(status(node_status.State.SYNCED, peers=1))
+        assert end.startswith("info progress: a peer is connected code=PEERS-NONE")
+
+
 @pytest.fixture
 def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
     result: list[log.Record] = []
@@ -190,7 +208,7 @@ async def test_statuses_become_lines(running_rpc: RunWithRpc, records: list[log.
         assert lines[-1].fields == {
             "unsafe": "20 (3.0 s)",
             "safe": "20 (3.0 s)",
-            "finalized": 20,
+            "finalized": "20",
             "l1": "10 (1m43s)",
             "peers": 22,
             "drops_1h": 0,
@@ -296,6 +314,8 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             l1=change(nothing.l1, lag_blocks=55, lag_s=660),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
             sequencing_window=node_status.SequencingWindow(100, 40, 60),
+            chain=change(CHAIN, next_fork=node_status.ForkTime("lagoon", 2_000, 1_000)),
+            warnings=[node_status.StatusWarning(Code.FORK_MISMATCH.text, "x", "y", "z", 2_000)],
             l1_req_per_block=3.1,
         )
         result = metrics_of(syncing, source)
@@ -313,8 +333,23 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             "sync_eta_seconds": 12,
             "l1_requests_per_block": 3.1,
             "sequencing_window_left_blocks": 60,
+            "sequencing_window_blocks": 100,
+            "next_fork_seconds": 1_000,
+            "warnings FORK-MISMATCH": 1,
+            "warnings BUNDLE-UNCONFIRMED": 0,
         }
         assert {name: result[name] for name in expected} == expected
+
+
+async def test_the_space_left_is_that_of_the_databases_file_systems(tmp_path: Path) -> None:
+    """[MET29]"""
+    meter = Meter("rpc")
+    paths = {"safedb": str(tmp_path / "heads"), "peerstore": str(tmp_path / "away" / "peers")}
+    assert await DiskMetrics(paths, meter).step() == DISK_SECONDS
+    result = shown(meter)
+    assert result["disk_size_bytes safedb"] == shutil.disk_usage(tmp_path).total
+    assert 0 < result["disk_free_bytes safedb"] <= result["disk_size_bytes safedb"]
+    assert math.isnan(result["disk_free_bytes peerstore"])
 
 
 async def test_the_task_shows_the_present_status(running_rpc: RunWithRpc) -> None:

@@ -12,6 +12,7 @@ from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits
 from rollup_node.stages.messages.engine import EL_SYNC, EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.log_fields import Scalar, json_fields
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
@@ -38,6 +39,11 @@ def snapshot(
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
     derivation = DerivationStatus(1, l1_ref(current), idle, 0)
     return Snapshot(L1Heads(l1_ref(head, head_age), None, None), engine, derivation, None, None, faults)
+
+
+def typed(line: Line) -> dict[str, Scalar]:
+    """Return the fields as JSON has them [LOG20]."""
+    return dict(json_fields(line.fields))
 
 
 NOTHING = Snapshot(None, None, None, None, None, (UnreadyReason("l1", Problem(None, "", "no status received yet")),))
@@ -69,15 +75,18 @@ def test_a_sync_from_start_to_tip() -> None:
     # The chain is at 20 blocks a second; its target is block_time 2 from l2_time 5.
     chain = (int(WALL) - 1 - 5) // 2
     assert node.run(snapshot(0, 2, 487)) == [Line("syncing", {"safe": f"0 of ~{chain}", "l1": "2/487"})]
+    assert typed(node.lines[-1][1]) == {"safe_block": 0, "target_block": chain, "l1_current": 2, "l1_head": 487}
     for second in range(1, 13):
         lines = node.run(snapshot(20 * second, 2 + second, 487))
     rest = {"speed": "20.0 blocks/s", "eta": duration((chain - 240) / 19.5), "l1": "14/487"}
     assert lines == [Line("syncing", {"safe": f"240 of ~{chain}", **rest})]
+    numbers = {"blocks_per_s": 20.0, "eta_s": int((chain - 240) / 19.5), "l1_current": 14, "l1_head": 487}
+    assert typed(lines[-1]) == {"safe_block": 240, "target_block": chain, **numbers}
     done = snapshot(2400, 487, 487, idle=True)
     caught_up, synced = node.run(done, 18)
     assert caught_up == Line("caught up", {"took": "13s", "blocks": 2400, "mean": "185 blocks/s"})
     assert synced == Line(
-        "synced", {"unsafe": "2405 (0.0 s)", "safe": "2400 (5.0 s)", "finalized": 2384, "l1": "487 (1.0 s)"}
+        "synced", {"unsafe": "2405 (0.0 s)", "safe": "2400 (5.0 s)", "finalized": "2384", "l1": "487 (1.0 s)"}
     )
 
 
@@ -229,4 +238,4 @@ def test_lines_are_bounded_and_no_eta_is_negative(seen: list[tuple[Snapshot, int
     # `caught up` stands for the change to `synced`, and makes another one of the first `synced`.
     assert changes - messages.count("caught up") <= node.now / HOLD_SECONDS
     assert all("-" not in eta for eta in etas(node.lines))
-    assert all(msgspec.json.encode(line.fields) for _, line in node.lines)
+    assert all(msgspec.json.encode(typed(line)) for _, line in node.lines)
