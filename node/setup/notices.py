@@ -155,7 +155,7 @@ def _chain(chain: ChosenChain, now: float) -> dict[str, FieldValue]:
     return result
 
 
-def _endpoints(values: Values) -> Iterator[tuple[str, object]]:
+def _endpoints(values: Values) -> Iterator[tuple[str, FieldValue]]:
     for label, names in (
         ("l1", ("l1",)),
         ("beacon", ("l1.beacon", "l1.beacon-fallbacks")),
