@@ -1,7 +1,7 @@
 """Options that choose the chain and its rules."""
 
 from rollup_node.node.options.option import Option, Section, ignored
-from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, OPTIONAL_COUNT, PATH, TEXT, enum
+from rollup_node.node.options.value_types import BOOL, COUNT, DURATION, NETWORK_NAME, OPTIONAL_COUNT, PATH, enum
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
@@ -14,7 +14,7 @@ NETWORK = Section(
     "Network and rollup",
     Option(
         "network",
-        TEXT,
+        NETWORK_NAME,
         "A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
         used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
     ),

@@ -10,6 +10,10 @@ class OptionError(SetupError):
     """An option, a variable or the options file is wrong; the text is one line that names it."""
 
 
+class MissingOption(OptionError):
+    """An option that is required is not given."""
+
+
 class ValueHint(ValueError):
     """A value is not what its option takes; the text says what is wrong with it."""
 
@@ -22,9 +26,13 @@ class WrongOptions(OptionError):
         super().__init__("; ".join(self.lines))
 
 
+_USER = re.compile(r"(\w+://)\S*@")
+
+
 def error_lines(error: Exception) -> tuple[str, ...]:
-    """Return the lines of an error: one for each wrong option."""
-    return error.lines if isinstance(error, WrongOptions) else (str(error),)
+    """Return the lines of an error: one for each wrong option, and without what may be credentials in a URL."""
+    lines = error.lines if isinstance(error, WrongOptions) else (str(error),)
+    return tuple(_USER.sub(r"\1***@", line) for line in lines)
 
 
 END_OF_OPTIONS = "--"
@@ -52,16 +60,11 @@ def shown(text: str) -> str:
     return quoted if len(text) <= 120 else quoted + "..."
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names most like `name`, case ignored, best first; at most `count`."""
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return the end of an error line: `; did you mean x?` with the most like name, case ignored, or nothing."""
     # Deferred: only a misspelt name needs it, and it costs 5 ms.
     from difflib import get_close_matches
 
     by_lower = {candidate.lower(): candidate for candidate in known}
-    return [by_lower[match] for match in get_close_matches(name.lower()[:100], by_lower, n=count, cutoff=0.6)]
-
-
-def did_you_mean(name: str, known: Iterable[str], count: int = 1, prefix: str = "") -> str:
-    """Return the end of an error line: `; did you mean x?`, or nothing. Each suggestion gets the prefix."""
-    names = nearest(name, known, count)
-    return f"; did you mean {' or '.join(prefix + name for name in names)}?" if names else ""
+    matches = get_close_matches(name.lower()[:100], by_lower, n=1, cutoff=0.6)
+    return f"; did you mean {prefix}{by_lower[matches[0]]}?" if matches else ""

@@ -24,6 +24,9 @@ from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
+MAX_SHOWN = 200
+"""Characters of a path."""
+OVERRIDE = "override."
 INFORMATION = {"h": "--help", "help": "--help", "help-all": "--help-all", "v": "--version", "version": "--version"}
 _EPILOG = """An option may be set by its flag, by the variable in brackets, or in the file of
 --config; the first of these that sets it wins. Booleans are given bare or as
@@ -32,12 +35,19 @@ commas between items or by repeating the flag."""
 
 
 class ParsedOptions(NamedTuple):
-    """Values, warnings to log, a line for each wrong option; without `has_file` the options file is unread."""
+    """Values, warnings to log, a line for each wrong option.
+
+    Without `has_file` the options file cannot be read, and what it sets is missing."""
 
     values: Values
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
     has_file: bool = True
+
+    @property
+    def lacks_names(self) -> bool:
+        """Whether an option may seem to be missing because its name is misspelt, or has no value."""
+        return any(line.startswith(("unknown", "flag --")) for line in self.errors)
 
 
 class NormalizedFlags(NamedTuple):
@@ -120,11 +130,19 @@ def _next_flag(words: list[str], known: Iterable[str]) -> str:
     if name not in FLAGS:
         if not equals and words and not words[0].startswith("-"):
             words.pop(0)  # its value, most likely
-        raise OptionError(f"unknown flag {shown(f'--{name}')[1:-1]}{did_you_mean(name, known, prefix='--')}")
+        raise OptionError(f"unknown flag {shown(flag)[1:-1]}{_hint(name, known)}")
     if not equals:
         text = _next_value(name, words)
     reject_end_of_options(text, f"flag --{name}")
     return f"--{name}={text}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    if not name.startswith(OVERRIDE):
+        return did_you_mean(name, known, prefix="--")
+    # Compared without what all have in common, which would make them alike.
+    forks = [flag.removeprefix(OVERRIDE) for flag in FLAGS if flag.startswith(OVERRIDE)]
+    return did_you_mean(name.removeprefix(OVERRIDE), forks, f"--{OVERRIDE}") or f"; there are {', '.join(forks)}"
 
 
 def _name_of_flag(word: str) -> str | None:
@@ -200,7 +218,7 @@ def _open(path: str) -> TextIO:
         return open_given_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise OptionError(f"--config {path}: {reason}") from None
+        raise OptionError(f"--config {path[:MAX_SHOWN]}: {reason}") from None
 
 
 def _given(

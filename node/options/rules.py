@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from rollup_node.node.options.errors import OptionError, WrongOptions, shown
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
+from rollup_node.node.system.limits import usable_cores
 
 MAX_BATCH = 500
 MAX_CACHE = 1_000_000
@@ -215,6 +216,13 @@ def uses_el_sync(values: Values) -> bool:
     return bool(values["l2.engine-sync"]) or values["syncmode"] == "execution-layer"
 
 
+def worker_count(values: Values) -> int:
+    """Return the number of compute processes: `workers`, or one less than the usable cores, at least 1 [OPT85]."""
+    if values["l2.follow.source"]:
+        return 1
+    return values["workers"] or max(1, usable_cores() - 1)
+
+
 def _sync(values: Values) -> Iterator[str]:
     if values["l2.engine-sync"] and values.given("syncmode"):
         yield "cannot set both --l2.engine-sync and --syncmode at the same time"
@@ -232,10 +240,9 @@ def _interop(values: Values) -> Iterator[str]:
         )
 
 
+REQUIRED: tuple[Rule, ...] = (_l1_required, _l2_required, _chain_required)
 RULES: tuple[Rule, ...] = (
-    _l1_required,
-    _l2_required,
-    _chain_required,
+    *REQUIRED,
     _l1_limits,
     _timeouts,
     _sequencer,

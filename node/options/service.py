@@ -176,7 +176,7 @@ PROCESS = Section(
         "workers",
         value_types.integer(1, 1024),
         "Number of compute processes; not set: one less than the cores that the CPU quota allows, at least 1.",
-        used_by=("setup.plan:worker_count",),
+        used_by=("options.rules:worker_count",),
     ),
     Option(
         "runtime.dir",

@@ -213,6 +213,7 @@ RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_rpc_ur
 HTTP_URLS = list_of("list of url", f"{HTTP_URL.expected}, or several with commas between", _read_http_url)
 RPC_URLS = list_of("list of url", f"{RPC_URL.expected}, or several with commas between", _read_rpc_url)
 TEXT = scalar("string", "a text on one line", checked(str.isprintable))
+NETWORK_NAME = scalar("string", "a name such as op-mainnet (rollup-node networks lists them)", checked(str.isprintable))
 TEXTS = list_of("list of string", "texts with commas between", checked(lambda text: bool(text) and text.isprintable()))
 PATH = scalar("path", "a path", checked(_is_path))
 OPTIONAL_PATH = empty_is_none(PATH)

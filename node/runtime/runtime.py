@@ -1,6 +1,7 @@
 """The runtime of a process of the table: event loop, heartbeat, log, metrics file and severities around a stage."""
 
 import asyncio
+import contextlib
 import faulthandler
 import signal
 import sys
@@ -28,6 +29,8 @@ from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.node.system.runtime_dir import MAX_END_BYTES
+from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
@@ -49,7 +52,7 @@ class SharedResources:
     """What all processes of a node share, created before the first fork.
 
     `sockets`, `metrics` and `profiles` are folders; `log_level` is the level in force, which starts as that of
-    `log`."""
+    `log`. A process that ends the node writes the reason to the file `end`."""
 
     liveness: LivenessTable
     arenas: Mapping[int, Arena]
@@ -59,6 +62,7 @@ class SharedResources:
     metrics: Path
     log: LogSettings
     log_level: SharedWord
+    end: Path
     profiles: Path
     profiling: ProfilingSettings
 
@@ -115,16 +119,19 @@ def run_process(identity: ProcessIdentity, build: str, config: object, shared: S
     try:
         code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
-        code = _log_failure(error)
+        code = _log_failure(error, shared.end)
     writer.drain(LAST_LINES_SECONDS)
     return code
 
 
-def _log_failure(error: BaseException) -> int:
-    """Log why the process ends; its exit code."""
+def _log_failure(error: BaseException, end: Path) -> int:
+    """Log why the process ends, and write what ends the node to the file; its exit code."""
     logger = get_logger("runtime")
     bugs = []
     for leaf in _leaves(error):
+        if isinstance(leaf, errors.CriticalError):
+            with contextlib.suppress(OSError):
+                replace_private_file(end, str(leaf).encode()[:MAX_END_BYTES])
         if isinstance(leaf, errors.HaltError):
             logger.error("halted", code=Code.PROTOCOL_VERSION.text, reason=leaf)
             return ExitCode.HALT

@@ -110,8 +110,8 @@ class TaskRunner:
         code = error.code if isinstance(error.code, Code) else _DEFAULT[severity]
         self._meter.count("activity_errors_total", activity=task.name, severity=severity)
         self._problems.set(task.name, Problem(code, task.name, text))
-        message = "resetting" if severity == "reset" else "step failed, retrying"
-        self._conditions.report(task.name, code, message, task=task.name, error=text, retry_in_s=round(seconds, 1))
+        message, cause = ("resetting", {"error": text}) if severity == "reset" else (text, {})
+        self._conditions.report(task.name, code, message, task=task.name, **cause, retry_in_s=round(seconds, 1))
         # A wake-up must not end a back-off: only stopping does.
         await self._pause(self._stopping, seconds)
 

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rollup_node.node.options.errors import OptionError, shown
+from rollup_node.node.options.errors import MissingOption, OptionError, shown
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup import networks
@@ -46,11 +46,11 @@ class _DependencySetFile(msgspec.Struct, frozen=True):
     overrideMessageExpiryWindow: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
-def choose_chain(values: Values, warn: LogLine, log_error: LogLine) -> ChosenChain:
-    """Return the chain of the options. `warn` and `log_error` get lines to log at those levels.
+def choose_chain(values: Values, warn: LogLine = lambda text: None) -> ChosenChain:
+    """Return the chain of the options. `warn` gets lines to log.
 
     Raises OptionError for a chain that is unknown, misconfigured or not supported."""
-    name, config, is_built_in = _named_chain(values, warn, log_error)
+    name, config, is_built_in = _named_chain(values, warn)
     overridden = _with_overrides(config, values)
     if not is_built_in or overridden != config:
         try:
@@ -76,12 +76,12 @@ def wants_protocol_versions(values: Values) -> bool:
     return bool(values["rollup.load-protocol-versions"]) or values["rollup.halt"] not in (None, "none")
 
 
-def _named_chain(values: Values, warn: LogLine, log_error: LogLine) -> tuple[str, RollupConfig, bool]:
+def _named_chain(values: Values, warn: LogLine) -> tuple[str, RollupConfig, bool]:
     path = values["rollup.config"]
     if values["network"]:
         network = networks.find_network(values["network"])
         if path:
-            log_error(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
+            warn(f"both network and rollup.config are given: {network.name} is used, {path} is ignored")
         _warn_of_name(values, network, warn)
         return network.name, network.config, True
     try:
@@ -212,7 +212,7 @@ def _check_beacon(chain: ChosenChain, values: Values) -> None:
     needs_blobs = chain.config.schedule().l1(MAX_TIMESTAMP).blobs_as_data
     derives = not values["l2.follow.source"]
     if needs_blobs and derives and not values["l1.beacon"] and not values["l1.beacon.ignore"]:
-        raise OptionError(
+        raise MissingOption(
             "misconfigured L1 Beacon API endpoint: expected L1 Beacon API endpoint, but got none: give --l1.beacon,"
             " or --l1.beacon.ignore if no batch is ever in blobs"
         )

@@ -160,7 +160,7 @@ def find_network(name: str) -> BuiltInNetwork:
         if release := _file().not_carried.get(wanted):
             text = f"{release} has its configuration and this node does not: give it with --rollup.config"
             raise OptionError(f"invalid network: {wanted}: {text}, instead of --network")
-        hint = did_you_mean(name, (*_entries(), *ALIASES), count=3) or "; rollup-node networks lists them"
+        hint = did_you_mean(name, (*_entries(), *ALIASES)) or "; rollup-node networks lists them"
         raise OptionError(f"invalid network: {shown(name)}{hint}")
     entry = _entries()[wanted]
     dependencies = entry.dependencies or (entry.chain_ids[1],)

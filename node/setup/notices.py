@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from yarl import URL
 
+from rollup_node.node.options.rules import worker_count
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain
@@ -154,7 +155,7 @@ def _chain(chain: ChosenChain, now: float) -> dict[str, FieldValue]:
     return result
 
 
-def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
+def _endpoints(values: Values) -> Iterator[tuple[str, FieldValue]]:
     for label, names in (
         ("l1", ("l1",)),
         ("beacon", ("l1.beacon", "l1.beacon-fallbacks")),
@@ -164,7 +165,7 @@ def _endpoints(values: Values) -> Iterator[tuple[str, str]]:
         urls = [url for name in names for url in _list(values[name])]
         if urls:
             yield label, ", ".join(map(endpoint_name, urls))
-    yield "workers", str(values["workers"])
+    yield "workers", worker_count(values)
 
 
 def _proxies(values: Values) -> Iterator[Notice]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.node.checks.finding import ListenAddress
-from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
+from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync, worker_count
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
@@ -25,7 +25,6 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
-from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
@@ -90,11 +89,7 @@ def plan_node(values: Values) -> NodePlan:
     """Check the options and chooses the chain. Raises OptionError for anything that is wrong."""
     check_options(values)
     notices = [Notice(Level.WARN, text) for text in option_warnings(values)]
-    chain = choose_chain(
-        values,
-        warn=lambda text: notices.append(Notice(Level.WARN, text)),
-        log_error=lambda text: notices.append(Notice(Level.ERROR, text)),
-    )
+    chain = choose_chain(values, lambda text: notices.append(Notice(Level.WARN, text)))
     p2p = None if values["p2p.disable"] else p2p_config(values, chain)
     if p2p is not None and values["sequencer.enabled"] and not p2p.has_signer:
         text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
@@ -228,13 +223,6 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
         scoring=peer_scoring(values),
         signer=signer_config(values),
     )
-
-
-def worker_count(values: Values) -> int:
-    """Return the number of compute processes: `workers`, or one less than the usable cores, at least 1 [OPT85]."""
-    if values["l2.follow.source"]:
-        return 1
-    return values["workers"] or max(1, usable_cores() - 1)
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:

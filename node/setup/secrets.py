@@ -13,7 +13,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
-from rollup_node.stages.io.files.private_files import open_private_file, others_may_write
+from rollup_node.stages.io.files.private_files import open_private_file, others_may_write, why_unusable
 from rollup_node.stages.io.log.logger import Level
 
 
@@ -72,7 +72,7 @@ def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecre
     try:
         return JwtSecret(_write_new(path), path.absolute(), True)
     except OSError as error:
-        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+        raise _unusable(path, error, option) from None
 
 
 def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret | None:
@@ -83,10 +83,14 @@ def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSec
     try:
         text = _read(path, option)
     except OSError as error:
-        raise OptionError(f"JWT secret file {path} cannot be used: {error.strerror} ({option})") from None
+        raise _unusable(path, error, option) from None
     if text is None or not text.strip():
         return None
     return JwtSecret(_parse(text, path, option), path.absolute(), False)
+
+
+def _unusable(path: Path, error: OSError, option: str) -> OptionError:
+    return OptionError(f"JWT secret file {path.absolute()} cannot be used: {why_unusable(path, error)} ({option})")
 
 
 def _read(path: Path, option: str) -> str | None:

@@ -63,6 +63,8 @@ FORK_PATIENCE = 300.0
 """Seconds for which a process may lack what a fork needs before the node ends."""
 REPEAT_SECONDS = 1.0
 """A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
+SECOND_SIGNAL = "a second signal"
+SEE_LOG = "see its last log lines"
 FATAL_ENDS = {
     ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
     ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
@@ -130,6 +132,7 @@ class Supervisor:
             metrics=directory.metrics,
             log=settings.log,
             log_level=SharedWord("log_level", settings.log.level),
+            end=directory.end,
             profiles=directory.profiles,
             profiling=settings.profiling,
         )
@@ -312,11 +315,11 @@ class Supervisor:
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
             self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
-            self._fail(code, f"process {process.name} {text}: see its last log lines")
+            self._fail(code, f"process {process.name} {text}: {self._directory.read_end() or SEE_LOG}")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
-            error = "" if reported else f"process {process.name} ended with {reason}: see its last log lines"
+            error = "" if reported else f"process {process.name} ended with {reason}: {SEE_LOG}"
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
         else:
             age = time.monotonic() - process.started
@@ -357,7 +360,12 @@ class Supervisor:
     def _kill(self, process: SupervisedProcess, reason: str) -> None:
         if process.child is not None:
             process.kill_reason, process.kill_at, process.killed = reason, None, True
-            self._log.warn("killing process", code=Code.PROCESS_DIED.text, name=process.name, reason=reason)
+            fields = {"name": process.name, "reason": reason}
+            if reason == SECOND_SIGNAL:
+                self._log.info("killing process", **fields)
+            else:
+                code = Code.PROCESS_DIED if self._stop_groups is None else Code.SLOW
+                self._log.warn("killing process", code=code.text, **fields)
             process.child.send_signal(signal.SIGKILL)
 
     # Stopping.
@@ -374,7 +382,7 @@ class Supervisor:
                 continue
             self._log.info("received signal", name=name)
             if self._stop_signals:
-                self._kill_all("a second signal")
+                self._kill_all(SECOND_SIGNAL)
             if self._stop_groups is None and is_command:
                 self._code = ExitCode.INTERRUPTED
             self._stop_signals[number] = now

@@ -7,6 +7,7 @@
     profiles/        requests for profiles, and the profiles of each process
     sequencer.state  what the admin API has set about the sequencer
     rpc.url          where the RPC server listens
+    end              why the node ends, of the process that ends it
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -44,16 +45,18 @@ METRICS = "metrics"
 PROFILES = "profiles"
 SEQUENCER_STATE = "sequencer.state"
 RPC_URL = "rpc.url"
+END = "end"
 
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
 """The folders, and which files in them are the node's."""
 
-FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL) for end in ("", ".new"))
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL, END) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
 
 MAX_PROCESSES_BYTES = 1 << 20
+MAX_END_BYTES = 1 << 16
 
 SOCKET_PATH_LIMIT = 107
 """The longest path of a Unix socket, in bytes."""
@@ -86,6 +89,17 @@ class RuntimeDirectory:
     @property
     def profiles(self) -> Path:
         return self.path / PROFILES
+
+    @property
+    def end(self) -> Path:
+        """The file for why the node ends."""
+        return self.path / END
+
+    def read_end(self) -> str:
+        """Return why the node ends, empty if no process has told it."""
+        with contextlib.suppress(OSError), _opened(self.path) as directory:
+            return read_private_file(END, MAX_END_BYTES, directory).decode(errors="replace")
+        return ""
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
         """Replace processes.json."""

@@ -22,6 +22,10 @@ class StartRequest(Message, frozen=True, tag="StartRequest"):
     reason: str | None
 
 
+STARTS_A_LIFE = 1 << 32
+"""The numbers of the starts in one life of the engine process are the remainders by this, from 1 on."""
+
+
 class PipelineStart(Message, frozen=True, tag="PipelineStart"):
     """The start of derivation: base and safe head with their configs [RS1, SYS27]; `reset` rises with each."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from rollup_node.node.checks.finding import Finding
 from rollup_node.node.options.parsing import parse_options
-from rollup_node.node.options.rules import check_l1_options
+from rollup_node.node.options.rules import check_l1_options, worker_count
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.config_fields import build_config
@@ -25,7 +25,7 @@ from rollup_node.node.setup.endpoint_checks import (
     check_engine,
     check_l1,
 )
-from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config, worker_count
+from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config
 from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
@@ -67,7 +67,7 @@ def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
     check_l1_options(values)
     for warning in parsed.warnings:
         _warn(warning)
-    return ParsedCommand(flags, values, choose_chain(values, warn=_warn, log_error=_warn))
+    return ParsedCommand(flags, values, choose_chain(values, _warn))
 
 
 def _warn(text: str) -> None:

@@ -55,13 +55,16 @@ def main(arguments: Sequence[str]) -> int:
         print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
     else:
         for row in result:
-            print(f"{row.name:36} {'-' if row.value is None else escaped_line(row.value) or '(empty)':40} {row.source}")
+            value = "-" if row.value is None else escaped_line(row.value) or "(empty)"
+            # By which name it is set may be long, and comes last.
+            name = "" if row.source in (row.origin, f"flag --{row.name}") else f"   ({row.source})"
+            print(f"{row.name:36} {row.origin:9} {value}{name}")
     return 0
 
 
 def settings(values: Values) -> list[Setting]:
     """Every option in the order of the table, hidden ones only where they are set."""
-    chain = choose_chain(values, lambda text: None, lambda text: None)
+    chain = choose_chain(values)
     by_chain = _values_of_chain(values, chain)
     shown = (option for option in OPTIONS.values() if values.given(option.name) or not option.hidden)
     return [_setting(option, values, by_chain, chain.name) for option in shown]
@@ -75,7 +78,7 @@ def _setting(option: AnyOption, values: Values, by_chain: Mapping[str, str | Non
         return Setting(name, _masked(option, ",".join(values.texts(name))), origin, source)
     if name in by_chain:
         origin = "network" if values["network"] else "file"
-        return Setting(name, by_chain[name], origin, f"{origin} {chain}")
+        return Setting(name, by_chain[name], origin, chain if origin == "file" else f"{origin} {chain}")
     return Setting(name, option.default, "default", "default")
 
 
@@ -98,7 +101,10 @@ def _masked(option: AnyOption, text: str) -> str:
 
 def _masked_address(text: str) -> str:
     """Return an address without user, path and query, which hold the keys of providers."""
-    parts = urlsplit(text)
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return MASK
     if parts.scheme not in ("http", "https", "ws", "wss"):
         return text
     host = parts.netloc.rpartition("@")[2]

@@ -14,6 +14,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
+from rollup_node.tools.inspect.node_client import call_node
 
 DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
 has, which nodes discovery found, why dialling fails, which peers were banned or disconnected, and why gossiped blocks
@@ -82,25 +83,11 @@ async def _request(endpoint: str) -> tuple[Diagnosis, bool | None]:
     """Return the diagnosis, and whether the endpoint in the node's record accepts connections from here.
 
     None if it has no endpoint. Raises SetupError."""
-    from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-    from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
-
-    client = JsonRpcClient(endpoint)
+    answer = await call_node(endpoint, METHOD, "it runs with --p2p.disable, or is of another version")
     try:
-        diagnosis = msgspec.convert(await client.call(METHOD), Diagnosis)
+        diagnosis = msgspec.convert(answer, Diagnosis)
     except msgspec.ValidationError:
         raise _wrong_version() from None
-    except RpcFailure as error:
-        hint = (
-            ": it runs with --p2p.disable, or is of another version" if error.code == METHOD_NOT_FOUND else f": {error}"
-        )
-        raise SetupError(f"--rpc: {client.name} does not answer {METHOD}{hint}") from None
-    except EndpointError as error:
-        raise SetupError(
-            f"--rpc: {METHOD}: {error}; is the node running, and are these its rpc.addr and rpc.port?"
-        ) from None
-    finally:
-        await client.close()
     discovery = diagnosis.discovery
     if discovery is None or not discovery.ip or not discovery.tcp:
         return diagnosis, None

@@ -16,6 +16,7 @@ from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, block_number, url
+from rollup_node.tools.inspect.node_client import call_node
 
 DESCRIPTION = """`explain CODE` prints what a code of the log means, such as BLOB-EXPIRED, and what to do. Without one
 it lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being read, the rule
@@ -55,7 +56,7 @@ def _explain_code(arguments: Sequence[str]) -> int:
     code = next((code for code in Code if code.text == name.upper()), None)
     if code is None:
         codes = [code.text for code in Code]
-        hint = did_you_mean(name.upper(), codes, count=3) or f"; there are {', '.join(codes)}"
+        hint = did_you_mean(name.upper(), codes) or f"; there are {', '.join(codes)}"
         raise SetupError(f"explain {name}: no such code{hint}")
     print(f"{code.text}: {code.meaning}\n{code.remedy}")
     return 0
@@ -86,18 +87,11 @@ def _line(drop: dict[str, Any]) -> str:
 
 
 async def _fetch_drops(endpoint: str) -> tuple[int, list[dict[str, Any]]]:
-    from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-
-    client = JsonRpcClient(endpoint)
+    answer = await call_node(endpoint, METHOD, "it is of another version")
     try:
-        response = await client.call(METHOD)
-        return drops_of(response)
-    except (EndpointError, RpcFailure) as error:
-        raise SetupError(f"--rpc: {METHOD}: {error}") from None
+        return drops_of(answer)
     except (KeyError, TypeError, ValueError):
         raise SetupError(f"--rpc: unexpected response to {METHOD}: is the node of this version?") from None
-    finally:
-        await client.close()
 
 
 def drops_of(response: Any) -> tuple[int, list[dict[str, Any]]]:

@@ -4,10 +4,12 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollup_node.node.options.errors import did_you_mean, shown
+from rollup_node.node.options.errors import ValueHint, WrongOptions, did_you_mean, shown
 from rollup_node.node.options.given_files import opened_given_file
 from rollup_node.node.options.value_types import HTTP_URL, parse_duration
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
+
+_MISSING = "the following arguments are required: "
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -19,7 +21,14 @@ class FlagParser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        raise SetupError(message)
+        names = message.removeprefix(_MISSING)
+        if names == message:
+            raise SetupError(message)
+        raise WrongOptions(
+            f"{name} is required: {', '.join(action.choices or ()) or action.help}"
+            for action in self._actions
+            if (name := "/".join(action.option_strings) or action.metavar or action.dest) in names.split(", ")
+        )
 
     def add_l1_range(self) -> None:
         """Add the flags for a range of L1 blocks."""
@@ -75,6 +84,8 @@ def url(text: str) -> str:
     """Return the HTTP address in a flag. Raises ArgumentTypeError for any other text."""
     try:
         return str(HTTP_URL.read(text))
+    except ValueHint as error:
+        raise argparse.ArgumentTypeError(f"{shown(text)}: {error}") from None
     except ValueError:
         raise argparse.ArgumentTypeError(f"{shown(text)} is not {HTTP_URL.expected}") from None
 

@@ -36,7 +36,7 @@ def safedb(arguments: Sequence[str]) -> int:
         raise SetupError("name the node's database: --safedb.path FILE")
     if not values["network"] and not values["rollup.config"]:
         raise SetupError("name the chain: either --network NAME or --rollup.config FILE")
-    chosen = choose_chain(values, lambda text: None, lambda text: None)
+    chosen = choose_chain(values)
     folder = history_folder(flags.out)
     run = folder.existing()
     past = _past(folder, run, chosen)

@@ -56,7 +56,7 @@ def _dump(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         raise SetupError("must specify a network name: --network NAME")
     overrides = {key: value for key, value in environ.items() if key.startswith(OVERRIDES)}
     values = parse_options([f"--network={name}", "--l1.beacon.ignore"], overrides).values
-    config = choose_chain(values, lambda text: None, lambda text: None).config
+    config = choose_chain(values).config
     print(orjson.dumps(rollup_config_object(config), option=orjson.OPT_INDENT_2).decode())
     return 0
 

@@ -13,14 +13,13 @@ from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
-from rollup_node.tools.inspect.status_screen import StatusClient, StatusError, status_lines
+from rollup_node.tools.inspect.status_screen import COLUMNS, ROWS, StatusClient, StatusError, status_lines
 
 DESCRIPTION = """Shows the state of a running node: its heads with their ages, how far it is behind L1, speed and time
 left, the sequencing window, the next fork, peers, processes, and what is wrong. It reads /status.json at the node's
 JSON-RPC; docs/operations.md explains the fields."""
 LOCAL = "http://127.0.0.1:9545"
 WATCH_SECONDS = 1.0
-COLUMNS, ROWS = 80, 24
 CLEAR, HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -103,7 +102,7 @@ class Screen:
 
     def show_error(self, error: str) -> None:
         """Says why there is no status, above the last one."""
-        self._draw((f"{error}; before:",))
+        self._draw((f"the last status; {error}",))
 
     def _draw(self, first: Sequence[str]) -> None:
         columns, rows = shutil.get_terminal_size((COLUMNS, ROWS))

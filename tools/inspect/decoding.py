@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.stages.blobs.tasks import BlobDataError, decode_blob
+from rollup_node.stages.blobs.tasks import BLOB_SIZE, BlobDataError, decode_blob
 from rollup_node.stages.derivation.codec.batches import RejectedBatch
 from rollup_node.stages.derivation.codec.channel_body import open_body
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
@@ -144,7 +144,10 @@ class Decoder:
         try:
             data = decode_blob(blob)
         except BlobDataError as error:
-            yield DecodeFailure(Position((file,)), error.rule, f"blob ignored: {error}")
+            text = f"blob ignored: {error}"
+            if len(blob) != BLOB_SIZE:
+                text = f"it has {len(blob):,} bytes, and a blob has {BLOB_SIZE:,}, or their hex: perhaps --as data"
+            yield DecodeFailure(Position((file,)), error.rule, text)
             return
         yield from self._data(f"{file} (data of the blob)", data)
 

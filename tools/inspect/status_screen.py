@@ -14,15 +14,19 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_n
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
 from rollup_node.stages.rpc.status.node_status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
+from rollup_node.tools.inspect.node_client import no_node, no_rollup_node
 
 UNKNOWN = "?"
 LABEL = 11
 HASH = 22
 """Characters of a hash that are shown."""
 LEAST_COLUMNS, LEAST_ROWS = 20, 4
+COLUMNS, ROWS = 80, 24
+ENTRY = 38
+"""Columns of one process, with a space."""
 
 
-def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[str]:
+def status_lines(status: NodeStatus, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
     """Return the screen.
 
     At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The texts of the
@@ -31,6 +35,8 @@ def status_lines(status: NodeStatus, columns: int = 80, rows: int = 24) -> list[
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
     lines += _processes(status.processes, status.progress.limited_by, columns)
     troubles = list(_troubles(status))
+    if columns < 2 * ENTRY:
+        troubles.append(f"! {columns} columns are too few for all: {COLUMNS} show it")
     left = max(rows - 1 - len(lines), 2)
     if len(troubles) > left:
         troubles = [*troubles[: left - 1], f"! and {len(troubles) - left + 1} more"]
@@ -76,7 +82,7 @@ def _sync(status: NodeStatus) -> Iterator[str]:
     yield _labelled("L1", *_l1(status.l1))
     speed = "" if progress.blocks_per_s is None else f"{progress.blocks_per_s:g} blocks/s"
     target = "" if progress.target_block is None else f"of ~{progress.target_block}"
-    eta = "" if progress.eta_s is None else f"about {duration(progress.eta_s)} left"
+    eta = "" if not progress.eta_s else f"about {duration(progress.eta_s)} left"
     limit = "" if progress.limited_by is None else f"limited by {progress.limited_by}"
     yield _labelled("safe head", *((speed, target, eta, limit) if speed or target else (UNKNOWN,)))
     used = UNKNOWN if window is None else f"{window.left_blocks} of {window.size_blocks} L1 blocks left"
@@ -108,7 +114,7 @@ def _chain(status: NodeStatus) -> Iterator[str]:
 
 
 def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, columns: int) -> Iterator[str]:
-    """Yield the processes in two columns.
+    """Yield the processes, in two columns where they have room.
 
     The copies of one role are one entry, and the one that the others wait for has a mark. CPU is the percentage of a
     core in the last seconds."""
@@ -119,8 +125,11 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
         role, _, copy = process.name.partition("-")
         roles.setdefault(role if copy.isdecimal() else process.name, []).append(process)
     entries = [_entry(f"{role}*" if role == limit else role, copies) for role, copies in roles.items()]
-    width = columns // 2
     title = f"{'process':<12}{'starts':>6}{'beat':>6}{'CPU':>7}{'MiB':>6}"
+    if columns < 2 * ENTRY:
+        yield from (title, *entries)
+        return
+    width = columns // 2
     yield f"{title:<{width}}{title}".rstrip()
     half = (len(entries) + 1) // 2
     for index in range(half):
@@ -156,6 +165,8 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
 
 
 PATH = "/status.json"
+OF_OTHERS = (400, 401, 404, 405, 415)
+"""What other programs answer to it, such as L1 and engines."""
 ANSWER_SECONDS = 5.0
 MAX_ANSWER = 1 << 20
 MAX_TEXT = 200
@@ -187,15 +198,15 @@ class StatusClient:
         try:
             return msgspec.json.decode(body, type=NodeStatus)
         except DECODE_ERRORS:
-            raise self._error(f"answers {PATH} with something else: is the node of this version?") from None
+            raise StatusError(no_rollup_node(self.name)) from None
 
     async def _get(self) -> bytes:
         try:
             answer = await self._http.get(URL(self._url), {}, ANSWER_SECONDS, MAX_ANSWER)
         except EndpointError as error:
-            raise StatusError(f"--rpc: {error}") from None
-        if answer.status == 404:
-            raise self._error(f"has no {PATH}: is it the JSON-RPC of a rollup-node of this version?")
+            raise StatusError(no_node(error)) from None
+        if answer.status in OF_OTHERS:
+            raise StatusError(no_rollup_node(self.name))
         if not is_success(answer.status):
             text = escaped_line(answer.body[: 4 * MAX_TEXT].decode(errors="replace").strip())[:MAX_TEXT]
             raise self._error(f"HTTP status {answer.status} for {PATH}: {text}")

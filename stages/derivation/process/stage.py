@@ -169,7 +169,7 @@ class DerivationStage(Stage):
     def _restart(self, start: engine.PipelineStart) -> None:
         if self._start is not None and start.reset <= self._start.reset:
             return
-        log.info("starting derivation", safe=start.safe_head, base=start.base, reset=start.reset)
+        log.info("starting derivation", safe=start.safe_head, base=start.base, reset=start.reset % engine.STARTS_A_LIFE)
         self._start = start
         self._safe = start.safe_head, start.safe_config
         self._reset_reason = self._unmet = self._block_unavailable = self._blobs = None

@@ -143,15 +143,9 @@ class ActionHandler:
         if action.severity is act.Severity.TEMPORARY:
             if code in LOGGED_BY_L1:
                 return
-            error, retry_in_s = shortened(action.error), round(action.seconds, 1)
+            text, retry_in_s = shortened(action.error), round(action.seconds, 1)
             self._failures.report(
-                action.task,
-                code,
-                "step failed, retrying",
-                reason=action.reason,
-                task=action.task,
-                error=error,
-                retry_in_s=retry_in_s,
+                action.task, code, text, reason=action.reason, task=action.task, retry_in_s=retry_in_s
             )
 
     def _work_recovered(self, action: act.WorkRecovered) -> None:

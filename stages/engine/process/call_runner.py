@@ -11,7 +11,13 @@ from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import RestartError, TemporaryError
+from rollup_node.stages.protocol.errors import (
+    ForkMismatchError,
+    HaltError,
+    NetworkLeftError,
+    RestartError,
+    TemporaryError,
+)
 
 _LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
 LINES_A_RECORD = 50
@@ -59,10 +65,10 @@ class CallRunner:
 
 @contextmanager
 def stimuli_logged(stimuli: StimulusLog) -> Iterator[None]:
-    """Write the stimuli to the log when an exception ends the block, unless it asks for a new start; it goes on."""
+    """Write the stimuli to the log when an exception ends the block, unless its text says all; it goes on."""
     try:
         yield
-    except RestartError:
+    except (RestartError, HaltError, NetworkLeftError, ForkMismatchError):
         raise
     except Exception:
         write_stimuli(stimuli)

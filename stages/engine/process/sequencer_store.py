@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
+from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file, why_unusable
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
@@ -92,7 +92,7 @@ class AdminStateFile:
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")
         except OSError as error:
-            raise AdminStateError(f"cannot write {self._path}: {error.strerror}") from None
+            raise AdminStateError(f"cannot write {self._path}: {why_unusable(self._path, error)}") from None
         self._last = wanted
 
     def _read(self) -> AdminState:

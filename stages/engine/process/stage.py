@@ -39,7 +39,7 @@ from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
+from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import network_left
@@ -74,7 +74,7 @@ class EngineStage(Stage):
         self.config, self.meter, self._clock = config, meter, clock
         self.core = EngineCore(
             config,
-            first_reset=bus.process_id.incarnation << 32,
+            first_reset=bus.process_id.incarnation * STARTS_A_LIFE,
             stopped=config.sequencer_stopped,
             backoff=backoff or TaskBackoff(jitter=lambda: random.uniform(0, JITTER_SECONDS)),
         )

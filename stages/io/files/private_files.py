@@ -33,6 +33,15 @@ class UnsafeFileError(OSError):
         super().__init__(errno.EPERM, reason, str(path))
 
 
+def why_unusable(path: str | Path, error: OSError) -> str:
+    """Return why a file that the node reads and writes cannot be used, and what to do about it."""
+    folder = Path(path).absolute().parent
+    if isinstance(error, FileNotFoundError) and not folder.exists():
+        return f"its folder {folder} does not exist"
+    unsafe = isinstance(error, UnsafeFileError)
+    return str(error.strerror) if unsafe else f"{error.strerror}: give a path that this node may write"
+
+
 def open_private_folder(path: str | Path, folder: int | None = None) -> int:
     """Open a folder, in the opened `folder` if that is given; the descriptor.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rollup_node.stages.io.files.private_files import UnsafeFileError, check_private_file, create_private_file
+from rollup_node.stages.io.files.private_files import check_private_file, create_private_file, why_unusable
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises; the second when a damaged file's bytes are in the message of the first."""
@@ -47,10 +47,8 @@ def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Con
         if path != MEMORY:
             _make_private(path)
         return _connect(path, kind, check)
-    except UnsafeFileError as error:
-        raise StoreError(f"{what} {path}: {error.strerror} ({option})") from None
     except OSError as error:
-        raise StoreError(f"{what} {path}: {error.strerror}: give a path that this node may write ({option})") from None
+        raise StoreError(f"{what} {path}: {why_unusable(path, error)} ({option})") from None
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise StoreError(f"{what} {path} is in use by another node: give each its own ({option})") from None

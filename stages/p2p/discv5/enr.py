@@ -197,7 +197,10 @@ def parse_enr(text: str) -> Enr:
         raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise EnrError("node record that is not base64") from None
-    return decode_enr(raw)
+    try:
+        return decode_enr(raw)
+    except EnrError as error:
+        raise EnrError(f"its base64 is that of no node record (enr:-...), a part of it may be lost: {error}") from None
 
 
 def _pairs(items: list[bytes]) -> dict[bytes, bytes]:

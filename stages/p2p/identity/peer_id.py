@@ -122,7 +122,7 @@ def parse_peer_id(text: str) -> PeerId:
     try:
         return validate_peer_id(_from_cid(text) if text[0] == "b" else decode_base58(text))
     except ValueError as error:
-        raise IdentityError(f"{text!r} is not a peer id: {error}") from None
+        raise IdentityError(f"{text!r} is not a peer id such as 16Uiu2HA... (53 characters): {error}") from None
 
 
 def validate_peer_id(peer: bytes) -> PeerId:

@@ -19,10 +19,12 @@ SLOW_SECONDS = 20.0
 
 
 class NodeState:
-    """The state, which changes when another one has applied for a while; `since` is when the present one began."""
+    """The state, which changes when another one has applied for a while; `since` is when the present one began.
+
+    `current` is the one that applies."""
 
     def __init__(self, derives: bool) -> None:
-        self.state = State.STARTING
+        self.state = self.current = State.STARTING
         self.since: float | None = None
         self._derives = derives
         self._began: float | None = None
@@ -33,7 +35,7 @@ class NodeState:
         """Return the state now; `behind` are the L1 blocks that derivation may read already, None while unknown."""
         if self._began is None:
             self._began = self._applied = self.since = now
-        state = self._current(faults, behind)
+        state = self.current = self._current(faults, behind)
         if state is self.state:
             self._applied, self._other = now, None
             return state

@@ -151,7 +151,7 @@ class StatusBuilder:
             ),
             state=state,
             state_age_s=round(now - (self._state.since or 0.0), 1),
-            sentence=_sentence(state, texts, l1, progress),
+            sentence=_sentence(self._state.current, texts, l1, progress),
             ready=not reasons,
             reasons=texts,
             heads=heads,
@@ -360,7 +360,7 @@ def _block_at(rollup: RollupConfig, timestamp: int) -> int:
 def _sentence(state: State, reasons: list[str], l1: L1Status, progress: DerivationProgress) -> str:
     if state is State.SYNCING and l1.lag_s is not None:
         parts = [f"{duration(l1.lag_s)} behind"]
-        if progress.eta_s is not None:
+        if progress.eta_s:
             parts.append(f"about {duration(progress.eta_s)} left")
         if progress.limited_by is not None:
             parts.append(f"limited by {progress.limited_by}")

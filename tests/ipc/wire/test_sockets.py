@@ -82,6 +82,13 @@ def test_a_closed_socket_leaves_no_file(factory: SocketFactory, tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_send_after_the_close_fails(factory: SocketFactory) -> None:
+    """While a process stops, requests may still be answered."""
+    socket = factory.open(zmq.DEALER)
+    socket.close()
+    assert not socket.send([b"late"])
+
+
 def test_a_send_to_an_unknown_process_fails(factory: SocketFactory) -> None:
     assert not factory.open(zmq.ROUTER).send([b"unknown", b"x"])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.node.options.errors import OptionError, did_you_mean, nearest, reject_end_of_options, shown
+from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
 from rollup_node.node.options.table import OPTIONS
 
 
@@ -19,7 +19,7 @@ def test_values_are_quoted_escaped_and_cut(text: str, quoted: str) -> None:
     assert shown(text) == quoted
 
 
-def test_the_nearest_names() -> None:
-    assert nearest("OP-Seplia", ["op-sepolia", "op-mainnet", "base-mainnet"]) == ["op-sepolia"]
+def test_the_nearest_name() -> None:
+    assert did_you_mean("OP-Seplia", ["mode-sepolia", "op-sepolia"]) == "; did you mean op-sepolia?"
     assert did_you_mean("l1.becon", OPTIONS, prefix="--") == "; did you mean --l1.beacon?"
     assert did_you_mean("qqqq", OPTIONS) == ""

@@ -118,3 +118,4 @@ def test_all_that_is_wrong_in_a_file_is_reported(tmp_path: Path) -> None:
         'invalid value "abc" for rpc.port',
         'invalid value "maybe" for p2p.disable',
     ]
+    assert parsed.has_file and parsed.lacks_names

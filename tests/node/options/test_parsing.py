@@ -99,6 +99,10 @@ def test_signer_headers_are_split_at_commas_only_in_the_environment() -> None:
     [
         (("--l1.becon=x",), "unknown flag --l1.becon; did you mean --l1.beacon?"),
         (("--nothing-like-it",), "unknown flag --nothing-like-it"),
+        (("-x",), "unknown flag -x"),
+        (("--override.fjrd=1",), "unknown flag --override.fjrd; did you mean --override.fjord?"),
+        (("--override.foo=1",), "unknown flag --override.foo; there are canyon, delta, "),
+        (("--network",), "flag --network needs a value: expected a name such as op-mainnet (rollup-node networks "),
         (("--versoin",), "unknown flag --versoin; did you mean --version?"),
         (("---l1=http://a",), 'unexpected argument "---l1=http://a": options start with --'),
         (("--l1.cache",), "unknown flag --l1.cache"),
@@ -126,7 +130,7 @@ def test_signer_headers_are_split_at_commas_only_in_the_environment() -> None:
         ),
         (("--l1=http://u:ke/y@h:8545:/v3/key",), 'invalid value "http://***@h:8545:/..." for flag --l1: expected an'),
         (("--network=--",), 'invalid value "--" for flag --network'),
-        (("--network=a\nb",), 'invalid value "a\\nb" for flag --network: expected a text on one line'),
+        (("--network=a\nb",), 'invalid value "a\\nb" for flag --network: expected a name such as op-mainnet'),
         (("--p2p.sequencer.key=abc",), "invalid value for flag --p2p.sequencer.key: expected a private key"),
     ],
 )

@@ -27,7 +27,7 @@ def test_a_critical_error_stops_the_node(start: StartNode) -> None:
     node.order("left", "critical")
     code, text = node.wait_for_exit()
     assert code == 70
-    assert text == "rollup-node: process left failed with a critical error: see its last log lines\n"
+    assert text == "rollup-node: process left failed with a critical error: a toy contradicts itself\n"
     assert node.logged("critical error", "left", error="a toy contradicts itself")
     assert node.stop_order()[2:] == ["right"]
 
@@ -39,7 +39,7 @@ def test_other_forks_of_the_engine_have_an_exit_code_of_their_own(start: StartNo
     code, text = node.wait_for_exit()
     assert code == 77
     result = "found other forks in the execution engine (FORK-MISMATCH)"
-    assert text == f"rollup-node: process left {result}: see its last log lines\n"
+    assert text == f"rollup-node: process left {result}: the toys have other forks: set --override.jovian\n"
     line = node.wait_for_line("the execution engine has other forks than this node", "left", code="FORK-MISMATCH")
     assert "--override.jovian" in line["error"] and line["do"] == Code.FORK_MISMATCH.remedy
 

@@ -173,7 +173,7 @@ def test_an_alternating_task_is_a_few_lines_a_minute(capsys: pytest.CaptureFixtu
     task = ScriptedTask(*script)
     assert sum(task.run()) == pytest.approx(100)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("warn test: step failed, retrying code=RETRYING task=poll error=failure 0")
+    assert lines[0].startswith("warn test: failure 0 code=RETRYING task=poll retry_in_s=")
     assert len(lines) == 2, "one in a minute"
     assert "suppressed=1" in lines[1]
 
@@ -183,7 +183,7 @@ def test_an_error_with_a_code_is_logged_and_reported_by_it(capsys: pytest.Captur
     task.run()
     assert task.stage.reports == [("L1-THROTTLED: poll: HTTP status 429",), ()]
     (line,) = capsys.readouterr().err.splitlines()
-    assert "code=L1-THROTTLED task=poll error=HTTP status 429" in line and line.endswith(Code.L1_THROTTLED.remedy)
+    assert "HTTP status 429 code=L1-THROTTLED task=poll retry_in_s=" in line and line.endswith(Code.L1_THROTTLED.remedy)
 
 
 def test_a_step_that_takes_long_is_a_problem_until_it_ends() -> None:

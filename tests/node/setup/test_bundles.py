@@ -40,9 +40,9 @@ def test_any_good_file_is_taken(carried: CarriedBundle) -> None:
 def test_it_reaches_the_chain() -> None:
     words = ("--network=op-sepolia", "--override.lagoon=1796918401", "--l1.beacon.ignore")
     values = parse_options((*words, f"--rollup.lagoon-bundle={FOLDER / LAGOON[1].file}"), {}).values
-    config = choose_chain(values, print, print).config
+    config = choose_chain(values, print).config
     assert upgrades.bundle_of(config, "lagoon").sha256 == LAGOON[1].sha256
-    assert choose_chain(parse_options(words, {}).values, print, print).config.bundles == {}
+    assert choose_chain(parse_options(words, {}).values, print).config.bundles == {}
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,12 @@ class LoggedLines:
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
-        self.errors: list[str] = []
 
 
 def choose(*words: str, lines: LoggedLines | None = None) -> ChosenChain:
     lines = lines or LoggedLines()
     words = ("--l1.beacon=http://b", *words)
-    return choose_chain(parse_options(words, {}).values, lines.warnings.append, lines.errors.append)
+    return choose_chain(parse_options(words, {}).values, lines.warnings.append)
 
 
 def error_of(*words: str) -> str:
@@ -61,10 +60,10 @@ def test_a_network() -> None:
     assert (chain.name, chain.config, chain.l1_chain.chain_id) == ("op-sepolia", SEPOLIA, 11155111)
 
 
-def test_the_network_beats_the_file_with_an_error_line() -> None:
+def test_the_network_beats_the_file_with_a_warning() -> None:
     lines = LoggedLines()
     assert choose("--network=op-sepolia", "--rollup.config=/nowhere", lines=lines).config == SEPOLIA
-    assert lines.errors == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
+    assert lines.warnings == ["both network and rollup.config are given: op-sepolia is used, /nowhere is ignored"]
 
 
 def test_a_file(tmp_path: Path) -> None:
@@ -150,7 +149,7 @@ def test_overrides_are_checked() -> None:
 @pytest.mark.option("l1.beacon.ignore")
 def test_blobs_need_a_beacon(tmp_path: Path) -> None:
     def choose_without(*words: str) -> ChosenChain:
-        return choose_chain(parse_options(words, {}).values, print, print)
+        return choose_chain(parse_options(words, {}).values, print)
 
     with pytest.raises(OptionError, match=r"^misconfigured L1 Beacon API endpoint: expected L1 Beacon API"):
         choose_without("--network=op-sepolia")

@@ -66,7 +66,7 @@ def test_names_in_any_case_and_aliases() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("op-seplia", 'invalid network: "op-seplia"; did you mean op-sepolia or '),
+        ("op-seplia", 'invalid network: "op-seplia"; did you mean op-sepolia?'),
         ("x", 'invalid network: "x"; rollup-node networks lists them'),
         ("a\nb", 'invalid network: "a\\nb"'),
     ],

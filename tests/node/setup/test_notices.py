@@ -13,6 +13,7 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.networks import find_network, network_names, registry_version
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
 from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.protocol.config_json import rollup_config_object
@@ -56,7 +57,7 @@ GIVEN = (
 
 def lines(*words: str, **times: int) -> list[Notice]:
     values = parse_options((*GIVEN, *words), {}).values
-    chain = choose_chain(values, print, print)
+    chain = choose_chain(values, print)
     if times:
         chain = chain._replace(config=msgspec.structs.replace(chain.config, fork_times=times))
     return introduction(values, chain, NOW)
@@ -86,7 +87,7 @@ def test_neither_keys_nor_secrets_are_shown() -> None:
         "l1": "l1.example:443, 127.0.0.1:8545",
         "beacon": "beacon.example:5052",
         "engine": "127.0.0.1:8551",
-        "workers": said[1].fields["workers"],
+        "workers": max(1, usable_cores() - 1),
     }
     assert said[2].fields == {
         "l1": "l1.example:443,127.0.0.1:8545",
@@ -129,7 +130,7 @@ def introduced(chain: str, *words: str, now: float = FRESH) -> list[Notice]:
     """Return the warnings of a start on a built-in network, or on the chain that an option names."""
     option = chain if chain.startswith("--") else f"--network={chain}"
     values = parse_options((*GIVEN[:-1], option, *words), {}).values
-    notices = introduction(values, choose_chain(values, print, print), now)
+    notices = introduction(values, choose_chain(values, print), now)
     return [notice for notice in notices if notice.level is Level.WARN]
 
 
@@ -215,7 +216,7 @@ BEFORE_LAGOON = float(LAGOON - 12 * 86_400)
 
 def warned(*words: str, now: float = BEFORE_LAGOON) -> list[tuple[str, str]]:
     """Text and option of each warning."""
-    chain = choose_chain(parse_options(("--l1.beacon=http://b", *words), {}).values, print, print)
+    chain = choose_chain(parse_options(("--l1.beacon=http://b", *words), {}).values, print)
     result = schedule_notices(chain, now)
     assert all(notice.fields["code"] == "FORK-SCHEDULE" for notice in result)
     return [(notice.text, str(notice.fields["option"])) for notice in result]
@@ -294,6 +295,6 @@ def test_the_members_of_a_dependency_set_have_one_lagoon_time(tmp_path: Path) ->
 
 def test_a_chain_without_a_dependency_set_has_no_members(tmp_path: Path) -> None:
     words = ("--l1.beacon=http://b", file_of(tmp_path, l2_chain_id=901, lagoon_time=None))
-    chain = choose_chain(parse_options(words, {}).values, print, print)
+    chain = choose_chain(parse_options(words, {}).values, print)
     assert chain.dependencies is None and schedule_notices(chain, BEFORE_LAGOON) == []
     assert schedule_notices(chain._replace(dependencies=DependencySet((901,))), BEFORE_LAGOON) == []

@@ -26,7 +26,7 @@ ROLLUP = find_network("op-sepolia").config
         ((f"--p2p.sequencer.key={'ff' * 32}",), "p2p.sequencer.key is not a private key of secp256k1"),
         ((f"--p2p.priv.raw={'ff' * 32}",), "p2p.priv.raw: the private key is not a number"),
         (("--p2p.priv.path=bad.txt",), "network key file bad.txt is malformed"),
-        (("--p2p.priv.path=folder",), "network key file folder"),
+        (("--p2p.priv.path=folder",), "folder: Is a directory: give a path that this node may write (p2p.priv.path)"),
         (("--p2p.security=tls",), "the only security protocol is noise"),
         (("--p2p.mux=mplex",), "the only stream multiplexer is yamux"),
     ],

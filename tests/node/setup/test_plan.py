@@ -285,7 +285,7 @@ def test_a_sequencer_without_a_key_is_a_warning() -> None:
 def test_notices_of_options_and_chain() -> None:
     assert plan_of("--rollup.config=x.json", "--snapshotlog.file=x", "--p2p.disable").notices == (
         Notice(Level.WARN, "flag --snapshotlog.file: it has no effect any more"),
-        Notice(Level.ERROR, "both network and rollup.config are given: op-sepolia is used, x.json is ignored"),
+        Notice(Level.WARN, "both network and rollup.config are given: op-sepolia is used, x.json is ignored"),
     )
 
 

@@ -39,6 +39,15 @@ def test_nothing_is_called_missing_that_a_wrong_options_file_may_have(tmp_path: 
         assert text in lines[0] and "--rpc.port" in lines[1] and len(lines) == 2
 
 
+@pytest.mark.parametrize("word", ["--netwrok=op-sepolia", "--network", "--l1.becon=http://b"])
+def test_nothing_is_called_missing_that_a_misspelt_name_or_a_flag_without_value_may_mean(word: str) -> None:
+    (line,) = lines_of(word)
+    assert line.startswith(("unknown flag", "flag --network needs a value"))
+    assert lines_of("--network=op-sepolia", "--l2=http://e", "--l1.becon=http://b") == (
+        "unknown flag --l1.becon; did you mean --l1.beacon?",
+    )
+
+
 def test_an_invalid_value_is_reported_once_and_is_not_missing() -> None:
     (line,) = lines_of("--network=op-sepolia", "--l2=ftp://e", "--l1.beacon=http://b")
     assert line.startswith('invalid value "ftp://e" for flag --l2')

@@ -45,12 +45,16 @@ async def _left(manager: AbstractAsyncContextManager[Any]) -> None:
 
 
 @contextmanager
-def json_rpc_server(method: str, answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the URL of a server that answers calls of one method: with this `result`, or this `error`."""
+def json_rpc_server(method: str, answer: Mapping[str, Any], is_node: bool = True) -> Iterator[str]:
+    """Yield the URL of a server that answers calls of one method: with this `result`, or this `error`.
+
+    A node also has optimism_version, another program answers that with the same."""
 
     async def respond(request: web.Request) -> web.Response:
         call = await request.json()
-        assert call["method"] == method
+        if is_node and call["method"] == "optimism_version":
+            return web.json_response({"jsonrpc": "2.0", "id": call["id"], "result": "v1"})
+        assert call["method"] == method or not is_node
         return web.json_response({"jsonrpc": "2.0", "id": call["id"], **answer})
 
     with in_thread(listening(app_for_every_path(respond))) as (url,):

@@ -1,11 +1,13 @@
 """`rollup-node config show`: values, origins, masked secrets."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.setup.networks import find_network
+from rollup_node.stages.protocol.config_json import rollup_config_object
 from tests.support.processes.cli import Cli
 
 NEEDED = ("--network=op-sepolia", "--l2=http://user:hunter2@e:8551/hunter2?key=hunter2", "--l1.beacon=http://b")
@@ -29,6 +31,17 @@ def test_values_and_their_origins(tmp_path: Path, cli: Cli, monkeypatch: pytest.
     assert rows["p2p.bootnodes"]["origin"] == "network" and rows["p2p.bootnodes"]["value"]
     assert [name for name in OPTIONS if name in rows] == list(rows), "in the order of the table"
     assert not [name for name, option in OPTIONS.items() if name not in rows and not option.hidden]
+
+
+def test_a_line_for_each_option(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "rollup.json"
+    config = find_network("op-sepolia").config
+    file.write_text(json.dumps(rollup_config_object(config)))
+    words = (f"--rollup.config={file}", *NEEDED[1:])
+    lines = cli.out("config", "show", *words).splitlines()
+    assert f"{'l1.beacon':36} flag      http://b" in lines
+    assert f"{'rpc.port':36} default   9545" in lines
+    assert f"{'override.lagoon':36} file      {config.fork_times['lagoon']}   (file {file})" in lines
 
 
 def test_secrets_are_masked(cli: Cli) -> None:

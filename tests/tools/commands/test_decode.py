@@ -257,8 +257,8 @@ def test_spans_without_the_chain_are_a_warning(decode: Decode, shared_data: Path
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("x", "the following arguments are required: --as"),
-        ("--as blob", "the following arguments are required: FILE"),
+        ("x", "--as is required: transaction, blob, data, "),
+        ("--as blob", "FILE is required: bytes, or hex text"),
         ("x --as blub", "invalid choice: 'blub'"),
         ("x --as blob --fork-time fjord", "--fork-time 'fjord' is not NAME=T"),
         ("x --as blob --fork-time fjrd=5", "unknown fork 'fjrd'; did you mean fjord?"),

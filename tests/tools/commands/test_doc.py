@@ -38,7 +38,7 @@ def test_json(form: list[str], cli: Cli) -> None:
     [
         (["metrics", "--format", "x"], "invalid format: x; it is markdown or json"),
         (["nonsense"], "there is no document 'nonsense'; the documents are: metrics"),
-        ([], "required: metrics"),
+        ([], "metrics is required: what to print"),
     ],
 )
 def test_wrong_words(words: list[str], error: str, cli: Cli) -> None:

@@ -217,7 +217,11 @@ def test_an_unexpected_answer_is_reported_in_one_line(answer: dict[str, Any], er
 
 @pytest.mark.parametrize(
     ("words", "error"),
-    [((), "--rpc"), (("--rpc", "http://127.0.0.1:1"), "cannot connect"), (("--rcp", "x"), "--rpc")],
+    [
+        ((), "--rpc"),
+        (("--rpc", "http://127.0.0.1:1"), "--rpc: no node answers at 127.0.0.1:1: cannot"),
+        (("--rcp", "x"), "--rpc"),
+    ],
 )
 def test_a_usage_error_is_reported_in_one_line(words: tuple[str, ...], error: str, cli: Cli) -> None:
     assert error in cli.refused("p2p", "doctor", *words)

@@ -39,8 +39,10 @@ def test_errors_are_one_line(parser: FlagParser, words: list[str], error: str) -
 @pytest.mark.parametrize(
     ("read", "text", "error"),
     [
-        (url, "ftp://a", "is not an address such as"),
+        (url, "ftp://a", "it takes http or https, not ftp"),
+        (url, "h", "is not an address such as"),
         (readable_file, "/", "Is a directory"),
+        (readable_file, "nowhere", "No such file"),
         (block_number, "-1", "is not a block number"),
         (block_number, str(1 << 63), "is not a block number"),
         (timestamp, "soon", "is not a time in seconds"),

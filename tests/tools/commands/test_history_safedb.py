@@ -16,7 +16,7 @@ from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_
 from tests.support.processes.cli import Cli
 
 VALUES = parse_options(["--network=op-sepolia", "--l1.beacon.ignore"], {}).values
-CHAIN = choose_chain(VALUES, lambda text: None, lambda text: None).config
+CHAIN = choose_chain(VALUES).config
 
 
 def _entry(number: int) -> SafeHeadEntry:

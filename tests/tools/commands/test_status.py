@@ -79,12 +79,12 @@ async def test_on_a_terminal_a_screen_replaces_the_one_before(tmp_path: Path) ->
     os.close(end)
     assert shown.startswith((CLEAR + HOME).encode()) and shown.count(CLEAR.encode()) == 1
     last = shown.rpartition(HOME.encode())[2].decode()
-    assert "; before:" in last.splitlines()[0] and "test-net" in last.splitlines()[1]
+    assert last.startswith("the last status; --rpc: no node") and "test-net" in last.splitlines()[1]
 
 
 def test_errors_are_one_line(cli: Cli) -> None:
     port = free_port()
     text = cli.refused("status", "--rpc", f"http://127.0.0.1:{port}")
-    assert text.startswith(f"rollup-node: --rpc: 127.0.0.1:{port}: cannot connect (")
+    assert text.startswith(f"rollup-node: --rpc: no node answers at 127.0.0.1:{port}: cannot connect (")
     assert "is not an address such as" in cli.refused("status", "--rpc", "nowhere")
     assert "did you mean --watch?" in cli.refused("status", "--wach")

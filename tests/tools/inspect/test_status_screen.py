@@ -100,6 +100,14 @@ derivation       1  0.2s     3%   126
     )
 
 
+def test_few_columns_have_one_table_and_a_hint() -> None:
+    lines = status_lines(SYNCING, 60, 40)
+    table = lines.index("process     starts  beat    CPU   MiB")
+    assert lines[table + 1] == "supervisor       1  0.2s     3%   126"
+    assert lines[table + 6] == "compute x7       7  0.2s    24%   882"
+    assert lines[-1] == "! 60 columns are too few for all: 80 show it"
+
+
 def test_what_is_not_known() -> None:
     assert (
         "\n".join(status_lines(UNKNOWN))
@@ -204,12 +212,13 @@ async def error_of(url: str) -> str:
         with pytest.raises(StatusError) as raised:
             await client.fetch()
     text = str(raised.value)
-    assert text.startswith(f"--rpc: {url.removeprefix('http://')}: ") and "\n" not in text
-    return text.partition(": ")[2].partition(": ")[2]
+    assert text.startswith("--rpc: ") and url.removeprefix("http://") in text and "\n" not in text
+    return text.partition(": ")[2].replace(url.removeprefix("http://"), "URL")
 
 
-ELSE = "answers /status.json with something else: is the node of this version?"
-LONG = f"the answer is longer than {MAX_ANSWER} bytes"
+ELSE = "URL is an L1, an engine or another program, not a rollup-node of this version; give --rpc its --rpc.addr and"
+AT = "no node answers at URL: "
+LONG = f"{AT}the answer is longer than {MAX_ANSWER} bytes"
 
 
 @pytest.mark.parametrize(
@@ -218,14 +227,14 @@ LONG = f"the answer is longer than {MAX_ANSWER} bytes"
         *((lambda body=body: http(body), ELSE) for body in (b"{}", b"\xff", b"[" * 100_000, b"9" * 5000)),
         (
             lambda: http(b"x", "404 Not Found"),
-            "has no /status.json: is it the JSON-RPC of a rollup-node of this version?",
+            ELSE,
         ),
-        (lambda: http(b"no\nentry\x1b", "403 Forbidden"), "HTTP status 403 for /status.json: no\\nentry\\x1b"),
-        (lambda: http(b"", "302 Found"), "HTTP status 302 for /status.json: "),
+        (lambda: http(b"no\nentry\x1b", "403 Forbidden"), "URL: HTTP status 403 for /status.json: no\\nentry\\x1b"),
+        (lambda: http(b"", "302 Found"), "URL: HTTP status 302 for /status.json: "),
         (lambda: http(bytes(MAX_ANSWER + 1)), LONG),
         (lambda: http(gzip.compress(bytes(64 << 20)), "200 OK", "Content-Encoding: gzip"), LONG),
-        (lambda: b"SSH-2.0-OpenSSH\r\n\r\n", "the connection failed ("),
-        (lambda: b"", "the connection failed ("),
+        (lambda: b"SSH-2.0-OpenSSH\r\n\r\n", f"{AT}the connection failed ("),
+        (lambda: b"", f"{AT}the connection failed ("),
     ],
 )
 async def test_something_else_is_one_line(answer: Callable[[], bytes], error: str) -> None:
@@ -236,10 +245,10 @@ async def test_something_else_is_one_line(answer: Callable[[], bytes], error: st
 async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one who never ends the answer."""
     monkeypatch.setattr(status_screen, "ANSWER_SECONDS", 0.3)
-    assert (await error_of(f"http://127.0.0.1:{free_port()}")).startswith("cannot connect (")
+    assert (await error_of(f"http://127.0.0.1:{free_port()}")).startswith(f"{AT}cannot connect (")
     for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"):
         async with answering(answer, keeps_open=True) as url:
-            assert await error_of(url) == "no answer within 0.3 s"
+            assert await error_of(url) == f"{AT}no answer within 0.3 s; give --rpc its --rpc.addr and --rpc.port"
 
 
 def test_without_a_timeout_it_never_ends_and_says_so_once_a_minute() -> None:

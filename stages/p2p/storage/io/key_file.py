@@ -3,9 +3,15 @@
 import os
 import secrets
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
-from rollup_node.stages.io.files.private_files import check_private_file, create_private_file, read_secret_file
+from rollup_node.stages.io.files.private_files import (
+    check_private_file,
+    create_private_file,
+    read_secret_file,
+    why_unusable,
+)
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 
@@ -45,7 +51,8 @@ def load_identity(config: P2pConfig) -> LoadedIdentity:
             _write(path, secret)
             return LoadedIdentity(NetworkIdentity(secret), True)
     except OSError as error:
-        raise IdentityFileError(f"network key file {path}: {error.strerror} (p2p.priv.path)") from None
+        file = f"network key file {Path(path).absolute()}"
+        raise IdentityFileError(f"{file}: {why_unusable(path, error)} (p2p.priv.path)") from None
     return LoadedIdentity(_identity(_parse(text, path), path), False)
 
 

@@ -23,6 +23,8 @@ from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
@@ -36,6 +38,7 @@ from rollup_node.stages.messages.derivation import (
     DropsResponse,
 )
 from rollup_node.stages.messages.engine import (
+    STARTS_A_LIFE,
     AttributesAhead,
     AttributesOutcome,
     AttributesReady,
@@ -439,15 +442,22 @@ async def test_lost_messages_cost_only_time(recording: SepoliaRecording, tmp_pat
     harness.check_derived()
 
 
-async def test_a_new_start_derives_again(recording: SepoliaRecording, tmp_path: Path) -> None:
+async def test_a_new_start_derives_again(
+    recording: SepoliaRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log numbers the starts in this life of the engine process."""
+    records: list[Record] = []
+    monkeypatch.setattr(log, "_configuration", log.Configuration("", log.Level.INFO, records.append))
+    again = 3 * STARTS_A_LIFE + 7
     harness = StageHarness(recording, tmp_path)
     async with harness.running():
         await harness.until(lambda: len(harness.derived) == 5)
         harness.derived.clear()
-        harness.reset, harness.head = 7, FIRST_L2
-        harness.engine_status.set(EngineStatus(7, None, None, None, None, None, False, False))
+        harness.reset, harness.head = again, FIRST_L2
+        harness.engine_status.set(EngineStatus(again, None, None, None, None, None, False, False))
         await harness.until(lambda: len(harness.derived) == 5)
-        assert {derived.reset for derived in harness.derived} == {7}
+        assert {derived.reset for derived in harness.derived} == {again}
+    assert [record.fields["reset"] for record in records if record.message == "starting derivation"] == [1, 7]
     harness.check_derived()
 
 

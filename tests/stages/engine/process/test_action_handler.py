@@ -179,7 +179,7 @@ def test_every_kind_of_action_is_handled(handled: Handled, chain: ChainFixture) 
 def test_failures_are_logged_and_counted(handled: Handled, chain: ChainFixture) -> None:
     actions = all_actions(chain)
     assert handled.line(of_kind(actions, act.WorkFailed)) == (
-        f"WARN step failed, retrying code=RETRYING task=drive error=away retry_in_s=1.0 do={Code.RETRYING.remedy}"
+        f"WARN away code=RETRYING task=drive retry_in_s=1.0 do={Code.RETRYING.remedy}"
     )
     assert handled.metric('activity_errors_total{activity="drive",severity="temporary"}') == 1
     assert handled.metric("activity_problems") == 1
@@ -251,7 +251,7 @@ def failed(task: str, error: str, code: Code, seconds: float = 1.0, reason: str 
     ids=str,
 )
 def test_failures_have_the_code_of_their_cause(handled: Handled, code: Code, error: str) -> None:
-    words = f"WARN step failed, retrying code={code.text} task=drive error={error} retry_in_s=1.0 do={code.remedy}"
+    words = f"WARN {error} code={code.text} task=drive retry_in_s=1.0 do={code.remedy}"
     assert handled.line(failed("drive", error, code)) == words
     assert handled.problems == (f"{code.text}: drive: {error}",)
     assert handled.status.engine_fails is (code not in (Code.BUILD_LOST, Code.ENGINE_CONTRADICTS)), "it does answer"
@@ -278,7 +278,7 @@ def test_each_reason_of_a_follow_source_has_a_line(handled: Handled) -> None:
         code = FollowError(None, FollowReason.FUTURE, error).code
         assert code is Code.FOLLOW_SOURCE
         line = handled.line(failed("follow source", error, code, 4.0, reason))
-        assert f" code=FOLLOW-SOURCE reason={reason} task=follow source error={error} retry_in_s=4.0 " in line
+        assert line.startswith(f"WARN {error} code=FOLLOW-SOURCE reason={reason} task=follow source retry_in_s=4.0 ")
 
 
 def test_a_block_that_the_engine_does_not_get_is_a_problem_until_it_ends(handled: Handled) -> None:

@@ -1,6 +1,7 @@
 """Calls in tasks of their own: answers, errors, and the end of the process."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -11,7 +12,14 @@ from rollup_node.stages.engine.process.call_runner import LINES_A_RECORD, CallRu
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.control import OutputRequest
-from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
+from rollup_node.stages.protocol.errors import (
+    CriticalError,
+    ForkMismatchError,
+    HaltError,
+    ResetError,
+    RestartError,
+    TemporaryError,
+)
 
 MOVING = PendingCall(1, CallPurpose.UNSAFE_BLOCK, GetBlock(1), 0, 0.0)
 READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
@@ -110,7 +118,11 @@ def test_all_lines_are_written_in_their_order(error: Exception, engine_log: list
     assert all(record.level is Level.ERROR and len(record.traceback or "") < 16 << 10 for record in engine_log)
 
 
-def test_without_an_error_nothing_is_written(engine_log: list[Record]) -> None:
-    with stimuli_logged(filled(10)):
-        pass
+@pytest.mark.parametrize("error", [None, ForkMismatchError("other forks"), HaltError("too old"), RestartError("new")])
+def test_without_an_error_or_for_one_whose_text_says_all_nothing_is_written(
+    engine_log: list[Record], error: Exception | None
+) -> None:
+    with suppress(CriticalError), stimuli_logged(filled(10)):
+        if error is not None:
+            raise error
     assert engine_log == []

@@ -209,6 +209,25 @@ def test_a_problem_is_as_old_as_its_first_status() -> None:
     assert again.since == 1206
 
 
+def test_the_sentence_is_of_what_applies_while_the_state_is_held() -> None:
+    """[RPC94]"""
+    builder, fault = StatusBuilder(facts(12)), UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "", "gone"))
+    said = [
+        (status.state, status.sentence)
+        for status in (
+            builder.build(seen(100, 100, *faults), second, 1200.0 + second)
+            for second, faults in ((0.0, ()), (1.0, (fault,)), (6.0, (fault,)), (7.0, ()))
+        )
+    ]
+    in_step, waits = "synced: in step with L1 block 100", "waiting: l1: L1-UNREACHABLE: gone"
+    assert said == [
+        (State.SYNCED, in_step),
+        (State.SYNCED, waits),
+        (State.WAITING, waits),
+        (State.WAITING, in_step),
+    ]
+
+
 def test_readiness_follows_the_limits() -> None:
     """[RPC92]"""
     assert StatusBuilder(facts(12)).build(seen(88, 100), 0.0, 1205.0).ready
