@@ -146,7 +146,8 @@ class Decoder:
         except BlobDataError as error:
             text = f"blob ignored: {error}"
             if len(blob) != BLOB_SIZE:
-                text = f"it has {len(blob):,} bytes, and a blob has {BLOB_SIZE:,}, or their hex: perhaps --as data"
+                sizes = f"it has {len(blob):,} bytes, and a blob has {BLOB_SIZE:,}, or their hex"
+                text = f"{sizes} [{error.rule}]: perhaps --as data"
             yield DecodeFailure(Position((file,)), error.rule, text)
             return
         yield from self._data(f"{file} (data of the blob)", data)

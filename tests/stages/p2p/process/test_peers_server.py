@@ -42,7 +42,8 @@ async def test_opp2p_methods(rollup: RollupConfig, tmp_path: Path) -> None:
             assert await node.call(f"listBlocked{kind}s") == []
         assert await node.call("blockPeer", "xyz") == (
             -32602,
-            "invalid argument 0: failed to parse peer ID: 'xyz' is not a peer id: peer id has a wrong length",
+            "invalid argument 0: failed to parse peer ID: 'xyz' is not a peer id such as 16Uiu2HA... (53 characters):"
+            " peer id has a wrong length",
         )
         assert (await node.call("nothing"))[0] == -32602
         refused = await node.call("connectPeer", other.address.replace("127.0.0.1", "192.0.2.1"))
