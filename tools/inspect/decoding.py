@@ -147,7 +147,7 @@ class Decoder:
             text = f"blob ignored: {error}"
             if len(blob) != BLOB_SIZE:
                 sizes = f"it has {len(blob):,} bytes, and a blob has {BLOB_SIZE:,}, or their hex"
-                text = f"{sizes} [{error.rule}]: perhaps --as data"
+                text = f"{sizes}: perhaps --as data [{error.rule}]"
             yield DecodeFailure(Position((file,)), error.rule, text)
             return
         yield from self._data(f"{file} (data of the blob)", data)
