@@ -19,7 +19,11 @@ OWN_VALUE = "value"
 """The key that sets the option named like its table: `[l1] value = ...` sets `l1`."""
 
 MAX_PARTS = 20
-"""Of a dotted key."""
+"""Of a dotted key, and of values in each other."""
+MAX_TOKENS = 50_000
+MAX_SUGGESTIONS = 40
+"""Of other names for unknown ones; each takes half a millisecond."""
+_SECRETS = [name for option in OPTIONS.values() if option.secret for name in option.names]
 _MANY_PARTS = re.compile(r"(?:[\w-]+\s*\.\s*){20}")
 _PLACE = re.compile(r"\s*\(at line (\d+)(?:, column \d+)?\)")
 
@@ -43,8 +47,10 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         name = str(getattr(stream, "name", "the options file"))
         values: dict[str, str | list[str]] = {}
         for key, value in _settings(_text(stream, name), name):
+            if key in values:
+                self.errors.append(f"option {key} is given twice in file {name}")
             try:
-                values[key] = _checked(key, value, name)
+                values[key] = _checked(key, value, name, suggest=len(self.errors) < MAX_SUGGESTIONS)
             except OptionError as error:
                 self.errors.append(str(error))
         return values
@@ -89,8 +95,14 @@ def _read_yaml(text: str) -> dict[str, Any]:
     import yaml
 
     try:
-        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise ValueError("aliases are not read")
+        depth = 0
+        for count, token in enumerate(yaml.scan(text)):
+            kind = type(token).__name__
+            depth += ("Start" in kind and "Stream" not in kind) - ("End" in kind and "Stream" not in kind)
+            if depth > MAX_PARTS or count > MAX_TOKENS:
+                raise ValueError("it is nested too deeply" if depth > MAX_PARTS else "it has too many values")
+            if isinstance(token, yaml.AliasToken):
+                raise ValueError("aliases are not read")
         settings = yaml.load(text, yaml.BaseLoader)
     except yaml.MarkedYAMLError as error:
         line = f" (at line {error.problem_mark.line + 1})" if error.problem_mark else ""
@@ -102,9 +114,12 @@ def _read_yaml(text: str) -> dict[str, Any]:
     return settings
 
 
-def _checked(key: str, value: Any, name: str) -> str | list[str]:
+def _checked(key: str, value: Any, name: str, suggest: bool) -> str | list[str]:
     if key not in _BY_NAME:
-        raise OptionError(f"unknown option {shown(key)} in file {name}{did_you_mean(key, _BY_NAME)}")
+        secret = next((option for option in _SECRETS if key.startswith(f"{option}.")), None)
+        text = f"{secret}.***" if secret else key
+        hint = did_you_mean(key, _BY_NAME) if suggest else ""
+        raise OptionError(f"unknown option {shown(text)} in file {name}{hint}")
     if key == "config":
         raise OptionError(f"option config in file {name}: a file cannot name another file")
     texts = _texts(key, value, name)

@@ -1,8 +1,12 @@
 """Texts for people: lengths of time, and foreign texts as one line."""
 
+import re
+
 MAX_ERROR_TEXT = 500
 """Characters that are kept of any text which an endpoint sends to be shown."""
 MAX_LINE = 2000
+_AUTHORIZATION = re.compile(r"(authorization\W{1,4})(?:(?:basic|bearer)\s+)?[^\s\"',;]+", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<=//)[^/?#@\s]+@")
 
 
 def duration(seconds: float) -> str:
@@ -20,8 +24,11 @@ def age(seconds: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters."""
+    """Return a foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters.
+
+    A server may show what it was sent: without its login."""
     line = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
+    line = _LOGIN.sub("***@", _AUTHORIZATION.sub(r"\1***", line))
     return "".join(c if c.isprintable() else "?" for c in line[:MAX_ERROR_TEXT])
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from rollup_node.node.options.errors import without_credentials
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError
 from rollup_node.node.system.runtime_dir import LOCK, RPC_URL
@@ -32,13 +33,15 @@ def main(arguments: Sequence[str]) -> int:
         raise SetupError("this user runs no node here whose RPC server has started: give its address with --rpc")
     for address in urls:
         _ask(address)
-        print(f"{address} is alive")
+        print(f"{without_credentials(address)} is alive")
     return ExitCode.OK
 
 
 def _ask(address: str) -> None:
     # urllib would ask the proxy of the environment, which Docker sets in every container.
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=SECONDS)
+    parts = urlsplit(address)
+    address = without_credentials(address)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
     try:
         connection.request("GET", "/healthz")
         status = connection.getresponse().status
