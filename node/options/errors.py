@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.protocol.texts import without_logins
 
 
 class OptionError(SetupError):
@@ -26,13 +27,10 @@ class WrongOptions(OptionError):
         super().__init__("; ".join(self.lines))
 
 
-_USER = re.compile(r"(\w+://)\S*@")
-
-
 def error_lines(error: Exception) -> tuple[str, ...]:
     """Return the lines of an error: one for each wrong option, and without what may be credentials in a URL."""
     lines = error.lines if isinstance(error, WrongOptions) else (str(error),)
-    return tuple(_USER.sub(r"\1***@", line) for line in lines)
+    return tuple(map(without_logins, lines))
 
 
 END_OF_OPTIONS = "--"
@@ -49,7 +47,7 @@ _CREDENTIALS = re.compile(r"^(\w+:/*)?.*@", re.DOTALL)
 
 
 def without_credentials(text: str) -> str:
-    """Return a text without what may be the user and password of a URL."""
+    """Return a value of an option without what may be user and password, though it is no URL."""
     return _CREDENTIALS.sub(r"\1***@", text)
 
 

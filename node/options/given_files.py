@@ -36,21 +36,26 @@ class _Pipe(io.RawIOBase):
         super().close()
 
 
+def _open(path: str | Path) -> tuple[int, int]:
+    # Without O_NONBLOCK opening a named pipe waits for its other end.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+    return descriptor, os.fstat(descriptor).st_mode
+
+
 def opened_given_file(path: str) -> BinaryIO:
     """Return a file to read, which raises OSError where it is a pipe that gives nothing for PIPE_SECONDS.
 
     Raises OSError, and ValueError for what is no path."""
-    # Without O_NONBLOCK opening a named pipe waits for its other end.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-    if stat.S_ISREG(mode := os.fstat(descriptor).st_mode) or stat.S_ISDIR(mode):
+    descriptor, mode = _open(path)
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return os.fdopen(descriptor, "rb")
     return io.BufferedReader(_Pipe(descriptor))
 
 
 def regular_file(path: Path) -> BinaryIO:
     """Return a file to read that is one: a pipe would be waited for, a device has no end. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-    if not stat.S_ISREG(mode := os.fstat(descriptor).st_mode):
+    descriptor, mode = _open(path)
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -32,7 +32,7 @@ LOCK_TIMEOUT = 2.0
 
 
 class Sweeper:
-    """Keep a sweeper running; `changed` is told of starts and deaths, `fail` of code and error if it dies too often."""
+    """Keep a sweeper running; `changed` is called at starts and deaths, `fail` with code and error at too many."""
 
     def __init__(
         self,

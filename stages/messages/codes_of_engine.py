@@ -56,10 +56,10 @@ BUILD_LOST = (
     " resolve pending payload; check its disk and memory, and try another release if it never builds the block",
 )
 ENGINE_LOST_BLOCKS = (
-    "The execution engine came back behind the block that was final in it: its database is another one, or it was"
-    " wiped or restored. The node derives again what is lost.",
-    "check that the engine has the data directory that it had, and its disk; an engine that starts anew syncs faster"
-    " from a snapshot or with --syncmode=execution-layer",
+    "The execution engine restarted with a head below the finalized block: its database was replaced, wiped or"
+    " restored from a backup. The node derives the missing blocks again.",
+    "check the engine's data directory and its disk; an engine with an empty database syncs faster from a snapshot or"
+    " with --syncmode=execution-layer",
     EVENT,
 )
 EL_SYNC_STALLED = (

@@ -6,7 +6,7 @@ MAX_ERROR_TEXT = 500
 """Characters that are kept of any text which an endpoint sends to be shown."""
 MAX_LINE = 2000
 _AUTHORIZATION = re.compile(r"(authorization\W{1,4})(?:(?:basic|bearer)\s+)?[^\s\"',;]+", re.IGNORECASE)
-_LOGIN = re.compile(r"(?<=//)[^/?#@\s]+@")
+_LOGIN = re.compile(r"(\w+://)\S*@")
 
 
 def duration(seconds: float) -> str:
@@ -23,12 +23,17 @@ def age(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
 
 
+def without_logins(text: str) -> str:
+    """Return a text without what may be user and password in its URLs."""
+    return _LOGIN.sub(r"\1***@", text)
+
+
 def one_line(text: str) -> str:
     """Return a foreign text for logs and errors: one printable line of at most MAX_ERROR_TEXT characters.
 
     A server may show what it was sent: without its login."""
     line = " ".join(text[: 4 * MAX_ERROR_TEXT].split())
-    line = _LOGIN.sub("***@", _AUTHORIZATION.sub(r"\1***", line))
+    line = without_logins(_AUTHORIZATION.sub(r"\1***", line))
     return "".join(c if c.isprintable() else "?" for c in line[:MAX_ERROR_TEXT])
 
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.processes.attacked_stage import MAX_MEGABYTES, AttackedStage, SharedStage
+from tests.support.processes.attacked_stage import AttackedStage, SharedStage
 from tests.support.servers.hostile_bodies import endless, gzip_bomb
 from tests.support.servers.http_listener import Handler
 
@@ -21,8 +21,6 @@ NUMBERS = itertools.count()
 LIMIT, HASHED = 32 << 20, 48 << 20
 TIMEOUT = 8.0
 """Seconds: many times what four answers of HASHED bytes at once take."""
-MEGABYTES = MAX_MEGABYTES + 2 * (LIMIT >> 20)
-"""The process under attack is also the receiver here, which holds the message of the largest input and the input."""
 FAST = {
     "rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5,
     "rollup_node.stages.blobs.process.da_client.MAX_HASHED": HASHED,
@@ -36,7 +34,7 @@ def shared() -> Iterator[SharedStage]:
     def config(url: str) -> BlobsConfig:
         return BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4))
 
-    with closing(SharedStage("blobs", config, FAST, MEGABYTES)) as stage:
+    with closing(SharedStage("blobs", config, FAST)) as stage:
         yield stage
 
 
@@ -76,10 +74,13 @@ async def arrives(stage: AttackedStage, commitment: Commitment) -> None:
 
 
 def play(
-    shared: SharedStage, attack: Handler, script: Callable[[AttackedStage, HostileServer], Awaitable[None]]
+    shared: SharedStage,
+    attack: Handler,
+    script: Callable[[AttackedStage, HostileServer], Awaitable[None]],
+    received_megabytes: int = 0,
 ) -> None:
     server = HostileServer(attack)
-    shared.attack(server.handle, lambda stage: script(stage, server))
+    shared.attack(server.handle, lambda stage: script(stage, server), received_megabytes)
 
 
 async def failing(request: web.Request) -> web.StreamResponse:
@@ -132,4 +133,5 @@ def test_inputs_of_the_largest_size_fit_one_after_another(shared: SharedStage) -
             assert stage.last("size") == LIMIT
         await heals(stage, server)
 
-    play(shared, largest, script)
+    # The client holds the message and the input.
+    play(shared, largest, script, received_megabytes=2 * (LIMIT >> 20))

@@ -1,7 +1,8 @@
 """Gossip of blocks of a whole p2p process against js-libp2p's gossipsub with op-node's parameters."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from hashlib import shake_128
 from pathlib import Path
 from typing import Any
@@ -199,16 +200,21 @@ def _signed_junk() -> bytes:
     return SIGNER.sign(CHAIN_ID, junk) + junk
 
 
-async def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
-    """Each is rejected for its reason. Topics are not scored [SCR4]: the sender stays, and its valid block passes."""
-
-    rollup = chain_of_now()
+@asynccontextmanager
+async def node_between(tmp_path: Path) -> AsyncIterator[tuple[P2pNode, JsGossipPeer, JsGossipPeer]]:
+    """Yield a node that is connected to a sender and to a witness of what it forwards."""
     async with (
-        P2pNode(1, rollup, tmp_path).running() as node,
+        P2pNode(1, chain_of_now(), tmp_path).running() as node,
         gossip_peer(1) as sender,
         gossip_peer(2) as witness,
     ):
         await connected(node, sender, witness)
+        yield node, sender, witness
+
+
+async def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
+    """Each is rejected for its reason. Topics are not scored [SCR4]: the sender stays, and its valid block passes."""
+    async with node_between(tmp_path) as (node, sender, witness):
         invalid = invalid_messages()
         for item in invalid.values():
             await sender.publish(TOPIC, item)
@@ -227,14 +233,7 @@ async def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
 
 async def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
     """A block without a known signer, and one seen before under another signature."""
-
-    rollup = chain_of_now()
-    async with (
-        P2pNode(1, rollup, tmp_path).running() as node,
-        gossip_peer(1) as sender,
-        gossip_peer(2) as witness,
-    ):
-        await connected(node, sender, witness)
+    async with node_between(tmp_path) as (node, sender, witness):
         node.l1.set(RuntimeConfig(bytes(20)))
         await node.until(lambda: node.stage.signers.current is None)
         await sender.publish(TOPIC, message(now_block(1)))

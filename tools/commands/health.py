@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from rollup_node.node.options.errors import without_credentials
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError
 from rollup_node.node.system.runtime_dir import LOCK, RPC_URL
 from rollup_node.stages.io.files.private_files import read_private_file
+from rollup_node.stages.protocol.texts import without_logins
 from rollup_node.tools.commands.flags import FlagParser, url
 
 DESCRIPTION = """Asks the JSON-RPC server of the node on this machine whether it is alive (/healthz), wherever
@@ -33,14 +33,14 @@ def main(arguments: Sequence[str]) -> int:
         raise SetupError("this user runs no node here whose RPC server has started: give its address with --rpc")
     for address in urls:
         _ask(address)
-        print(f"{without_credentials(address)} is alive")
+        print(f"{without_logins(address)} is alive")
     return ExitCode.OK
 
 
 def _ask(address: str) -> None:
     # urllib would ask the proxy of the environment, which Docker sets in every container.
     parts = urlsplit(address)
-    address = without_credentials(address)
+    address = without_logins(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=SECONDS)
     try:
         connection.request("GET", "/healthz")

@@ -43,7 +43,7 @@ BLOBS_NOT_FOUND_SECONDS, MAX_BLOBS_NOT_FOUND_SECONDS = 12.0, 300.0
 
 
 class _MissingBlobs(NamedTuple):
-    """The L1 block whose blobs are waited for in vain since a time, and how often that was a reset."""
+    """The L1 block whose blobs no source has, since when, and how many resets followed."""
 
     block_hash: Hash
     since: float

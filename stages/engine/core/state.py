@@ -251,7 +251,7 @@ class CoreState(CoreContext):
         self.write("info", text, unsafe=heads.unsafe, safe=heads.safe, finalized=heads.finalized, base=base_block)
 
     def _compare(self, heads: Heads) -> None:
-        """Warn of an engine that came back behind its finalized block [ENG43]."""
+        """Warn of an engine that restarted with a head below its finalized block [ENG43]."""
         before = self._last_heads
         if before is not None and heads.unsafe.number < before.finalized.number:
             text = "the execution engine lost blocks that were final"

@@ -8,7 +8,7 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import aiohappyeyeballs
@@ -134,7 +134,7 @@ class HttpClient:
         """Return the answer behind a redirect; another host gets neither our headers nor the URL's login [LHD28]."""
         statuses = _REDIRECTS_OF_GET if request.method == "GET" else _REDIRECTS_OF_POST
         is_trusted = True
-        for followed in count():
+        for followed in range(MAX_REDIRECTS + 1):
             location = answer.headers.get("location")
             if answer.status not in statuses or not location:
                 return answer

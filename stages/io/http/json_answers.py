@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
 from rollup_node.stages.protocol.answer_limits import BATCHED_HEADER, HEADER, RECEIPTS, SMALL, AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.texts import MAX_ERROR_TEXT

@@ -22,6 +22,7 @@ from rollup_node.stages.io.http.endpoint_errors import (
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as AnswerTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
 from rollup_node.stages.io.http.json_answers import (
     Call,
     batch_limit,
@@ -30,7 +31,6 @@ from rollup_node.stages.io.http.json_answers import (
     failure_in,
     split_batch,
 )
-from rollup_node.stages.io.http.json_answers import RpcFailure as RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body

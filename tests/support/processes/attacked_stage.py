@@ -161,19 +161,21 @@ class SharedStage:
         self._stage: AttackedStage | None = None
         self._handler: Handler | None = None
 
-    def attack(self, handler: Handler, scenario: Callable[[AttackedStage], Awaitable[None]]) -> None:
+    def attack(
+        self, handler: Handler, scenario: Callable[[AttackedStage], Awaitable[None]], received_megabytes: int = 0
+    ) -> None:
         """Run a scenario for a bounded time; `handler` serves the stage's endpoint.
 
-        The process must outlive it within its bounds."""
+        The process must outlive it within its bounds, without what the clients in it hold of messages."""
         self._handler = handler
-        self._runner.run(self._run(scenario))
+        self._runner.run(self._run(scenario, self._megabytes + received_megabytes))
 
-    async def _run(self, scenario: Callable[[AttackedStage], Awaitable[None]]) -> None:
+    async def _run(self, scenario: Callable[[AttackedStage], Awaitable[None]], megabytes: int) -> None:
         try:
             async with asyncio.timeout(SCENARIO_SECONDS):
                 if self._stage is None:
                     self._stage = await self._start()
-                with self._stage.within_bounds(self._megabytes):
+                with self._stage.within_bounds(megabytes):
                     await scenario(self._stage)
             self._stage.request()
         except BaseException:

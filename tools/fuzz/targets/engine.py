@@ -8,7 +8,8 @@ import orjson
 
 from rollup_node.stages.engine.process import engine_answers as answers
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient
-from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
+from rollup_node.stages.io.http.json_answers import decode_answer
 from rollup_node.stages.protocol.answer_limits import L2_BLOCK, SMALL, AnswerLimit
 from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.engine_json import (

@@ -5,8 +5,8 @@ from random import Random
 import orjson
 
 from rollup_node.ipc.wire.codec import Codec
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
 from rollup_node.stages.io.http.json_answers import (
-    RpcFailure,
     answered_ids,
     decode_answer,
     decode_batch,

@@ -19,8 +19,8 @@ from rollup_node.stages.io.http.connection import (
     HttpError,
     decompressed,
 )
-from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.io.http.json_answers import RpcFailure, decode_answer
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
+from rollup_node.stages.io.http.json_answers import decode_answer
 from rollup_node.stages.io.http.web_socket import _clock_difference
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig

@@ -28,6 +28,7 @@ from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_
 from rollup_node.stages.protocol.keccak import Keccak256
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
+from tests.support.servers.hostile_bodies import endless
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 from tests.support.timing.conditions import until
 
@@ -49,19 +50,6 @@ async def da_client_of(handler: Handler, path: str = "", **options: Any) -> Asyn
 def answering(body: bytes, **options: Any) -> Handler:
     async def handler(_: web.Request) -> web.Response:
         return web.Response(body=body, **options)
-
-    return handler
-
-
-def endless(part: bytes, pause: float = 0.0) -> Handler:
-    """Return a body that never ends."""
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse()
-        await response.prepare(request)
-        while True:
-            await response.write(part)
-            await asyncio.sleep(pause)
 
     return handler
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.io.http.endpoint_errors import RpcFailure
 from rollup_node.stages.io.http.json_answers import (
     MAX_ERROR_DATA,
     Call,
-    RpcFailure,
     answered_ids,
     batch_limit,
     decode_answer,

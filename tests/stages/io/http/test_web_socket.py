@@ -16,8 +16,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.io.http import web_socket
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
-from rollup_node.stages.io.http.json_answers import RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.http.web_socket import MAX_UNREQUESTED
 from tests.support.servers.http_listener import app_for_every_path, listening
