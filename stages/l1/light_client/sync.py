@@ -64,14 +64,23 @@ class LightClient:
         if store is None:
             return [Request(Kind.BOOTSTRAP, f"{ROUTES}/bootstrap/{to_hex(self.root)}")]
         if not self.is_synced(now):
-            return [self._updates(store, slot)]
+            return [self.updates(now)]
         result = [Request(Kind.OPTIMISTIC, f"{ROUTES}/optimistic_update")]
         if slot >= self._finality_slot:
             result.append(Request(Kind.FINALITY, f"{ROUTES}/finality_update"))
         if not self._knows_next(store) and slot >= self._committee_slot:
-            result.append(self._updates(store, slot))
+            result.append(self.updates(now))
             self._committee_slot = slot + max(1, self.network.slots_per_period // COMMITTEE_RETRIES)
         return result
+
+    def updates(self, now: float) -> Request:
+        """Return the request for the first periods whose next committee is not known; only with a store."""
+        store = self.store
+        assert store is not None
+        start = store.period + (1 if self._knows_next(store) else 0)
+        last = self.network.period_of(self.network.slot_at(now))
+        count = min(UPDATES_PER_REQUEST, max(1, last - start + 1))
+        return Request(Kind.UPDATES, f"{ROUTES}/updates", (("start_period", str(start)), ("count", str(count))))
 
     def take(self, request: Request, body: bytes, now: float) -> Refusal | None:
         """Take the answer to a request; returns why it is refused. Of several updates it takes those before that."""
@@ -104,11 +113,6 @@ class LightClient:
         if refusal is None:
             self.store = LightClientStore(self.network, bootstrap)
         return refusal
-
-    def _updates(self, store: LightClientStore, slot: int) -> Request:
-        start = store.period + (1 if self._knows_next(store) else 0)
-        count = min(UPDATES_PER_REQUEST, max(1, self.network.period_of(slot) - start + 1))
-        return Request(Kind.UPDATES, f"{ROUTES}/updates", (("start_period", str(start)), ("count", str(count))))
 
     @staticmethod
     def _knows_next(store: LightClientStore) -> bool:
