@@ -48,12 +48,17 @@ def keys_of(seed: bytes, period: int) -> CommitteeKeys:
 class FakeBeaconChain:
     """`hash_of` returns the execution block hash of a number; the epochs two before the present one are finalized.
 
-    `participants` sign, from the first key on; `lag` are the slots that finality is behind."""
+    `participants` sign, from the first key on; `lag` are the slots that finality is behind. Its API has no bootstrap
+    for `unserved` slots, those of other chains, `bootstrap_of` and `also`, for others; no routes without `serves`."""
 
     def __init__(self, network: BeaconNetwork, hash_of: Callable[[int], bytes], seed: bytes = b"honest") -> None:
         self.network, self.seed, self.hash_of = network, seed, hash_of
         self.participants, self.lag = SIZE, 16
         self.head = 0
+        self.serves, self.version = True, "Lodestar/v1.40.0"
+        self.unserved: set[int] = set()
+        self.bootstrap_of: FakeBeaconChain = self
+        self.also: FakeBeaconChain | None = None
         self._headers: dict[int, tuple[LightClientHeader, Json, dict[int, Branch]]] = {}
 
     def finalized(self, slot: int) -> int:
@@ -163,7 +168,14 @@ class FakeBeaconChain:
         if path == "/eth/v1/beacon/genesis":
             root = to_hex(network.genesis_validators_root)
             return {"data": {"genesis_time": str(network.genesis_time), "genesis_validators_root": root}}
+        if path == "/eth/v1/node/version":
+            return {"data": {"version": self.version}}
+        if path.startswith("/eth/v1/beacon/headers/"):
+            slots = [slot for slot in range(1, self.head + 1) if path.endswith(to_hex(self.root(slot)))]
+            return {"data": {"header": {"message": {"slot": str(slots[0])}}}} if slots else None
         route = path.removeprefix("/eth/v1/beacon/light_client/")
+        if not self.serves:
+            return None
         if route == "optimistic_update":
             return self.update_json(self.head, finality=False, committee=False)
         if route == "finality_update":
@@ -175,6 +187,9 @@ class FakeBeaconChain:
             return [self.update_json(min(end, self.head)) for end in ends]
         if route.startswith("bootstrap/"):
             wanted = route.removeprefix("bootstrap/")
-            slots = [slot for slot in range(1, self.head + 1) if to_hex(self.root(slot)) == wanted]
-            return self.bootstrap_json(slots[0]) if slots else None
+            for source in filter(None, (self.bootstrap_of, self.also)):
+                slots = [slot for slot in range(1, self.head + 1) if to_hex(source.root(slot)) == wanted]
+                if slots and slots[0] not in self.unserved:
+                    return source.bootstrap_json(slots[0])
+            return None
         return None
