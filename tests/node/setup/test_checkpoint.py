@@ -21,7 +21,7 @@ from rollup_node.stages.l1.light_client.network import BEACON_NETWORKS
 from rollup_node.stages.l1.stored_root import StoredRoot, encode_stored_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.node.setup.planning import plan_of, prepare
-from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network
+from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network, with_root
 from tests.support.servers.http_listener import listening
 
 ROOT = "0x" + "ab" * 32
@@ -190,7 +190,7 @@ async def test_a_kept_root_that_is_too_old_is_refused_with_the_remedy(tmp_path: 
 
 async def test_a_beacon_node_of_another_network() -> None:
     chain = chain_of()
-    line = await refusal([chain], chain.root(CHECKPOINT), network=beacon_network(root=b"\x99" * 32))
+    line = await refusal([chain], chain.root(CHECKPOINT), network=with_root(beacon_network(), b"\x99" * 32))
     assert (
         "is not a beacon node of test: check --l1.checkpoint.beacon, and --network or --l1.checkpoint.network" in line
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update
@@ -32,11 +33,18 @@ FORKS = ("altair", "bellatrix", "capella", "deneb", "electra", "fulu", "gloas")
 NEVER = 1 << 40
 
 
-def beacon_network(genesis_time: int = 0, root: bytes = b"\x11" * 32, **epochs: int) -> BeaconNetwork:
+def beacon_network(genesis_time: int = 0, **epochs: int) -> BeaconNetwork:
     """Return a network of all forks up to Fulu, and of Gloas at its epoch if that is given; `epochs` by name."""
     known = {**dict.fromkeys(FORKS[:-1], 0), "gloas": NEVER, **epochs}
     forks = [BeaconFork(name, bytes([index + 1, 0, 0, 7]), known[name]) for index, name in enumerate(FORKS)]
-    return BeaconNetwork("test", root, genesis_time, (BeaconFork("genesis", b"\0\0\0\7", 0), *forks), PRESET, 12_000)
+    return BeaconNetwork(
+        "test", b"\x11" * 32, genesis_time, (BeaconFork("genesis", b"\0\0\0\7", 0), *forks), PRESET, 12_000
+    )
+
+
+def with_root(network: BeaconNetwork, root: bytes) -> BeaconNetwork:
+    """Return the same network with another genesis."""
+    return msgspec.structs.replace(network, genesis_validators_root=root)
 
 
 @cache
@@ -145,9 +153,9 @@ class FakeBeaconChain:
 
     def _execution(self, slot: int) -> ExecutionPayloadHeader:
         blobs = (0, 0) if self.network.has_blobs(slot) else (None, None)
-        numbers, roots = (slot, 30_000_000, 0, 12 * slot), [bytes(32)] * 2
+        numbers, zero = (slot, 30_000_000, 0, 12 * slot), bytes(32)
         head = (bytes(32), bytes(20), bytes(32), bytes(32), bytes(256), bytes(32))
-        return ExecutionPayloadHeader(*head, *numbers, b"test", 7, self.hash_of(slot), *roots, *blobs)
+        return ExecutionPayloadHeader(*head, *numbers, b"test", 7, self.hash_of(slot), zero, zero, *blobs)
 
     def _beacon(self, slot: int, state_root: Root, body_root: Root) -> BeaconBlockHeader:
         return BeaconBlockHeader(slot, 1, self.seed.ljust(32, b"\0"), state_root, body_root)

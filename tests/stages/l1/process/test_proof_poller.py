@@ -26,7 +26,7 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
-from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network
+from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network, with_root
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
@@ -196,7 +196,7 @@ async def test_a_beacon_api_that_lies_is_named_and_another_one_asked(capsys: pyt
     async with running_l1(l1, [methods_of(l1.chain)], [fork]) as clients:
         await clients.until(lambda: clients.says("L1-UNPROVEN: head: L1 is not proven"))
         assert clients.numbers[0] is None
-    other = FakeBeaconChain(beacon_network(l1.beacon.network.genesis_time, root=b"\x33" * 32), l1.chain.hash)
+    other = FakeBeaconChain(with_root(l1.beacon.network, b"\x33" * 32), l1.chain.hash)
     other.head, other.bootstrap_of = HEAD, l1.beacon
     async with running_l1(l1, [methods_of(l1.chain)], [other, l1.beacon]) as clients:
         await clients.until(lambda: clients.numbers[0] == HEAD)
