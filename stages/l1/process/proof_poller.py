@@ -120,8 +120,9 @@ class ProofPoller:
         except LightClientDataError as error:
             reason, is_lie = str(error), True
         except EndpointError as error:
-            # The update of the present period may not be there yet.
-            if request.kind is Kind.UPDATES and self.client.is_synced(time.time()):
+            # There may be no finality, and no update of the present period, yet: the head is proven without them.
+            is_extra = request.kind in (Kind.UPDATES, Kind.FINALITY) and self.client.is_synced(time.time())
+            if is_extra and error.status is not None:
                 return
             self.beacons.next()
             raise TemporaryError(f"L1 is not proven: {error}", Code.L1_UNPROVEN) from None

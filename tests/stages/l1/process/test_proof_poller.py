@@ -115,12 +115,12 @@ class Clients:
 
 @asynccontextmanager
 async def running_l1(
-    l1: L1, servers: Sequence[Methods], beacons: Sequence[FakeBeaconChain], **options: Any
+    l1: L1, servers: Sequence[Methods], beacons: Sequence[FakeBeaconChain], slot: int = CHECKPOINT, **options: Any
 ) -> AsyncIterator[Clients]:
     apps = [*map(json_rpc_app, servers), *(beacon.app() for beacon in beacons)]
     async with listening(*apps) as urls:
         checkpoint = CheckpointConfig(
-            l1.beacon.root(CHECKPOINT), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
+            l1.beacon.root(slot), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
         )
         config = L1Config(urls[: len(servers)], PLAIN_ROLLUP, timeout=5.0, window=8, checkpoint=checkpoint)
         async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
@@ -258,6 +258,15 @@ async def test_an_endpoint_without_a_safe_block_serves_all_the_same() -> None:
         ) as clients:
             await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
             assert not clients.problems
+
+
+async def test_without_a_finality_update_the_head_is_proven_all_the_same() -> None:
+    """[LCP10] An endpoint has none before the first finalized block, and no update of a period that has just begun."""
+    l1 = L1()
+    l1.beacon.absent = {"finality_update", "updates"}
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], slot=40) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        assert not clients.problems
 
 
 async def test_a_proven_safe_block_above_the_finalized_one_is_safe() -> None:
