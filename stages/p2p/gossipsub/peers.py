@@ -17,7 +17,6 @@ class TraceEvent(StrEnum):
     ADD_PEER = "ADD_PEER"
     REMOVE_PEER = "REMOVE_PEER"
     JOIN = "JOIN"
-    LEAVE = "LEAVE"
     GRAFT = "GRAFT"
     PRUNE = "PRUNE"
     PUBLISH_MESSAGE = "PUBLISH_MESSAGE"
@@ -50,7 +49,6 @@ class GossipPeer:
         self.wasted_bytes_budget = params.wasted_bytes_budget
         self.pending_grafts: dict[str, None] = {}
         self.pending_prunes: dict[str, Prune] = {}
-        self.hello_pending = True
 
     @property
     def supports_mesh(self) -> bool:

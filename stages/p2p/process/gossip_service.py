@@ -57,8 +57,6 @@ class GossipService:
         self.failures: Counter[str] = Counter()
         self.accepted = 0
         self.accepted_at: float | None = None
-        for topic in self._topics:
-            self.router.join(topic)
         for protocol in PROTOCOLS:
             host.set_stream_handler(protocol, self._handle_stream)
         host.subscribe(self._on_host_event)
