@@ -110,7 +110,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "large calldata": {"24 MiB": "stages.derivation.process.l1_buffer.MAX_BUFFERED"},
     "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.derivation_log.KEPT"},
     "connections | 62": {
-        "8 per": "stages.p2p.gating.accept_limits.MAX_PER_HOST",
+        "8 per": "stages.p2p.gating.connections.MAX_PER_HOST",
         "4 per peer": "stages.p2p.config.ResourceLimits.connections_per_peer",
     },
     "handshakes": {"64 unfinished": "stages.p2p.config.ResourceLimits.half_open"},
@@ -125,7 +125,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64;": "stages.p2p.host.io.connection.STREAM_BURST",
     },
     "CPU time of received bytes": {
-        "0.4 of": "stages.p2p.gating.work_shares.TOTAL_SHARE",
+        "0.4 of": "stages.p2p.gating.budgets.TOTAL_SHARE",
         "4,000": "stages.p2p.host.io.connection.MAX_SMALL_FRAMES",
     },
     "CPU time of gossip": {"0.3 of": "stages.p2p.gossipsub.validation_queue.TOTAL_SHARE"},

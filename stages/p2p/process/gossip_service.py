@@ -12,7 +12,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
-from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gating.connections import PeerBackoff
 from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc

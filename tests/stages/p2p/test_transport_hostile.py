@@ -12,7 +12,6 @@ import pytest
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
-from rollup_node.stages.p2p.gating import work_shares
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
