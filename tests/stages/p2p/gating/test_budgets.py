@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.gating.memory_budget import MemoryBudget
-from rollup_node.stages.p2p.gating.work_shares import MAX_DELAY, MAX_SAVED, TOTAL_SHARE, WorkShares
+from rollup_node.stages.p2p.gating.budgets import MAX_DELAY, MAX_SAVED, TOTAL_SHARE, MemoryBudget, WorkShares
 
 HONEST, LOUD = b"honest", b"loud"
 
@@ -61,13 +60,10 @@ def test_dropping_keeps_the_budget_and_spares_small_peers(changes: list[tuple[in
         assert budget.total == sum(held.values()) <= 100
 
 
-LOUD_WORK_SHARES, QUIET = b"loud", b"quiet"
-
-
 def test_a_peer_alone_may_use_the_total() -> None:
     shares = WorkShares()
     for step in range(100):
-        assert shares.charge(LOUD_WORK_SHARES, 0.1 * TOTAL_SHARE, step / 10) == 0.0
+        assert shares.charge(LOUD, 0.1 * TOTAL_SHARE, step / 10) == 0.0
 
 
 def test_beyond_the_total_only_peers_above_their_share_wait() -> None:
@@ -77,19 +73,19 @@ def test_beyond_the_total_only_peers_above_their_share_wait() -> None:
     for number in range(60):
         shares.charge(bytes([number]), 0.2, 0.1)
     assert shares.charge(bytes([7]), 0.01, 0.1) == MAX_DELAY
-    assert shares.charge(QUIET, 0.01, 0.1) == 0.0, "a peer within its share is not slowed down"
+    assert shares.charge(HONEST, 0.01, 0.1) == 0.0, "a peer within its share is not slowed down"
 
 
 def test_debt_is_repaid_at_the_rate_of_a_share() -> None:
     shares = WorkShares()
-    assert shares.charge(LOUD_WORK_SHARES, MAX_SAVED + 0.1, 0.0) == pytest.approx(0.1 / TOTAL_SHARE)
-    assert shares.charge(LOUD_WORK_SHARES, 0.0, 0.1) == pytest.approx(0.1 / TOTAL_SHARE - 0.1)
-    assert shares.charge(LOUD_WORK_SHARES, 0.0, 0.3) == 0.0
+    assert shares.charge(LOUD, MAX_SAVED + 0.1, 0.0) == pytest.approx(0.1 / TOTAL_SHARE)
+    assert shares.charge(LOUD, 0.0, 0.1) == pytest.approx(0.1 / TOTAL_SHARE - 0.1)
+    assert shares.charge(LOUD, 0.0, 0.3) == 0.0
 
 
 def test_removed_peers_have_no_debt() -> None:
     shares = WorkShares()
-    shares.charge(LOUD_WORK_SHARES, 5.0, 0.0)
-    shares.remove_peer(LOUD_WORK_SHARES)
-    shares.remove_peer(QUIET)
-    assert len(shares) == 0 and shares.charge(LOUD_WORK_SHARES, 0.0, 0.0) == 0.0
+    shares.charge(LOUD, 5.0, 0.0)
+    shares.remove_peer(LOUD)
+    shares.remove_peer(HONEST)
+    assert len(shares) == 0 and shares.charge(LOUD, 0.0, 0.0) == 0.0

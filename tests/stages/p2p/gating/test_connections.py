@@ -1,13 +1,19 @@
-"""The connection gater: netrestrict, blocks, bans. Limits of pending handshakes and of connections per host. Trimming between the low and the high water mark. Backoff of dials to a peer."""
+"""Who may connect: netrestrict, blocks, bans, limits per host; trimming; backoff of dials."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
-from rollup_node.stages.p2p.gating.accept_limits import MAX_PER_HOST, PendingHandshakes, is_over_host_limit
-from rollup_node.stages.p2p.gating.backoff import PeerBackoff
-from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
-from rollup_node.stages.p2p.gating.connection_manager import SILENCE_PERIOD, ConnectionManager, TrimCandidate
+from rollup_node.stages.p2p.gating.connections import (
+    MAX_PER_HOST,
+    SILENCE_PERIOD,
+    ConnectionGater,
+    ConnectionManager,
+    PeerBackoff,
+    PendingHandshakes,
+    TrimCandidate,
+    is_over_host_limit,
+)
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 
 PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
