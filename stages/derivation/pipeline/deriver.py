@@ -7,20 +7,28 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
-from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage, BatchStageContext
-from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
-from rollup_node.stages.derivation.pipeline.batch_checks import SingularBatchChecks
-from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
-from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, Lookahead, batch_attributes
+from rollup_node.stages.derivation.pipeline.batch_checks import OverlapBlocks, SingularBatchChecks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_stages import (
+    AcceptedBatch,
+    BaseBatchStage,
+    BatchQueue,
+    BatchStage,
+    BatchStageContext,
+)
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelBatches, ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
-from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
-from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead, Flow, Need, NeedL1Block, NeedReset
-from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.outputs import (
+    AwaitSafeHead,
+    Flow,
+    Need,
+    NeedL1Block,
+    NeedReset,
+    PipelineEvents,
+)
 from rollup_node.stages.derivation.reasons.batches import L1OriginInvalid, PayloadReplacedByDeposits, StagesReplaced
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ChallengeExpired, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason

@@ -9,8 +9,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
-from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
-from rollup_node.stages.derivation.process.batch_watch import BatchWatch, UpgradeWatch
+from rollup_node.stages.derivation.process.batch_watch import WAITING_WINDOW, BatchParents, BatchWatch, UpgradeWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.pipeline.batch_attributes import is_predicted
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
-from rollup_node.stages.derivation.pipeline.lookahead import is_predicted
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks, NeedReset
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.blobs import BlobContent

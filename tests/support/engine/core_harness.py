@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeDataMismatch,
     ChallengeDataMissing,

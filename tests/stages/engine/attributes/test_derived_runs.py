@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
 from rollup_node.stages.engine.calls.calls import CallPurpose
