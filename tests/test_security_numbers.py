@@ -31,7 +31,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "32 MiB": "stages.rpc.process.stage.RPC_LIMITS.held_bytes",
         "8 MiB": "stages.rpc.process.stage.METRICS_LIMITS.held_bytes",
     },
-    "work |": {"4 ms": "stages.rpc.process.turns.TURN_SECONDS"},
+    "work |": {"4 ms": "stages.rpc.process.listener.TURN_SECONDS"},
     "a call that waits": {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
         "64 at a time": "stages.rpc.process.node_view.MAX_PENDING",
