@@ -141,7 +141,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "blocks that we requested": {
         "10 MiB": "stages.p2p.encoding.snappy.MAX_BYTES",
-        "32 MiB": "stages.p2p.reqresp.quarantine.MAX_BYTES",
+        "32 MiB": "stages.p2p.reqresp.planner.MAX_BYTES",
     },
     "identify": {
         "2 KiB": "stages.p2p.host.io.identify_service.MAX_STORED_CHARACTERS",
@@ -164,7 +164,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "an answer | 64 KiB": {"64 KiB": "stages.p2p.signer.io.remote_signer.MAX_ANSWER_BYTES"},
     "nothing, errors": {"16 blocks": "stages.p2p.signer.signing_queue.MAX_WAITING"},
     "descriptions and SOAP": {"64 KiB": "stages.p2p.nat.upnp.MAX_RESPONSE_BYTES"},
-    "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.tls_files.MAX_FILE_BYTES"},
+    "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.remote_signer.MAX_FILE_BYTES"},
     "signed blocks": {
         "4096 heights": "stages.p2p.signer.signed_blocks.MAX_HEIGHTS",
         "128 blocks": "stages.p2p.signer.signed_blocks.MAX_PAYLOADS",
