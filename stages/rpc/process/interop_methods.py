@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.interop import (
     BlockRef,
@@ -22,7 +23,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc import parameters
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.process.node_view import NodeView, ProcessClient
+from rollup_node.stages.rpc.process.node_view import NodeView
 
 MAX_QUEUED = 100
 OUT_OF_EVENTS = -39001
@@ -108,7 +109,7 @@ class InteropClient:
 
     def __init__(self, bus: Bus) -> None:
         self.stream = EventStream()
-        self._client = ProcessClient(bus, "engine.interop", self._take_events)
+        self._client = RequestClient(bus, "engine.interop", self._take_events)
         self.periodic_task = PeriodicTask("interop events", self._step)
 
     async def call(self, method: str, **params: Any) -> Any:
