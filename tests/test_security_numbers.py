@@ -34,7 +34,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "work |": {"4 ms": "stages.rpc.process.listener.TURN_SECONDS"},
     "a call that waits": {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
-        "64 at a time": "stages.rpc.process.node_view.MAX_PENDING",
+        "64 at a time": "stages.io.requests.MAX_PENDING",
     },
     "a message of a supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",

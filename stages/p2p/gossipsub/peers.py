@@ -12,11 +12,12 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class TraceEvent(StrEnum):
-    """The label `type` of the metric `p2p_gossip_events_total`."""
+    """The label `type` of the metric `p2p_gossip_events_total`; no topic is left."""
 
     ADD_PEER = "ADD_PEER"
     REMOVE_PEER = "REMOVE_PEER"
     JOIN = "JOIN"
+    LEAVE = "LEAVE"
     GRAFT = "GRAFT"
     PRUNE = "PRUNE"
     PUBLISH_MESSAGE = "PUBLISH_MESSAGE"
