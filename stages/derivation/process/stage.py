@@ -173,7 +173,7 @@ class DerivationStage(Stage):
         self._safe = start.safe_head, start.safe_config
         self._reset_reason = self._unmet = self._block_unavailable = self._blobs = None
         self._run.restart(start.reset)
-        self.deriver.reset(start)
+        self.deriver.reset(start.base, start.base_config)
         self._buffer.restart(start.base.number)
         self._prefetcher.clear()
         self.derivation_log.restart()

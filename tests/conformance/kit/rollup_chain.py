@@ -68,12 +68,6 @@ class DerivedBlock:
         return self.output.concluding
 
 
-@dataclass(frozen=True)
-class _ResetPoint:
-    base: BlockId
-    base_config: SystemConfig
-
-
 class RollupChain:
     """State: the L1 chain, the L2 chain as far as it is derived, and everything that the deriver put out.
 
@@ -174,7 +168,7 @@ class RollupChain:
     def _begin(self, base: int, config: SystemConfig) -> None:
         self._known = len(self.l2)
         self._ahead.clear()
-        self.deriver.reset(_ResetPoint(BlockId(base, self.l1[base].header.hash), config))
+        self.deriver.reset(BlockId(base, self.l1[base].header.hash), config)
 
     def _handle(self, output: Output) -> bool:
         deriver = self.deriver
