@@ -190,9 +190,8 @@ class L1Stage(Stage):
         self._window.trim(ranges)
         self._count_added(taken, before - len(self._window))
         now = time.monotonic()
-        # Pollers need no place of their own: their calls come first when a fetch has ended.
-        room = max(1, self._config.max_concurrency) - len(self._fetcher)
-        for fetches in grouped(self._window.plan(ranges, room * self._fetcher.request_size, now), room):
+        planned = self._window.plan(ranges, self._fetcher.block_room, now)
+        for fetches in grouped(planned, self._fetcher.request_room):
             self._fetcher.start(fetches)
         self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self._publish_health()
