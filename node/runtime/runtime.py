@@ -34,7 +34,6 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.system import map_large_blocks
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -114,7 +113,6 @@ def dropped_lines(process: str, lines: int) -> Record:
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
     """Run a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
-    map_large_blocks()
     writer = take_over_output(identity.name, shared.log, shared.log_level)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)

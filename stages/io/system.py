@@ -5,7 +5,7 @@ import ctypes
 
 _ITERATIONS = 3
 """Iterations of the loop after which asyncio has made each connection that it has accepted."""
-LARGE_BYTES = 512 << 10
+LARGE_BYTES = 1 << 20
 _M_MMAP_THRESHOLD = -3
 
 
@@ -23,7 +23,7 @@ async def stop_accepting(server: asyncio.Server) -> None:
 
 
 def map_large_blocks() -> bool:
-    """Have the C library map each block of half a megabyte or more by itself; return whether it can.
+    """Have the C library map each block of a megabyte or more by itself; return whether it can.
 
     The memory of such a block is then given back when it is freed; by default glibc stops that after the first."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

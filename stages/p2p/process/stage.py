@@ -7,6 +7,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.system import map_large_blocks
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
@@ -220,4 +221,6 @@ def is_own_machine(address: str) -> bool:
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:
+    """Create the stage. Peers send messages of ten megabytes: what these took is given back at once."""
+    map_large_blocks()
     return P2pStage(config, bus, meter)

@@ -3,35 +3,46 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.held_answers import HeldAnswers
+from rollup_node.stages.l1.held_answers import FIRST_BLOCKS, HeldAnswers
 
 
-def test_the_first_blocks_are_asked_for_before_any_size_is_known() -> None:
-    held = HeldAnswers(1000)
-    assert held.room == 1000
-    for number in range(20):
+def settled(most: int, size: int) -> HeldAnswers:
+    """Return it after many blocks of that size."""
+    held = HeldAnswers(most)
+    for _ in range(50):
+        held.hold(1, size)
+        held.end(1)
+    return held
+
+
+def test_a_few_blocks_are_fetched_before_any_size_is_known() -> None:
+    held = HeldAnswers(12_000)
+    for number in range(FIRST_BLOCKS):
+        assert held.room == FIRST_BLOCKS - number
         held.hold(number)
-    assert held.room == 1000
+    assert held.room == 0
+    # Others, as large as expected, are not begun when the first answer comes and is larger.
+    held.hold(0, 4000)
+    assert held.room == 0
 
 
 def test_awaited_answers_count_as_the_last_ones() -> None:
-    held = HeldAnswers(1000)
-    held.hold(1, 100)
-    held.end(1)
+    held = settled(1000, 100)
     assert held.room == 10
     for number in range(4):
         held.hold(number)
     assert held.room == 6
-    held.hold(0, 400)
-    assert held.room == 3
-    # A block that is forgotten while its receipts are asked for counts as others do.
-    held.hold(0)
+    held.hold(0, 50)
     assert held.room == 6
+    held.hold(1)
+    assert held.room == 6, "forgotten while its receipts are asked for"
+    held.hold(0, 200)
+    assert held.room == 1, "each may be as large"
 
 
 def test_receipts_count_with_their_block() -> None:
     """The most that was held at a time is what the next ones are expected to take."""
-    held = HeldAnswers(1000)
+    held = settled(1000, 50)
     held.hold(1, 50)
     held.hold(1, 250)
     held.hold(1)
@@ -40,10 +51,7 @@ def test_receipts_count_with_their_block() -> None:
 
 
 def test_what_is_expected_follows_the_answers() -> None:
-    held = HeldAnswers(1000)
-    for size in [100] + 20 * [10]:
-        held.hold(1, size)
-        held.end(1)
+    held = settled(1000, 10)
     assert held.room >= 80
     # One that failed says nothing.
     held.hold(2)
