@@ -37,7 +37,9 @@ class FetchResult(NamedTuple):
 
 
 class _Answer:
-    """An answer about a block. One that no archive keeps is forgotten once it is taken for a task, which has a copy."""
+    """An answer about a block. One that no archive keeps is forgotten once it is taken for a task, which has a copy.
+
+    Nothing else may hold the body while the task waits for a worker, or the receipts for the endpoint."""
 
     def __init__(self, body: bytes, keep: bool) -> None:
         self._body, self._keep = body, keep
