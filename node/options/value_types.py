@@ -223,7 +223,6 @@ def _read_rpc_url(text: str) -> str:
     return text
 
 
-
 HTTP_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_http_url)
 RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545, or the path of an IPC socket", _read_rpc_url)
 HTTP_URLS = list_of("list of url", f"{HTTP_URL.expected}, or several with commas between", _read_http_url)

@@ -27,7 +27,9 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('k"]', max_size=2), inner, max_size=3),
     max_leaves=8,
 )
-MESSAGES = st.lists(st.dictionaries(st.text("id", max_size=2), JSON, max_size=3) | st.lists(JSON, max_size=3), max_size=5)
+MESSAGES = st.lists(
+    st.dictionaries(st.text("id", max_size=2), JSON, max_size=3) | st.lists(JSON, max_size=3), max_size=5
+)
 
 
 def encoded(value: Any, pretty: bool) -> bytes:

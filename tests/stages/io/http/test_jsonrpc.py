@@ -320,7 +320,15 @@ def test_the_seconds_of_retry_after(header: str, seconds: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("url", "expected"),
-    [("ws://host", True), ("WSS://host:1/path", True), ("http://host", False), ("ws://[", False), ("nonsense", False), ("/run/geth.ipc", True), ("./a.ipc", True)],
+    [
+        ("ws://host", True),
+        ("WSS://host:1/path", True),
+        ("http://host", False),
+        ("ws://[", False),
+        ("nonsense", False),
+        ("/run/geth.ipc", True),
+        ("./a.ipc", True),
+    ],
 )
 def test_which_endpoints_carry_notifications(url: str, expected: bool) -> None:
     assert carries_notifications(url) == expected
