@@ -65,12 +65,12 @@ class ExternalServices:
 class DevnetSettings:
     """The network to run and when to end it; times in seconds.
 
-    With `ipc` nodes reach the embedded engines over sockets. `forks` is as of `fork_offsets`, `l1_forks` as of `l1_fork_offsets`; with `keeps_engines` the embedded engines
-    keep their chains, so that they can be restarted. An entry of `engine_traits` is for the embedded engine of one
-    node, or for all. L1's finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are
-    the other chains of the dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under
-    the empty name for the others. The verifier's files are on a disk of their own with `small_disk`, and its clock
-    is set by `clock_library`."""
+    `forks` is as of `fork_offsets`, `l1_forks` as of `l1_fork_offsets`; with `ipc` nodes reach the embedded engines
+    over sockets, and with `keeps_engines` these keep their chains, so that they can be restarted. An entry of
+    `engine_traits` is for the embedded engine of one node, or for all. L1's finalized block is `finalized_distance`
+    below its head, 4 without one. `dependencies` are the other chains of the dependency set; `lagoon_bundles` has what
+    `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The verifier's files are on a disk of
+    their own with `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None

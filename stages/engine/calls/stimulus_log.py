@@ -46,7 +46,7 @@ class StimulusLog:
         return [f"{unix:.6f} {text}" for unix, text in self._entries]
 
 
-def describe(value: object) -> str:
+def describe(value: Any) -> str:
     """Return a short text of a message, call or answer: blocks by number and hash, bytes by their beginning."""
     return _text_of(type(value))(value)
 

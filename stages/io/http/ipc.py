@@ -62,7 +62,7 @@ class JsonStream:
             between, self._scanned = self._scanned, match.end()
             if not self._depth and buffer[between : self._scanned].strip():
                 raise MalformedJsonError(f"the answer is not JSON: {shown_body(bytes(buffer[begin:]))}")
-            symbol = buffer[self._scanned : self._scanned + 1]
+            symbol = bytes(buffer[self._scanned : self._scanned + 1])
             if symbol in (b"", b"\\"):
                 break
             self._scanned += 1

@@ -1,4 +1,4 @@
-"""A JSON-RPC 2.0 client over HTTP, WebSocket or IPC, within bounds of rate, time and bytes [LHD2, LHD16, LHD17, WSK1]."""
+"""A JSON-RPC 2.0 client over HTTP, WebSocket or IPC, bounded in rate, time and bytes [LHD2, LHD16, LHD17, WSK1]."""
 
 import asyncio
 import ssl
@@ -53,14 +53,13 @@ log = get_logger("http")
 class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
-    `url` may be the path of a socket, which needs neither `headers` nor `tls`. These are called for every HTTP request and
-    WebSocket handshake; another TLS context than before means
-    another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
-    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes;
-    with `long_answers` those of any length arrive over one connection of WebSocket or IPC [WSK2].
-    `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
-    of each request that was answered, and the bytes of request and answer. `direct` has the proxies of the environment
-    ignored."""
+    `url` may be the path of a socket, which needs neither `headers` nor `tls`. These are called for every HTTP request
+    and WebSocket handshake; another TLS context than before means another connection. `timeout` is in seconds per
+    request, twice that for a batch; `rate_limit` in calls a second, each of a batch counts, 0 for no limit [LHD16].
+    Answers are limited by method and to `max_body` bytes; with `long_answers` those of any length arrive over one
+    connection of WebSocket or IPC [WSK2]. `on_notification` is called for every notification and when its connection
+    is lost; `on_exchange` with the method of each request that was answered, and the bytes of request and answer.
+    `direct` has the proxies of the environment ignored."""
 
     def __init__(
         self,

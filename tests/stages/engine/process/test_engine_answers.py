@@ -114,9 +114,7 @@ def test_members_of_payloads_of_another_type_are_named(chain: ChainFixture, name
     result = envelope_to_json(sealed(chain))
     result["executionPayload"][name] = 5
     envelope = decoded(result, answers.Envelope)
-    with pytest.raises(
-        MalformedJsonError, match=rf"the execution payload is malformed: .* got `int` - at `\$\.{name}`"
-    ):
+    with pytest.raises(MalformedJsonError, match=rf"^the execution payload .* got `int` - at `\$\.{name}`"):
         answers.payload_of_envelope(envelope)
 
 
