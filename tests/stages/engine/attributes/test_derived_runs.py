@@ -17,10 +17,11 @@ from rollup_node.stages.engine.calls.engine_api import (
     GetPayload,
     PayloadAnswer,
 )
-from rollup_node.stages.engine.calls.heads import Forkchoice, UnreadableBlockError, l2_block_info
+from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import is_deposits_only
-from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, asked, at_step, step_through
 from tests.support.engine.core_harness import started as started_core
@@ -80,13 +81,18 @@ def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, an
 
 def test_what_the_next_answer_needs_is_computed_ahead(chain: ChainFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """[ENG44] Once each; with it the same calls are made as without."""
-    checked, read = [], []
-    monkeypatch.setattr(
-        module, "unexecutable", lambda rollup, attributes, senders: checked.append(attributes.transactions)
-    )
-    monkeypatch.setattr(
-        module, "l2_block_info", lambda payload, rollup: read.append(payload) or l2_block_info(payload, rollup)
-    )
+    checked: list[Any] = []
+    read: list[Any] = []
+
+    def check(_: object, attributes: PayloadAttributes, senders: bool) -> None:
+        checked.append(attributes.transactions)
+
+    def block_info(payload: ExecutionPayload, rollup: RollupConfig) -> L2BlockInfo:
+        read.append(payload)
+        return l2_block_info(payload, rollup)
+
+    monkeypatch.setattr(module, "unexecutable", check)
+    monkeypatch.setattr(module, "l2_block_info", block_info)
     handler = at_step(chain, AttributesStep.INSERT)
     following = ahead_of(chain, handler)
     checked.clear()
