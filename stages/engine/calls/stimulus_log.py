@@ -5,7 +5,6 @@ It is written to the log when a bug or a critical error ends the process, so tha
 from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -48,10 +47,13 @@ class StimulusLog:
 
 def describe(value: Any) -> str:
     """Return a short text of a message, call or answer: blocks by number and hash, bytes by their beginning."""
-    return _text_of(type(value))(value)
+    kind = type(value)
+    text = _known_texts.get(kind)
+    if text is None:
+        text = _known_texts[kind] = _text_of(kind)
+    return text(value)
 
 
-@cache
 def _text_of(kind: type) -> Callable[[Any], str]:
     """Return what describes the values of a type."""
     if issubclass(kind, msgspec.Struct) and kind not in _TEXTS:
@@ -84,3 +86,4 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     list: _items,
 }
 """By type, the first that fits."""
+_known_texts: dict[type, Callable[[Any], str]] = {}
