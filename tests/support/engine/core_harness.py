@@ -147,6 +147,7 @@ class CoreHarness:
         """Answers an open call, by default as an engine that works."""
         self.open.remove(pending)
         self.core.answer(pending, self.good_answer(pending) if answer is ... else answer, self.now)
+        self.core.prepare()
         self.drain()
 
     def good_answer(self, pending: PendingCall) -> CoreAnswer:
