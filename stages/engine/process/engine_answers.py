@@ -79,15 +79,15 @@ _Payload = msgspec.defstruct(
 )
 
 
-class Envelope(msgspec.Struct, rename="camel"):
+class SealedEnvelope(msgspec.Struct, rename="camel"):
     """The answer to engine_getPayload of any version; the payload goes back to the engine as it is [ENG45]."""
 
     execution_payload: msgspec.Raw = msgspec.Raw(b"null")
     parent_beacon_block_root: str | None = None
 
 
-def payload_of_envelope(answer: Envelope) -> ExecutionPayload:
-    """Return the payload in an Envelope. Raises PayloadError, and MalformedJsonError for a member of another type."""
+def payload_of_envelope(answer: SealedEnvelope) -> ExecutionPayload:
+    """Return the payload in an answer. Raises PayloadError, and MalformedJsonError for a member of another type."""
     payload = decode_json(bytes(answer.execution_payload), _Payload | None, L2_BLOCK.values, "the execution payload")
     return envelope_from_json(
         {

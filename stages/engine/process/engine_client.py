@@ -152,7 +152,7 @@ class EngineClient:
     async def _get_payload(self, call: engine_api.GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
         method = f"engine_getPayloadV{version}"
-        result = await self._call(answers.Envelope, method, to_hex(call.payload_id))
+        result = await self._call(answers.SealedEnvelope, method, to_hex(call.payload_id))
         try:
             payload = self._read(method, lambda: answers.payload_of_envelope(result))
         except MalformedJsonError as error:

@@ -110,10 +110,7 @@ class EngineStage(Stage):
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
-        self._interop: InteropServer | None = None
-        if config.interop:
-            reading = self._reading_client, self._reader, self._l1, self.core.interop
-            self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
+        self._interop = self._interop_server(bus) if config.interop else None
         signal = self._reading_client.signal_versions
         self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
         fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
@@ -123,6 +120,10 @@ class EngineStage(Stage):
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
+
+    def _interop_server(self, bus: Bus) -> InteropServer:
+        reading = self._reading_client, self._reader, self._l1, self.core.interop
+        return InteropServer(self.config, bus, *reading, self._decide, lambda: self.core.reset_count)
 
     def _call_table(self) -> dict[type, Callable[[Any], Awaitable[calls.CoreAnswer]]]:
         """Return who makes the core's calls that are not the engine client's, by type."""

@@ -10,7 +10,7 @@ import msgspec
 
 from rollup_node.stages.io.http.connection import BodyTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, why_broken, why_not_connected
-from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, Connection, MessageTransport
+from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, MessageConnection, MessageTransport
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
@@ -80,7 +80,7 @@ class JsonStream:
         return values
 
 
-class IpcConnection(Connection, asyncio.Protocol):
+class IpcConnection(MessageConnection, asyncio.Protocol):
     """An open socket; `max_message` in bytes."""
 
     what = "IPC"
@@ -142,7 +142,7 @@ class IpcTransport(MessageTransport):
         super().__init__(name, on_notification, max_message)
         self._path = path
 
-    async def connect(self, max_message: int) -> Connection:
+    async def connect(self, max_message: int) -> MessageConnection:
         try:
             if not stat.S_ISSOCK(os.stat(self._path).st_mode):
                 raise EndpointError(self.name, "cannot connect (it is no socket)")

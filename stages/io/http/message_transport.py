@@ -39,7 +39,7 @@ class _Request:
     is_batch: bool
 
 
-class Connection(ABC):
+class MessageConnection(ABC):
     """An open connection. A transport that opens one gets its notifications and, once, its loss."""
 
     what = ""
@@ -49,7 +49,7 @@ class Connection(ABC):
         self.name = name
         self.has_answered = False
         self.on_notification: Callable[[], None] = lambda: None
-        self.on_lost: Callable[[Connection, str], None] = lambda *_: None
+        self.on_lost: Callable[[MessageConnection, str], None] = lambda *_: None
         self._loop = asyncio.get_running_loop()
         self._requests: dict[bytes, _Request] = {}
         self._given_up: dict[bytes, None] = {}
@@ -150,12 +150,12 @@ class MessageTransport(ABC):
         self._max_message = max_message
         self._on_notification = on_notification or (lambda: None)
         self._opening = asyncio.Lock()
-        self._connection: Connection | None = None
+        self._connection: MessageConnection | None = None
         self._failures = 0
         self._retry_at, self._failure = 0.0, ""
 
     @abstractmethod
-    async def connect(self, max_message: int) -> Connection:
+    async def connect(self, max_message: int) -> MessageConnection:
         """Return another connection, which a message of more than `max_message` bytes ends. Raises EndpointError."""
 
     async def exchange(self, body: bytes, ids: Sequence[int], timeout: float, limit: AnswerLimit) -> bytes:
@@ -196,7 +196,7 @@ class MessageTransport(ABC):
         self._on_notification = lambda: None
         await self.reconnect()
 
-    async def _open(self, deadline: asyncio.Timeout, timeout: float) -> Connection:
+    async def _open(self, deadline: asyncio.Timeout, timeout: float) -> MessageConnection:
         """Return the open connection, or another one, unless the last attempt was a moment ago."""
         if self._connection is not None and self._connection.is_open:
             return self._connection
@@ -233,7 +233,7 @@ class MessageTransport(ABC):
             self.subscribed = False
             self._on_notification()
 
-    def _lost(self, connection: Connection, text: str) -> None:
+    def _lost(self, connection: MessageConnection, text: str) -> None:
         if connection is not self._connection:
             return
         # One that never answered counts as a failure: an endpoint that closes at once is not asked at once again.

@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, parsed_url, why_broken, why_not_connected
-from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, Connection, MessageTransport
+from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, MessageConnection, MessageTransport
 from rollup_node.stages.io.http.proxies import NOT_HTTP, basic_login, proxy_name, proxy_of
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
@@ -27,7 +27,7 @@ TOKEN_WINDOW = 60.0
 """An engine refuses a token made more seconds before or after its own time [OPT74]."""
 
 
-class WebSocketConnection(Connection):
+class WebSocketConnection(MessageConnection):
     """A WebSocket after its handshake; `max_message` in bytes."""
 
     what = "WebSocket"
@@ -117,7 +117,7 @@ class WebSocketTransport(MessageTransport):
         if session is not None:
             await session.close()
 
-    async def connect(self, max_message: int) -> Connection:
+    async def connect(self, max_message: int) -> MessageConnection:
         return WebSocketConnection(self.name, await self._connect(max_message), max_message)
 
     async def _connect(self, max_message: int) -> aiohttp.ClientWebSocketResponse[bool]:

@@ -9,12 +9,12 @@ import pytest
 
 from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
-from rollup_node.stages.io.http.message_transport import MAX_UNREQUESTED, Connection, MessageTransport
+from rollup_node.stages.io.http.message_transport import MAX_UNREQUESTED, MessageConnection, MessageTransport
 from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
 
-class MemoryConnection(Connection):
+class MemoryConnection(MessageConnection):
     what = "memory"
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class MemoryTransport(MessageTransport):
         self.connections: list[MemoryConnection] = []
         self.failures = self.attempts = 0
 
-    async def connect(self, max_message: int) -> Connection:
+    async def connect(self, max_message: int) -> MessageConnection:
         self.attempts += 1
         if self.failures:
             self.failures -= 1
