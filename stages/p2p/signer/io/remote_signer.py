@@ -11,8 +11,7 @@ from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
-from rollup_node.stages.protocol.keys import recover_address
-from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
+from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE, recover_address
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash
 

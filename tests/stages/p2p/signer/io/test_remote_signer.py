@@ -14,7 +14,7 @@ import pytest
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, SigningError, signing_hash
 from rollup_node.stages.p2p.signer.io import remote_signer
 from rollup_node.stages.p2p.signer.io.remote_signer import MAX_ANSWER_BYTES, RemoteSigner
-from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, refusing_tls_server
 from tests.support.p2p.blocks import SIGNER
 from tests.support.servers.certificates import certificate
