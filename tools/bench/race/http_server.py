@@ -56,7 +56,7 @@ class HttpConnection(asyncio.Protocol):
                     return self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
                 break
             head = received[:head_end].lower()
-            size = _body_size(head)
+            size = body_size(head)
             if size is None:
                 return self._refuse(HTTPStatus.LENGTH_REQUIRED)
             if size > MAX_BODY:
@@ -94,7 +94,7 @@ class HttpConnection(asyncio.Protocol):
         self._write([_STATUS_LINES[status.value], b"\r\nContent-Length: 0\r\n\r\n"], is_last=True)
 
 
-def _body_size(head: bytes) -> int | None:
+def body_size(head: bytes) -> int | None:
     """Return the size of the body that a head in small letters announces.
 
     None if it cannot be known before the body."""

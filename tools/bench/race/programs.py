@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.server import Listening
 
-OURS, THEIRS = "rollup-node", "op-node"
+OURS, THEIRS, LIMIT = "rollup-node", "op-node", "limit"
 
 
 class Place(NamedTuple):
@@ -68,6 +68,16 @@ def op_node(path: Path) -> RaceProgram:
         return [str(binary), *_arguments(_common(course, place))]
 
     return RaceProgram(THEIRS, command)
+
+
+def limit() -> RaceProgram:
+    """Return the plain client that sends the calls of a course back to back: no node is faster with its engine."""
+
+    def command(course: CourseFiles, place: Place) -> list[str]:
+        arguments = [place.servers.engine, str(place.rpc_port), str(course.rollup.parent)]
+        return [sys.executable, "-m", "rollup_node.tools.bench.race.plain_client", *arguments]
+
+    return RaceProgram(LIMIT, command)
 
 
 _TICKS = os.sysconf("SC_CLK_TCK")
