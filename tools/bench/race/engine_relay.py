@@ -16,7 +16,7 @@ from rollup_node.tools.bench.race.http_server import body_size
 
 _METHOD = re.compile(rb'"method"\s*:\s*"(\w+)"')
 _FORKCHOICE = "engine_forkchoiceUpdated"
-_CHUNKED, _LAST_CHUNK = b"\r\ntransfer-encoding: chunked", b"0\r\n\r\n"
+_HEAD_END, _LAST_CHUNK, _CHUNKED = b"\r\n\r\n", b"0\r\n\r\n", b"\r\ntransfer-encoding: chunked"
 
 
 class EngineRelay:
@@ -106,8 +106,8 @@ class RelayConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Pass data on to the engine, after its requests are noted."""
         self._asked += data
-        while (end := _end(self._asked)) is not None:
-            self._is_last.append(self._relay.opened(self._asked[:end]))
+        while (end := message_end(self._asked)) is not None:
+            self._is_last.append(self._relay.opened(self._asked[self._asked.find(_HEAD_END) + 4 : end]))
             self._asked = self._asked[end:]
         if self._engine is None:
             self._waiting.append(data)
@@ -119,7 +119,7 @@ class RelayConnection(asyncio.Protocol):
         if self._node is not None:
             self._node.write(data)
         self._answered += data
-        while self._is_last and (end := _end(self._answered)) is not None:
+        while self._is_last and (end := message_end(self._answered)) is not None:
             self._answered = self._answered[end:]
             self._relay.closed(self._is_last.pop(0))
 
@@ -153,11 +153,11 @@ class _EngineSide(asyncio.Protocol):
         self._node.ended()
 
 
-def _end(received: bytes) -> int | None:
+def message_end(received: bytes) -> int | None:
     """Return the end of the first message of HTTP in what was received, None when it is not complete.
 
     A body in chunks ends with what was received: clients of an engine ask one thing at a time."""
-    head_end = received.find(b"\r\n\r\n")
+    head_end = received.find(_HEAD_END)
     if head_end < 0:
         return None
     head = received[:head_end].lower()

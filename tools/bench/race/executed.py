@@ -113,9 +113,11 @@ class FreshEngine:
             with closing(PlainClient(self.url)) as client:
                 try:
                     client.genesis()
-                    return
+                    if process is None or process.poll() is None:
+                        return
+                    reason = "another program answers there"
                 except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
-                    reason = error
+                    reason = str(error)
             if process is not None and process.poll() is not None:
                 raise EngineError(f"the engine's command has ended with code {process.returncode}: {_tail(log)}")
             if time.monotonic() > until:

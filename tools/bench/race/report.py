@@ -82,8 +82,10 @@ def figures(
         result.append(Figure("share of the limit", "", shares))
     for quantity in QUANTITIES:
         scale = MEGABYTE if quantity.unit == "MB" else 1.0
+        values = tuple(quantity.read(run) / scale for run in runs)
         bound = bounds[quantity.name] / scale if quantity.name in bounds and not busy else None
-        result.append(Figure(quantity.text, quantity.unit, tuple(quantity.read(run) / scale for run in runs), bound))
+        if bound is not None or any(values):
+            result.append(Figure(quantity.text, quantity.unit, values, bound))
     for name, milliseconds in _by_process(runs).items():
         if any(milliseconds):
             result.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
