@@ -19,12 +19,12 @@ import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 from rollup_node.tools.bench.race.executed import FreshEngine
-from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of_tree
+from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of, process_tree
 from rollup_node.tools.bench.race.server import LastSafe, Listening, Message, Mismatch, NewHead, Served
 
 T = TypeVar("T")
 
-POLL_READY, SAMPLE_MEMORY = 0.01, 0.1
+POLL_READY, SAMPLE_MEMORY, FIND_PROCESSES = 0.01, 0.1, 1.0
 CALL_SECONDS, STATUS_SECONDS, STOP_SECONDS = 1.0, 20.0, 30.0
 LOG_TAIL = 2000
 
@@ -102,7 +102,8 @@ class NodeRun:
         self._log = place.folder / "log"
         self._kept: list[Message] = []
         self.ready: float | None = None
-        self.memory = 0.0
+        self.memory = self._found = 0.0
+        self._processes: list[int] = []
         with self._log.open("wb") as log:
             self.started = time.monotonic()
             command = program.command(course, place)
@@ -157,8 +158,11 @@ class NodeRun:
         raise self._error(f"{self._program.name} reports the safe head {result}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
-        """Read the memory of its processes."""
-        self.memory = max(self.memory, memory_of_tree(self._node.pid))
+        """Read the memory of its processes, which are looked for once a second: that takes longer than to read it."""
+        now = time.monotonic()
+        if now >= self._found + FIND_PROCESSES:
+            self._found, self._processes = now, process_tree(self._node.pid)
+        self.memory = max(self.memory, memory_of(self._processes))
 
     def stop(self) -> None:
         """End the node."""

@@ -117,11 +117,16 @@ def cpu_usage(pid: int) -> CpuUsage:
 
 
 def memory_of_tree(pid: int) -> float:
-    """Return the memory in MiB of a process and its descendants.
+    """Return the memory in MiB of a process and its descendants, as `memory_of` does."""
+    return memory_of(process_tree(pid))
+
+
+def memory_of(processes: Sequence[int]) -> float:
+    """Return the memory in MiB of processes, without those that have ended.
 
     Shared pages are divided among those who share them (PSS)."""
     total = 0
-    for item in process_tree(pid):
+    for item in processes:
         try:
             lines = Path(f"/proc/{item}/smaps_rollup").read_text().splitlines()
         except OSError:
