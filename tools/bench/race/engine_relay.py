@@ -12,11 +12,10 @@ import orjson
 from rollup_node.tools.bench.race.call_clock import CallClock
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.engine import CourseAttributes
-from rollup_node.tools.bench.race.http_server import body_size
+from rollup_node.tools.bench.race.http_server import message_body, message_end
 
 _METHOD = re.compile(rb'"method"\s*:\s*"(\w+)"')
 _FORKCHOICE = "engine_forkchoiceUpdated"
-_HEAD_END, _LAST_CHUNK, _CHUNKED = b"\r\n\r\n", b"0\r\n\r\n", b"\r\ntransfer-encoding: chunked"
 
 
 class EngineRelay:
@@ -107,7 +106,7 @@ class RelayConnection(asyncio.Protocol):
         """Pass data on to the engine, after its requests are noted."""
         self._asked += data
         while (end := message_end(self._asked)) is not None:
-            self._is_last.append(self._relay.opened(self._asked[self._asked.find(_HEAD_END) + 4 : end]))
+            self._is_last.append(self._relay.opened(message_body(self._asked[:end])))
             self._asked = self._asked[end:]
         if self._engine is None:
             self._waiting.append(data)
@@ -151,17 +150,3 @@ class _EngineSide(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._node.ended()
-
-
-def message_end(received: bytes) -> int | None:
-    """Return the end of the first message of HTTP in what was received, None when it is not complete.
-
-    A body in chunks ends with what was received: clients of an engine ask one thing at a time."""
-    head_end = received.find(_HEAD_END)
-    if head_end < 0:
-        return None
-    head = received[:head_end].lower()
-    if _CHUNKED in head:
-        return len(received) if received.endswith(_LAST_CHUNK) else None
-    end = head_end + 4 + (body_size(head) or 0)
-    return end if len(received) >= end else None

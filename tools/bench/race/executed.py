@@ -1,6 +1,5 @@
 """Courses that a real engine executes while they are made, and that engine, fresh for each run."""
 
-import http.client
 import os
 import signal
 import subprocess
@@ -110,14 +109,14 @@ class FreshEngine:
     def _wait(self, process: "subprocess.Popen[bytes] | None", log: int | None) -> None:
         until = time.monotonic() + START_SECONDS
         while True:
-            with closing(PlainClient(self.url)) as client:
-                try:
+            try:
+                with closing(PlainClient(self.url)) as client:
                     client.genesis()
-                    if process is None or process.poll() is None:
-                        return
-                    reason = "another program answers there"
-                except (OSError, http.client.HTTPException, orjson.JSONDecodeError) as error:
-                    reason = str(error)
+                if process is None or process.poll() is None:
+                    return
+                reason = "another program answers there"
+            except (OSError, orjson.JSONDecodeError) as error:
+                reason = str(error)
             if process is not None and process.poll() is not None:
                 raise EngineError(f"the engine's command has ended with code {process.returncode}: {_tail(log)}")
             if time.monotonic() > until:

@@ -15,8 +15,9 @@ from rollup_node.tools.bench.race import executed
 from rollup_node.tools.bench.race.call_clock import CallClock
 from rollup_node.tools.bench.race.course import prepare
 from rollup_node.tools.bench.race.course_files import KINDS, CourseFiles, CourseSize
-from rollup_node.tools.bench.race.engine_relay import EngineRelay, message_end
+from rollup_node.tools.bench.race.engine_relay import EngineRelay
 from rollup_node.tools.bench.race.executed import FreshEngine
+from rollup_node.tools.bench.race.http_server import message_body, message_end
 from rollup_node.tools.bench.race.l1_blocks import make_l1_block
 from rollup_node.tools.bench.race.node_run import RaceError, run_tip, running
 from rollup_node.tools.bench.race.plain_client import EngineError
@@ -242,6 +243,8 @@ def test_the_relay_compares_attributes(course: CourseFiles) -> None:
 )
 def test_the_end_of_a_message(received: bytes, end: int | None) -> None:
     assert message_end(received) == end
+    if end is not None:
+        assert message_body(received[:end]) == b"{}"
 
 
 def test_the_clock_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
