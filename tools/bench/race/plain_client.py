@@ -33,7 +33,7 @@ from rollup_node.tools.bench.race.http_server import message_body, message_end
 from rollup_node.tools.bench.signed_blocks import SECRET
 
 CALL_SECONDS, TOKEN_SECONDS = 60.0, 20.0
-_HEAD = b"POST / HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\nAuthorization: %s\r\nContent-Length: "
+_HEAD = b"POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAuthorization: %s\r\nContent-Length: "
 
 
 class EngineError(Exception):
@@ -47,13 +47,13 @@ class PlainClient:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), CALL_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._head, self._renewal = b"", 0.0
+        self._host, self._head, self._renewal = parts.netloc.encode(), b"", 0.0
 
     def send(self, body: bytes) -> bytes:
         """Return the body of the answer to a request. Raises OSError, and EngineError where it has not status 200."""
         if time.monotonic() >= self._renewal:
             self._renewal = time.monotonic() + TOKEN_SECONDS
-            self._head = _HEAD % authorization(SECRET, time.time()).encode()
+            self._head = _HEAD % (self._host, authorization(SECRET, time.time()).encode())
         self._socket.sendall(self._head + b"%d\r\n\r\n%s" % (len(body), body))
         received = b""
         while message_end(received) is None:
