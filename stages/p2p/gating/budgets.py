@@ -1,12 +1,12 @@
-"""The memory budget of all peers together: bytes not yet processed, or waiting for a peer to read them.
+"""Budgets of all peers together: memory, and the CPU time that their bytes may take.
 
-When it is exceeded, the oldest are dropped among those peers that hold more than their share, so that peers which
-hold less are never disturbed by a crowd that holds much."""
+Whoever stays within its share is never disturbed by a crowd that takes more."""
 
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import TokenBucket
 
 H = TypeVar("H", bound=Hashable)
 
@@ -48,3 +48,35 @@ class MemoryBudget(Generic[H]):
             return None
         share = self._max_bytes // len(self._per_peer)
         return next(holder for holder, (peer, _) in self._held.items() if self._per_peer[peer] > share)
+
+
+TOTAL_SHARE = 0.4
+"""The share of one core that the bytes of all peers together may take before anyone is slowed down."""
+MAX_SAVED = 0.1
+MAX_DELAY = 15.0
+"""Seconds after which a peer in debt is read again at the latest, before a keepalive check takes it for dead."""
+
+
+class WorkShares:
+    """The balance of all peers and of each in seconds of work; handshakes share that of the empty peer id."""
+
+    def __init__(self) -> None:
+        self._total = TokenBucket(TOTAL_SHARE, MAX_SAVED)
+        self._peers: dict[PeerId, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return len(self._peers)
+
+    def charge(self, peer: PeerId, work: float, now: float) -> float:
+        """Charge a peer with seconds of work; return the seconds for which it must not be read."""
+        total = self._total.consume(now, work)
+        share = TOTAL_SHARE / max(1, len(self._peers))
+        bucket = self._peers.get(peer)
+        if bucket is None:
+            bucket = self._peers[peer] = TokenBucket(share, MAX_SAVED)
+        bucket.rate = share
+        balance = bucket.consume(now, work)
+        return 0.0 if total >= 0.0 or balance >= 0.0 else min(MAX_DELAY, -balance / share)
+
+    def remove_peer(self, peer: PeerId) -> None:
+        self._peers.pop(peer, None)

@@ -1,6 +1,6 @@
 """Drops in their order, with the L1 block being read."""
 
-from rollup_node.stages.derivation.pipeline.events import DiscardedEvents, PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import DiscardedEvents, PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import FramesEmpty, FramesMissing
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
