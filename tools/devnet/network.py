@@ -26,6 +26,8 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.light_client_json import genesis_json, spec_json
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
@@ -38,7 +40,7 @@ READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
     r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
-    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
+    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-proven-root\.json|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EL_SYNC_BLOCKS = 8
@@ -105,6 +107,7 @@ class NetworkPrograms:
         self.conductor = url(ports.conductor) if settings.conductor else None
         self.disk = disk
         self._l2_time = 0
+        self._checkpoint = ""
         self.signer = url(ports.signer) if settings.signer else None
         self.da_server = url(ports.da_server) if settings.altda else None
         self.clock = None if settings.clock_library is None else _own_clock(settings.clock_library, files.clock)
@@ -224,8 +227,12 @@ class NetworkPrograms:
     async def _l1_genesis_block(self) -> "GenesisBlock":
         if self._settings.external.l1 or self._settings.external.anvil:
             return await self._fetch_genesis_block("L1", self.l1)
-        genesis = json.loads(self.files.l1_genesis.read_text())
-        return _genesis_block(L1Backend(genesis, self._settings.l1_block_time).chain.genesis)
+        genesis, preset = json.loads(self.files.l1_genesis.read_text()), self._settings.checkpoint
+        l1 = L1Backend(genesis, self._settings.l1_block_time, preset=preset or DEVELOPMENT)
+        if preset is not None:
+            write_json(self.files.beacon_network, spec_json(l1.network) | genesis_json(l1.network))
+            self._checkpoint = to_hex(l1.headers.root(l1.chain.genesis))
+        return _genesis_block(l1.chain.genesis)
 
     async def _l2_genesis_block(self) -> "GenesisBlock":
         """Return the genesis block of all engines. Raises StartFailed where an external engine has another."""
@@ -264,6 +271,7 @@ class NetworkPrograms:
                 "rollup": str(self.files.rollup),
                 "l2_genesis": str(self.files.l2_genesis),
                 "batcher_key": str(self.files.batcher_key),
+                **({"checkpoint": self._checkpoint} if self._checkpoint else {}),
                 **({} if self.conductor is None else {"conductor": self.conductor}),
                 "nodes": {
                     name: {
@@ -294,6 +302,9 @@ class NetworkPrograms:
         arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
         if self._settings.finalized_distance is not None:
             arguments += ["--finalized-distance", str(self._settings.finalized_distance)]
+        if (preset := self._settings.checkpoint) is not None:
+            arguments += ["--committee-size", str(preset.sync_committee_size)]
+            arguments += ["--period-epochs", str(preset.epochs_per_period)]
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:
@@ -375,6 +386,12 @@ class NetworkPrograms:
             "workers": "1",
             "rollup.bundle-dir": str(self.files.bundles(name)),
         }
+        if self._checkpoint:
+            options |= {
+                "l1.checkpoint": self._checkpoint,
+                "l1.checkpoint.network": str(self.files.beacon_network),
+                "l1.checkpoint.path": str(self.files.proven_root(name)),
+            }
         bundles = self._settings.lagoon_bundles
         if (bundle := bundles.get(name) or bundles.get("")) is not None:
             options["rollup.lagoon-bundle"] = bundle
