@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rollup_node.node.checks.beacon import beacon_version
 from rollup_node.node.checks.causes import clock_skew, skew_text
 from rollup_node.node.checks.finding import (
     Finding,
@@ -48,7 +49,6 @@ from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
 from rollup_node.tools.preflight.chain_checks import (
     Block,
     SafeHead,
-    beacon_version,
     check_block_time,
     check_capabilities,
     check_finality,
