@@ -143,10 +143,12 @@ def _header(data: _Header, network: BeaconNetwork) -> LightClientHeader:
     roots = [from_hex_sized(root, 32) for root in (item.parent_root, item.state_root, item.body_root)]
     beacon = BeaconBlockHeader(_number(item.slot), _number(item.proposer_index), *roots)
     branch = _branch(data.execution_branch)
+    # No header is one of zeros.
+    if beacon == _EMPTY and is_empty_branch(branch):
+        return LightClientHeader(beacon)
     if data.execution_block_hash is not None:
         return LightClientHeader(beacon, from_hex_sized(data.execution_block_hash, 32), branch)
-    fork = network.fork_at(beacon.slot)
-    if data.execution is None or (beacon == _EMPTY and is_empty_branch(branch)) or fork.indices.block_hash == 0:
+    if data.execution is None or network.fork_at(beacon.slot).indices.block_hash == 0:
         return LightClientHeader(beacon)
     return upgraded(beacon, _execution(data.execution, network.has_blobs(beacon.slot)), branch)
 

@@ -1,0 +1,177 @@
+"""What a light client believes, and the rules by which an update moves it [LCP6 to LCP9]."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+from rollup_node.stages.l1.light_client.bls import fast_aggregate_verify, public_keys
+from rollup_node.stages.l1.light_client.containers import (
+    LightClientBootstrap,
+    LightClientHeader,
+    LightClientUpdate,
+    SyncCommittee,
+)
+from rollup_node.stages.l1.light_client.network import BeaconNetwork
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_signing_root, is_valid_branch
+
+
+class Refusal(Enum):
+    """Why a bootstrap or an update is not taken, in words; `is_lie`: no honest endpoint returns it."""
+
+    OTHER_ROOT = ("is of another block than the checkpoint", True)
+    NO_PARTICIPANTS = ("nobody has signed it", True)
+    HEADER = ("its execution block hash is not the one in the beacon block", True)
+    SLOTS = ("its slots are not in order", True)
+    FUTURE = ("it was signed in a slot that has not come yet: check this machine's clock", False)
+    PERIOD = ("its sync committee is not known", False)
+    NOT_RELEVANT = ("it has nothing new", False)
+    FINALITY = ("its finalized block is not the one in the beacon state", True)
+    COMMITTEE = ("its sync committee is not the one in the beacon state", True)
+    OTHER_COMMITTEE = ("its next sync committee is another one than that which is known", True)
+    SIGNATURE = ("its signature is not that of the sync committee", True)
+
+    def __init__(self, words: str, is_lie: bool) -> None:
+        self.words, self.is_lie = words, is_lie
+
+
+class LightClientStore:
+    """Finalized and optimistic header, and the committees of the finalized header's period and of the next, if known.
+
+    Made from the bootstrap of a trusted root, which `check_bootstrap` has accepted."""
+
+    def __init__(self, network: BeaconNetwork, bootstrap: LightClientBootstrap) -> None:
+        self._network = network
+        self.finalized = self.optimistic = bootstrap.header
+        self.current_sync_committee = bootstrap.current_sync_committee
+        self.next_sync_committee: SyncCommittee | None = None
+        self.previous_max_participants = self.current_max_participants = 0
+        self._keys: dict[Root, Sequence[object]] = {}
+
+    @property
+    def period(self) -> int:
+        """The sync committee period of the finalized header."""
+        return self._network.period_of(self.finalized.beacon.slot)
+
+    @property
+    def safety_threshold(self) -> int:
+        """So many participants do not make a head: half of the most in this period and the one before [LCP8]."""
+        return max(self.previous_max_participants, self.current_max_participants) // 2
+
+    def process(self, update: LightClientUpdate, current_slot: int) -> Refusal | None:
+        """Take an update if it is valid at a slot of the local clock; returns why not."""
+        refusal = self._validate(update, current_slot)
+        if refusal is not None:
+            return refusal
+        participants = update.sync_aggregate.participants
+        self.current_max_participants = max(self.current_max_participants, participants)
+        attested = update.attested_header
+        if participants > self.safety_threshold and attested.beacon.slot > self.optimistic.beacon.slot:
+            self.optimistic = attested
+        if update.sync_aggregate.has_supermajority and self._finalizes(update):
+            self._apply(update)
+        return None
+
+    def _finalizes(self, update: LightClientUpdate) -> bool:
+        """Whether an update moves the finalized header, or brings the committee that is missing."""
+        if update.finalized_slot > self.finalized.beacon.slot:
+            return True
+        is_same_period = self._period(update.finalized_slot) == self._period(update.attested_header.beacon.slot)
+        return self.next_sync_committee is None and update.has_committee and update.has_finality and is_same_period
+
+    def _apply(self, update: LightClientUpdate) -> None:
+        period = self._period(update.finalized_slot)
+        if self.next_sync_committee is None:
+            # Two periods at once cannot be: the signature would be by a committee that is not known.
+            assert period == self.period
+            self.next_sync_committee = update.next_sync_committee
+        elif period == self.period + 1:
+            self.current_sync_committee, self.next_sync_committee = self.next_sync_committee, update.next_sync_committee
+            self.previous_max_participants, self.current_max_participants = self.current_max_participants, 0
+        if update.finalized_header is not None and update.finalized_slot > self.finalized.beacon.slot:
+            self.finalized = update.finalized_header
+            if update.finalized_slot > self.optimistic.beacon.slot:
+                self.optimistic = update.finalized_header
+
+    def _validate(self, update: LightClientUpdate, current_slot: int) -> Refusal | None:
+        """Check in the order of the specs [LCP7]."""
+        attested = update.attested_header.beacon
+        if update.sync_aggregate.participants == 0:
+            return Refusal.NO_PARTICIPANTS
+        if not update.attested_header.is_valid(self._network):
+            return Refusal.HEADER
+        if not update.signature_slot > attested.slot >= update.finalized_slot:
+            return Refusal.SLOTS
+        if update.signature_slot > current_slot:
+            return Refusal.FUTURE
+        if (committee := self._signers(update.signature_slot)) is None:
+            return Refusal.PERIOD
+        brings_committee = self.next_sync_committee is None and update.has_committee
+        if attested.slot <= self.finalized.beacon.slot and not (
+            brings_committee and self._period(attested.slot) == self.period
+        ):
+            return Refusal.NOT_RELEVANT
+        return self._validate_finality(update) or self._validate_committee(update) or self._verify(update, committee)
+
+    def _signers(self, signature_slot: int) -> SyncCommittee | None:
+        """Return the committee that signs in a slot, if it is known."""
+        ahead = self._period(signature_slot) - self.period
+        return {0: self.current_sync_committee, 1: self.next_sync_committee}.get(ahead)
+
+    def _validate_finality(self, update: LightClientUpdate) -> Refusal | None:
+        header = update.finalized_header
+        if not update.has_finality:
+            return None if header is None else Refusal.FINALITY
+        if header is not None and header.beacon.slot == 0:
+            return Refusal.FINALITY
+        if header is not None and not header.is_valid(self._network):
+            return Refusal.HEADER
+        # The state names no root for the genesis block.
+        leaf = ZERO_ROOT if header is None else header.beacon.root
+        attested = update.attested_header.beacon
+        index = self._network.fork_at(attested.slot).indices.finalized_root
+        return None if is_valid_branch(leaf, update.finality_branch, index, attested.state_root) else Refusal.FINALITY
+
+    def _validate_committee(self, update: LightClientUpdate) -> Refusal | None:
+        committee, attested = update.next_sync_committee, update.attested_header.beacon
+        if committee is None or not update.has_committee:
+            return None if committee is None and not update.has_committee else Refusal.COMMITTEE
+        known = self.next_sync_committee
+        if known is not None and self._period(attested.slot) == self.period and committee.root != known.root:
+            return Refusal.OTHER_COMMITTEE
+        index = self._network.fork_at(attested.slot).indices.next_sync_committee
+        is_proven = is_valid_branch(committee.root, update.next_sync_committee_branch, index, attested.state_root)
+        return None if is_proven else Refusal.COMMITTEE
+
+    def _verify(self, update: LightClientUpdate, committee: SyncCommittee) -> Refusal | None:
+        domain = self._network.signature_domain(update.signature_slot)
+        root = compute_signing_root(update.attested_header.beacon.root, domain)
+        aggregate = update.sync_aggregate
+        try:
+            keys = [key for key, bit in zip(self._points(committee), aggregate.bits, strict=True) if bit]
+        except ValueError:
+            return Refusal.SIGNATURE
+        return None if fast_aggregate_verify(keys, root, aggregate.signature) else Refusal.SIGNATURE
+
+    def _points(self, committee: SyncCommittee) -> Sequence[object]:
+        """Return the keys of a committee, decoded once. Raises ValueError."""
+        points = self._keys.get(committee.root)
+        if points is None:
+            points = public_keys(committee.pubkeys)
+            # The one before is not asked for again.
+            self._keys = {root: keys for root, keys in self._keys.items() if root == self.current_sync_committee.root}
+            self._keys[committee.root] = points
+        return points
+
+    def _period(self, slot: int) -> int:
+        return self._network.period_of(slot)
+
+
+def check_bootstrap(bootstrap: LightClientBootstrap, root: Root, network: BeaconNetwork) -> Refusal | None:
+    """Return why a bootstrap is not that of a trusted block root; nothing else of it is trusted [LCP6]."""
+    header = bootstrap.header
+    if header.beacon.root != root:
+        return Refusal.OTHER_ROOT
+    if not header.is_valid(network):
+        return Refusal.HEADER
+    index = network.fork_at(header.beacon.slot).indices.current_sync_committee
+    branch, committee = bootstrap.current_sync_committee_branch, bootstrap.current_sync_committee.root
+    return None if is_valid_branch(committee, branch, index, header.beacon.state_root) else Refusal.COMMITTEE
