@@ -6,7 +6,6 @@ from enum import Enum
 from rollup_node.stages.l1.light_client.bls import fast_aggregate_verify, public_keys
 from rollup_node.stages.l1.light_client.containers import (
     LightClientBootstrap,
-    LightClientHeader,
     LightClientUpdate,
     SyncCommittee,
 )
