@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # not in the wheel
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
-    r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
+    r"(network|batcher)\.json|(l1|forged-l1|batcher|conductor|da-server)\.log"
     rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-proven-root\.json|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
@@ -98,6 +98,8 @@ class NetworkPrograms:
         external = settings.external
         self.l1 = external.l1 or url(ports.l1)
         self.beacon = external.beacon or url(ports.beacon)
+        self.forged_l1 = url(ports.forged_l1) if settings.forged_l1 else None
+        self.forged_beacon = url(ports.forged_beacon) if settings.forged_l1 else None
         self._external_engines = {SEQUENCER: external.sequencer_engine, VERIFIER: external.verifier_engine}
         names = settings.nodes
         self.engines = {name: self._external_engines.get(name) or self._embedded(name) for name in names}
@@ -130,6 +132,8 @@ class NetworkPrograms:
             _ports.signer,
             _ports.conductor,
             _ports.da_server,
+            _ports.forged_l1,
+            _ports.forged_beacon,
             *_ports.status.values(),
             *nodes,
         ]
@@ -272,6 +276,7 @@ class NetworkPrograms:
                 "l2_genesis": str(self.files.l2_genesis),
                 "batcher_key": str(self.files.batcher_key),
                 **({"checkpoint": self._checkpoint} if self._checkpoint else {}),
+                **({"forged_l1": self.forged_l1, "forged_beacon": self.forged_beacon} if self.forged_l1 else {}),
                 **({} if self.conductor is None else {"conductor": self.conductor}),
                 "nodes": {
                     name: {
@@ -298,14 +303,20 @@ class NetworkPrograms:
         if external.anvil:
             self.children.start("anvil", self._anvil_command(external.anvil, block_time), self.files.log("l1"))
             return
-        arguments = ["--genesis", str(self.files.l1_genesis), "--port", str(self._ports.l1)]
-        arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
+        arguments = ["--genesis", str(self.files.l1_genesis), "--slot-time", block_time]
         if self._settings.finalized_distance is not None:
             arguments += ["--finalized-distance", str(self._settings.finalized_distance)]
         if (preset := self._settings.checkpoint) is not None:
             arguments += ["--committee-size", str(preset.sync_committee_size)]
             arguments += ["--period-epochs", str(preset.epochs_per_period)]
-        self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
+        self._start_embedded_l1("l1", self._ports.l1, self._ports.beacon, arguments)
+        if self._settings.forged_l1 and preset is not None:
+            arguments += ["--branch", "1", "--signers", str(preset.sync_committee_size // 3)]
+            self._start_embedded_l1("forged-l1", self._ports.forged_l1, self._ports.forged_beacon, arguments)
+
+    def _start_embedded_l1(self, name: str, port: int, beacon_port: int, arguments: Sequence[str]) -> None:
+        words = ["--port", str(port), "--beacon-port", str(beacon_port), *arguments]
+        self.children.start(name, python("rollup_node.tools.devnet.l1", *words), self.files.log(name))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:
         result = shutil.which(binary)
@@ -356,7 +367,7 @@ class NetworkPrograms:
         ports, external = self._ports.nodes[name], self._settings.external
         without_beacon = external.anvil is not None or (external.l1 is not None and external.beacon is None)
         options = {
-            "l1": self.l1,
+            "l1": self.l1 if self.forged_l1 is None else f"{self.forged_l1},{self.l1}",
             "l1.http-poll-interval": HEAD_POLL,
             "l1.epoch-poll-interval": EPOCH_POLL,
             **({"l1.beacon.ignore": "true", "l1.trustrpc": "true"} if without_beacon else {"l1.beacon": self.beacon}),
@@ -386,6 +397,8 @@ class NetworkPrograms:
             "workers": "1",
             "rollup.bundle-dir": str(self.files.bundles(name)),
         }
+        if self.forged_beacon is not None:
+            options["l1.beacon-fallbacks"] = self.forged_beacon
         if self._checkpoint:
             options |= {
                 "l1.checkpoint": self._checkpoint,

@@ -60,8 +60,9 @@ class DevnetSettings:
     node, or for all. L1's finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are
     the other chains of the dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under
     the empty name for the others. With a `checkpoint` the nodes start from the genesis of L1's beacon chain, which has
-    these sizes; `sequencing_window` in L1 blocks. The verifier's files are on a disk of their own with `small_disk`,
-    and its clock is set by `clock_library`."""
+    these sizes, and with `forged_l1` they ask an L1 with another chain before the honest one. `sequencing_window` is
+    in L1 blocks. The verifier's files are on a disk of their own with `small_disk`, and its clock is set by
+    `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -100,6 +101,7 @@ class DevnetSettings:
     engine_traits: tuple[tuple[str | None, Trait], ...] = ()
     checkpoint: Preset | None = None
     sequencing_window: int = 200
+    forged_l1: bool = False
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -156,6 +158,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         engine_traits=_engine_traits(args),
         checkpoint=_checkpoint(args),
         sequencing_window=args.sequencing_window,
+        forged_l1=_forged_l1(args),
     )
 
 
@@ -178,6 +181,12 @@ def _checkpoint(namespace: argparse.Namespace) -> Preset | None:
         if offset % seconds:
             raise SettingsError(f"--l1-forks {fork}={offset}: with --checkpoint a multiple of {seconds} s, an epoch")
     return replace(DEVELOPMENT, sync_committee_size=namespace.checkpoint, epochs_per_period=slots // epoch)
+
+
+def _forged_l1(namespace: argparse.Namespace) -> bool:
+    if namespace.forged_l1 and namespace.checkpoint is None:
+        raise SettingsError("--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint")
+    return bool(namespace.forged_l1)
 
 
 def _dependencies(text: str | None) -> tuple[int, ...]:
@@ -222,6 +231,8 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
         changes |= {"clock_library": find_clock_library()}
     if Need.GLOAS in needs:
         changes |= {"l1_forks": l1_fork_offsets(GLOAS_OFFSET)}
+    if Need.CHECKPOINT in needs:
+        changes |= {"checkpoint": DEVELOPMENT, "forged_l1": True}
     return dataclasses.replace(settings, small_disk=Need.DISK in needs, **changes)
 
 
@@ -391,6 +402,10 @@ _CHECKPOINT_HELP = (
     "the nodes believe in L1 only what its sync committees, of 32 members or of 512, have signed: they start from the "
     "genesis block of its beacon chain (l1.checkpoint)"
 )
+_FORGED_HELP = (
+    "list another L1 before the honest one: a chain of valid blocks from the same genesis, which a third of each sync "
+    "committee signs (needs --checkpoint)"
+)
 _ALLOC_HELP = (
     "genesis file with the accounts (`alloc`) that the L2 starts with instead of the development contracts; upgrade "
     "transactions of forks that are active at genesis and missing in its `config` are run on them"
@@ -438,6 +453,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--l1-forks", metavar="NAME=OFFSET,...", help=_L1_FORKS_HELP)
     add("--checkpoint", nargs="?", const=32, type=int, choices=(32, 512), metavar="SIZE", help=_CHECKPOINT_HELP)
     add("--committee-period", type=int, metavar="SLOTS", help="for which a sync committee signs, with --checkpoint")
+    add("--forged-l1", action="store_true", help=_FORGED_HELP)
     add("--sequencing-window", type=int, default=200, metavar="BLOCKS", help="L1 blocks in which a batch can be posted")
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")

@@ -61,6 +61,7 @@ from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenar
         ("--checkpoint --committee-period 18", "--committee-period 18: must be at least 16 slots, and whole epochs"),
         ("--checkpoint --l1-forks gloas=12", "--l1-forks amsterdam=12: with --checkpoint a multiple of 8 s, an epoch"),
         ("--checkpoint --anvil anvil --da calldata", "--checkpoint: it needs the embedded L1"),
+        ("--forged-l1", "--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint"),
         ("--sequencing-window 0", "--sequencing-window: must be at least 1, not 0"),
         ("--fork lagoon=9 --lagoon-bundle judge=auto", "--lagoon-bundle judge=auto: there is no node 'judge'"),
     ],
@@ -74,9 +75,9 @@ def test_invalid_flags(words: str, error: str) -> None:
 def test_a_checkpoint_and_its_sync_committees() -> None:
     assert parse([]).checkpoint is None
     assert parse(["--checkpoint"]).checkpoint == Preset(32, 4, 16)
-    words = "--checkpoint 512 --committee-period 24 --l1-block-time 1 --l1-forks gloas=8"
+    words = "--checkpoint 512 --committee-period 24 --l1-block-time 1 --l1-forks gloas=8 --forged-l1"
     settings = parse(words.split())
-    assert settings.checkpoint == Preset(512, 4, 6)
+    assert settings.checkpoint == Preset(512, 4, 6) and settings.forged_l1
 
 
 def test_the_dependency_set_and_the_bundles_of_nodes() -> None:
@@ -110,6 +111,8 @@ def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: py
     assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
     gloas = with_scenarios(plain, [Scenario("a", events=(Event(kill="blobs"),), gloas=True)])
     assert gloas.l1_forks["amsterdam"] > 0 and plain.l1_forks == {}
+    proven = with_scenarios(plain, [Scenario("a", faults=(Fault(Role.L1, Action.FORGED),), checkpoint=True)])
+    assert proven.checkpoint is not None and proven.forged_l1 and plain.checkpoint is None and not plain.forged_l1
     library = tmp_path / "libfaketime.so.1"
     jump = Scenario("a", events=(Event(clock=5),))
     monkeypatch.setenv("LIBFAKETIME", str(library))
