@@ -119,8 +119,8 @@ class FaultProxy:
             if head is not None:
                 body = orjson.dumps(list(sent) if is_batch else sent[0])
             accept = "application/json" if any(fault.do is Action.BARE for fault in faults) else None
-            is_forged = self._forged is not None and any(fault.do is Action.FORGED for fault in faults)
-            upstream = self._forged if is_forged else self._upstream
+            is_forged = any(fault.do is Action.FORGED for fault in faults)
+            upstream = (self._forged if is_forged else None) or self._upstream
             status, media, answer = await self._forward(upstream, request, query, body, accept)
         if status != 200 or media != "application/json":
             return status, media, self._damaged_bytes(request, answer, faults) if status == 200 else answer
