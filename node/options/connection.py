@@ -61,6 +61,32 @@ L1 = Section(
         field=L1Config.cache_size,
     ),
     Option(
+        "l1.checkpoint",
+        value_types.ROOT,
+        "Root of a recent finalized beacon block, from a source that you trust: L1 is then proven from it, and no"
+        " endpoint is believed.",
+        used_by=("setup.checkpoint:checkpoint_config",),
+    ),
+    Option(
+        "l1.checkpoint.beacon",
+        value_types.HTTP_URLS,
+        "Beacon API endpoints with light client routes, for l1.checkpoint; by default l1.beacon and its fallbacks.",
+        used_by=("setup.checkpoint:checkpoint_config",),
+    ),
+    Option(
+        "l1.checkpoint.network",
+        value_types.OPTIONAL_PATH,
+        "JSON file of a private L1's beacon chain, for l1.checkpoint: what the Beacon API returns for config/spec and"
+        " beacon/genesis, in one object.",
+        used_by=("setup.checkpoint:checkpoint_config",),
+    ),
+    Option(
+        "l1.checkpoint.path",
+        value_types.OPTIONAL_PATH,
+        "File in which the newest proven root is kept, so that a restart needs no new l1.checkpoint.",
+        used_by=("setup.checkpoint:checkpoint_config",),
+    ),
+    Option(
         "l1.epoch-poll-interval",
         value_types.DURATION,
         "How often to poll the safe and finalized L1 blocks; 0 or less: never.",

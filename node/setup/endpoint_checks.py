@@ -14,10 +14,12 @@ from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejec
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, error, ok, require, warning
+from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.p2p.blocks.signing import SigningError
@@ -37,7 +39,7 @@ class NodeEndpoints(NamedTuple):
     `beacon_may_fail` turns a failed beacon check into a warning; with `l1_genesis` False the L1 genesis block is not
     checked, for an endpoint that has only part of the chain. `signer` is the remote signer, `follow` the follow
     source, None without one. `engine_kind` is that of `l2.enginekind`, None if it is not given, and `network` the
-    built-in network with the chain's fork times, empty for none."""
+    built-in network with the chain's fork times, empty for none. `checkpoint` is that of `l1.checkpoint`."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -52,6 +54,7 @@ class NodeEndpoints(NamedTuple):
     follow: str | None = None
     engine_kind: str | None = None
     network: str = ""
+    checkpoint: CheckpointConfig | None = None
 
 
 class RetryPolicy(NamedTuple):
@@ -72,6 +75,8 @@ async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_
     checks = [check_l1(endpoints, policy), check_engine(EngineCheck(endpoints, policy.timeout), policy)]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
+    if endpoints.checkpoint is not None:
+        checks.append(check_checkpoint(endpoints.checkpoint, policy))
     if endpoints.follow is not None:
         checks.append(check_follow_source(endpoints, policy))
     if endpoints.signer is not None:
@@ -262,6 +267,16 @@ async def check_beacon(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
         if not endpoints.beacon_may_fail:
             raise SetupError(f"failed to check L1 Beacon API version: {failure}") from None
         log.warn("the check of the L1 beacon node failed", code=Code.BEACON_UNREACHABLE.text, error=str(failure))
+
+
+async def check_checkpoint(config: CheckpointConfig, policy: RetryPolicy) -> None:
+    """Check that a Beacon API proves the checkpoint, and that it is recent. Raises SetupError."""
+    check = CheckpointCheck(config, time.time)
+    try:
+        code = Code.L1_UNPROVEN
+        require(await _retry(check.find, check.unusable, "a Beacon API of --l1.checkpoint", code, policy), log)
+    finally:
+        await check.close()
 
 
 async def check_signer(config: SignerConfig) -> None:

@@ -18,6 +18,7 @@ from rollup_node.node.options.rules import check_options, option_warnings, peer_
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
+from rollup_node.node.setup.checkpoint import checkpoint_config
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
 from rollup_node.node.setup.networks import built_in_name
@@ -34,7 +35,7 @@ from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.io.log.logger import Level
-from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
@@ -49,11 +50,14 @@ HALT_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class NodePlan:
-    """A node as its options describe it, before its secrets are known. `p2p` is None with `p2p.disable`."""
+    """A node as its options describe it, before its secrets are known. `p2p` is None with `p2p.disable`.
+
+    `checkpoint` is None where L1 endpoints are believed."""
 
     values: Values
     chain: ChosenChain
     p2p: P2pConfig | None
+    checkpoint: CheckpointConfig | None
     runtime_dir: Path
     notices: tuple[Notice, ...]
 
@@ -96,7 +100,8 @@ def plan_node(values: Values) -> NodePlan:
         notices.append(Notice(Level.WARN, text))
     value = values["runtime.dir"]
     runtime_dir = Path(value).absolute() if value else _unused_private_path()
-    return NodePlan(values, chain, p2p, runtime_dir, tuple(notices))
+    checkpoint = checkpoint_config(values, chain.config.l1_chain_id)
+    return NodePlan(values, chain, p2p, checkpoint, runtime_dir, tuple(notices))
 
 
 def _unused_private_path() -> Path:
@@ -110,7 +115,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
-        l1=l1_config(values, chain, runtime_config=has_p2p),
+        l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=plan.checkpoint),
         blobs=blobs_config(values, chain) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].
@@ -258,6 +263,7 @@ def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeS
         follow=configs.engine.follow_url,
         engine_kind=configs.engine.engine_kind if configs.engine.engine_kind_given else None,
         network=configs.engine.network,
+        checkpoint=plan.checkpoint,
     )
 
 

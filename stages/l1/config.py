@@ -2,7 +2,23 @@
 
 import msgspec
 
+from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.types import Hash
+
+
+class CheckpointConfig(msgspec.Struct, frozen=True):
+    """The options of `l1.checkpoint*`; `root` is that of the operator, or the one that `path` was proven from.
+
+    `path` is the file of the newest proven root, None for none. `header` goes to the first of `beacons` alone, None
+    where that is not `l1.beacon`. `timeout` is in seconds."""
+
+    root: Hash
+    beacons: tuple[str, ...]
+    network: BeaconNetwork
+    path: str | None = None
+    header: tuple[str, str] | None = None
+    timeout: float = 10.0
 
 
 class L1Config(msgspec.Struct, frozen=True):
@@ -14,7 +30,8 @@ class L1Config(msgspec.Struct, frozen=True):
     unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
     `protocol_versions` the versions that L1 signals, too. `inbox_hashes`: inbox transactions get their hashes, for
     commands that show them. `archive`: a folder of blocks and receipts that is read before an endpoint is asked, None
-    for none; blocks up to number `archive_last` are kept there."""
+    for none; blocks up to number `archive_last` are kept there. `checkpoint`: heads are proven from it, None where the
+    endpoints are believed."""
 
     endpoints: tuple[str, ...]
     rollup: RollupConfig
@@ -36,3 +53,4 @@ class L1Config(msgspec.Struct, frozen=True):
     inbox_hashes: bool = False
     archive: str | None = None
     archive_last: int = -1
+    checkpoint: CheckpointConfig | None = None

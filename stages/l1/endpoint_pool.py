@@ -23,6 +23,7 @@ class EndpointFault(Enum):
     BEHIND = ("is behind", 5.0, 60.0)
     WRONG_DATA = ("answers with wrong data", 30.0, 600.0)
     FORKED = ("follows another fork", 30.0, 600.0)
+    UNPROVEN = ("has blocks that are not proven", 30.0, 600.0)
     OTHER_CHAIN = ("is on another chain", 30.0, 600.0)
 
     def __init__(self, words: str, first: float, longest: float) -> None:
@@ -111,12 +112,16 @@ class EndpointFinding(NamedTuple):
     reason: str
 
 
-def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[dict[int, EndpointFinding], str | None]:
+def compare(
+    number: int, views: Mapping[int, View], wall_clock: float, proven: Hash | None = None
+) -> tuple[dict[int, EndpointFinding], str | None]:
     """Return what is wrong with the endpoints that answered, by index, and a disagreement without a majority.
 
-    `number` is that of the block that all were asked for; `wall_clock`, in Unix seconds, bounds the time of a head, so
-    that no endpoint makes others seem behind."""
+    `number` is that of the block that all were asked for, and `proven` its hash where that is no question of a majority
+    [LCP15]; `wall_clock`, in Unix seconds, bounds the time of a head, so that no endpoint makes others seem behind."""
     votes = Counter(view.block for view in views.values() if view.block is not None)
+    if proven is not None:
+        votes = Counter({proven: votes[proven]})
     findings: dict[int, EndpointFinding] = {}
     if not votes:
         return findings, None
@@ -135,7 +140,8 @@ def compare(number: int, views: Mapping[int, View], wall_clock: float) -> tuple[
         elif view.block != right:
             findings[index] = EndpointFinding(
                 EndpointFault.FORKED,
-                f"its block {number} is {to_hex(view.block)}, that of {count} others {to_hex(right)}",
+                f"its block {number} is {to_hex(view.block)}, "
+                + (f"that of {count} others {to_hex(right)}" if proven is None else f"the proven one {to_hex(right)}"),
             )
         elif view.latest is not None and newest - view.latest.timestamp > STALE_SECONDS:
             late = newest - view.latest.timestamp

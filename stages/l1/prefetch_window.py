@@ -219,6 +219,10 @@ class PrefetchWindow:
                 return
             self._drop(number)
 
+    def discard(self, number: int) -> None:
+        """Drop a block that is not on the proven chain, so that it is fetched again [LCP15]."""
+        self._drop(number)
+
     def _eviction_order(self, ranges: Sequence[BlockRange]) -> Iterator[int]:
         yield from sorted(self._unverified)
         firsts = {wanted.first for wanted in ranges}

@@ -90,6 +90,13 @@ class Code(CodeEntry):
         "check whether a load balancer in --l1 mixes nodes of different chains or states, and use a consistent"
         " endpoint",
     )
+    L1_UNPROVEN = (
+        "With --l1.checkpoint: L1 heads are not proven, or blocks do not link to them. A Beacon API withholds its proofs"
+        " or lies, an L1 endpoint has another chain, or a catch-up has not reached the proven blocks yet. The node uses"
+        " no block that is not on the proven chain for long, and finalizes none.",
+        "see the reason in the line: check the endpoint it names and this machine's clock, or add others to --l1 or"
+        " --l1.checkpoint.beacon; a catch-up ends by itself",
+    )
     FINALITY_STALE = (
         "L1's finalized block has not changed for an hour, although its head has. L2 does not finalize either.",
         "compare the endpoint's finalized block with another endpoint's: either L1 does not finalize, or the"

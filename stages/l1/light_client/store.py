@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from enum import Enum
 
+from py_arkworks_bls12381 import G1Point
+
 from rollup_node.stages.l1.light_client.bls import fast_aggregate_verify, public_keys
 from rollup_node.stages.l1.light_client.containers import (
     LightClientBootstrap,
@@ -42,8 +44,7 @@ class LightClientStore:
         self.finalized = self.optimistic = bootstrap.header
         self.current_sync_committee = bootstrap.current_sync_committee
         self.next_sync_committee: SyncCommittee | None = None
-        self.previous_max_participants = self.current_max_participants = 0
-        self._keys: dict[Root, Sequence[object]] = {}
+        self._keys: dict[Root, Sequence[G1Point]] = {}
 
     @property
     def period(self) -> int:
@@ -52,16 +53,20 @@ class LightClientStore:
 
     @property
     def safety_threshold(self) -> int:
-        """So many participants do not make a head: half of the most in this period and the one before [LCP8]."""
-        return max(self.previous_max_participants, self.current_max_participants) // 2
+        """So many participants do not make a head: half of the committee, as at the start nothing is known [LCP8]."""
+        return self._network.preset.sync_committee_size // 2
 
     def process(self, update: LightClientUpdate, current_slot: int) -> Refusal | None:
-        """Take an update if it is valid at a slot of the local clock; returns why not."""
+        """Take an update if it is valid at a slot of the local clock; returns why not.
+
+        One that would move nothing is not looked at further."""
+        has_news = update.attested_header.beacon.slot > self.optimistic.beacon.slot or self._finalizes(update)
+        if not has_news:
+            return Refusal.NOT_RELEVANT
         refusal = self._validate(update, current_slot)
         if refusal is not None:
             return refusal
         participants = update.sync_aggregate.participants
-        self.current_max_participants = max(self.current_max_participants, participants)
         attested = update.attested_header
         if participants > self.safety_threshold and attested.beacon.slot > self.optimistic.beacon.slot:
             self.optimistic = attested
@@ -84,7 +89,6 @@ class LightClientStore:
             self.next_sync_committee = update.next_sync_committee
         elif period == self.period + 1:
             self.current_sync_committee, self.next_sync_committee = self.next_sync_committee, update.next_sync_committee
-            self.previous_max_participants, self.current_max_participants = self.current_max_participants, 0
         if update.finalized_header is not None and update.finalized_slot > self.finalized.beacon.slot:
             self.finalized = update.finalized_header
             if update.finalized_slot > self.optimistic.beacon.slot:
@@ -150,7 +154,7 @@ class LightClientStore:
             return Refusal.SIGNATURE
         return None if fast_aggregate_verify(keys, root, aggregate.signature) else Refusal.SIGNATURE
 
-    def _points(self, committee: SyncCommittee) -> Sequence[object]:
+    def _points(self, committee: SyncCommittee) -> Sequence[G1Point]:
         """Return the keys of a committee, decoded once. Raises ValueError."""
         points = self._keys.get(committee.root)
         if points is None:

@@ -33,6 +33,7 @@ RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
+_BLOCK_BY_HASH = "eth_getBlockByHash"
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
 
@@ -104,6 +105,17 @@ class L1Endpoint:
         try:
             call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_NUMBER, label, False)
             return _header_members(await self._timed(_BLOCK_BY_NUMBER, call))
+        except RpcFailure as failure:
+            if is_not_found(failure.message):
+                return None
+            raise
+
+    async def header_by_hash(self, block_hash: Hash) -> Any:
+        """Return the header of the block of a hash; None if the endpoint does not have it."""
+        await self._check_chain()
+        try:
+            call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_HASH, to_hex(block_hash), False)
+            return _header_members(await self._timed(_BLOCK_BY_HASH, call))
         except RpcFailure as failure:
             if is_not_found(failure.message):
                 return None

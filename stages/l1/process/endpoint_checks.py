@@ -43,6 +43,7 @@ class EndpointChecks:
         self, endpoints: L1Endpoints, tracker: HeadTracker, config: L1Config, on_checked: Callable[[], None]
     ) -> None:
         self._endpoints, self._tracker, self._on_checked = endpoints, tracker, on_checked
+        self._heads_are_proven = config.checkpoint is not None
         self._interval = config.epoch_poll_interval if config.epoch_poll_interval > 0 else COMPARE_SECONDS
         self._stuck_seconds = STUCK_POLLS * max(config.poll_interval, 12.0)
         self._compare_at = self._head_at = time.monotonic()
@@ -110,13 +111,15 @@ class EndpointChecks:
         Without a majority none is set aside, so that the first of them is used."""
         result = await asyncio.gather(*(self._view(endpoint, block.number) for endpoint in self._endpoints.all))
         views = {index: view for index, view in enumerate(result) if view is not None}
-        findings, self.disagreement = compare(block.number, views, time.time())
+        proven = block.hash if self._heads_are_proven else None
+        findings, self.disagreement = compare(block.number, views, time.time(), proven)
         for index, finding in findings.items():
             self._endpoints.set_aside(self._endpoints.all[index], finding.fault, finding.reason)
         for index in views.keys() - findings.keys():
             verdict = self._endpoints.pool.verdicts[index]
             if verdict is not None and verdict.fault in (
                 EndpointFault.FORKED,
+                EndpointFault.UNPROVEN,
                 EndpointFault.BEHIND,
                 EndpointFault.OTHER_CHAIN,
             ):

@@ -123,12 +123,27 @@ class HeadPoller:
             if change is not HeadChange.SAME:
                 await self._resubscribe(notifier)
             self._polled_at, self._notifications = time.monotonic(), notifier.notifications
+        self._changed(change, before, ref, None if body is None else NewestBody(endpoint, ref.number, body))
+
+    def take_head(self, ref: L1BlockRef) -> None:
+        """Take a proven head, in place of polls of the latest block [LCP14]."""
+        before = self._tracker.head
+        self._changed(self._tracker.update_head(ref), before, ref, None)
+
+    def finality_proven(self) -> None:
+        """Take note of a proven finalized block, in place of polls of the label [LCP14]."""
+        self._watch_finality()
+        self._on_polled()
+
+    def _changed(
+        self, change: HeadChange, before: L1BlockRef | None, ref: L1BlockRef, body: NewestBody[L1Endpoint] | None
+    ) -> None:
         self._watch_progress(change)
         if change in (HeadChange.ADVANCED, HeadChange.REORGED):
             reorged = change is HeadChange.REORGED
             self._newest.advanced(before, ref)
             # Without a body, too: an answer not yet taken may have a block that this head replaces.
-            self._newest.put(None if body is None else NewestBody(endpoint, ref.number, body))
+            self._newest.put(body)
             log.trace("new L1 head", head=ref)
             if reorged:
                 self._endpoints.recheck_chains()

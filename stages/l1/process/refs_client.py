@@ -10,8 +10,11 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.proof import Proof
+from rollup_node.stages.l1.proven_chain import Standing
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.types import L1BlockRef
 
@@ -27,11 +30,17 @@ class RefsReader:
     """Answers requests, oldest first; `wake` schedules a `step`.
 
     Requests beyond MAX_PENDING are ignored: clients repeat them. A single reference is read from `archive` if that
-    has the block."""
+    has the block. With `proof` none is answered that is forged, or not linked to the proven head yet [LCP15]."""
 
     def __init__(
-        self, config: L1Config, endpoints: L1Endpoints, wake: Callable[[], None], archive: BlockArchive | None = None
+        self,
+        config: L1Config,
+        endpoints: L1Endpoints,
+        wake: Callable[[], None],
+        archive: BlockArchive | None = None,
+        proof: Proof | None = None,
     ) -> None:
+        self._proof = proof
         self._trust, self._endpoints, self._wake, self._archive = config.trust_rpc, endpoints, wake, archive
         allowed = int(config.rate_limit * RATE_LIMIT_SECONDS) or 1
         self._max_refs = min(MAX_REFS, allowed) if config.rate_limit > 0 else MAX_REFS
@@ -61,7 +70,9 @@ class RefsReader:
         try:
             endpoint = self._endpoints.pick()
             blocks = await endpoint.headers_json(range(first, request.last + 1))
-            return L1RefsResponse(request.last, linked_refs(blocks, request.last, self._trust), None)
+            refs = linked_refs(blocks, request.last, self._trust)
+            problem = None if self._proof is None else check_refs(self._proof, refs)
+            return L1RefsResponse(request.last, () if problem else refs, problem)
         except (EndpointError, RpcFailure, InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
@@ -74,6 +85,19 @@ class RefsReader:
         except InvalidDataError:
             # The fetch of the block warns of it.
             return ()
+
+
+def check_refs(proof: Proof, refs: Sequence[L1BlockRef]) -> Problem | None:
+    """Return why references cannot be used yet. Raises InvalidDataError for one of a block that is not the proven."""
+    for ref in refs:
+        standing = proof.standing(ref.number, ref.hash)
+        if standing is Standing.FORGED:
+            raise InvalidDataError(f"its block {ref} is not the one that is proven")
+        if standing is Standing.WAITING:
+            return Problem(Code.L1_UNPROVEN, "", f"block {ref.number} is not linked to the proven head yet")
+        if standing is Standing.BEYOND:
+            return Problem(Code.L1_UNPROVEN, "", f"block {ref.number} is not proven yet")
+    return None
 
 
 def linked_refs(blocks: Sequence[Any], last: int, trust: bool) -> tuple[L1BlockRef, ...]:

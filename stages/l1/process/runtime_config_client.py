@@ -9,12 +9,14 @@ from rollup_node.stages.l1 import verify
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.refs_client import check_refs
+from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex, to_quantity
-from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
+from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash, L1BlockRef
 
 log = get_logger("l1")
 
@@ -24,7 +26,9 @@ RETRY_SECONDS = 60.0
 
 
 class RuntimeConfigReader:
-    """Reads at the L1 head less the confirmations [RTC1]; `head` is its number or None, `publish` takes values."""
+    """Reads at the L1 head less the confirmations [RTC1]; `head` is its number or None, `publish` takes values.
+
+    With `proof` it is the state of a proven block."""
 
     def __init__(
         self,
@@ -32,8 +36,9 @@ class RuntimeConfigReader:
         endpoints: L1Endpoints,
         head: Callable[[], int | None],
         publish: Callable[[RuntimeConfig], None],
+        proof: Proof | None = None,
     ) -> None:
-        self._config, self._endpoints = config, endpoints
+        self._config, self._endpoints, self._proof = config, endpoints, proof
         self._head, self._publish = head, publish
         self._last: RuntimeConfig | None = None
         self._condition = LastingCondition(log)
@@ -44,7 +49,7 @@ class RuntimeConfigReader:
         if self._last is not None and interval <= 0:
             return NEVER_SECONDS
         head = self._head()
-        if head is None and self._config.poll_interval > 0:
+        if head is None and (self._config.poll_interval > 0 or self._proof is not None):
             return HEAD_WAIT_SECONDS
         try:
             result = await self._read("latest" if head is None else to_quantity(self._confirmed(head)))
@@ -77,6 +82,7 @@ class RuntimeConfigReader:
             if result is None:
                 raise verify.InvalidDataError(f"there is no block {block}")
             header, block_hash = verify.verify_header(result, self._config.trust_rpc)
+            self._check_proven(L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp))
             slots = self._slots()
             values = [await self._read_slot(endpoint, header, block_hash, *slot) for slot in slots]
             return RuntimeConfig(verify.address_in(values[0]), *values[1:])
@@ -85,6 +91,12 @@ class RuntimeConfigReader:
                 self._endpoints.failed(endpoint, error)
             text = describe_error(endpoint, error)
             raise TemporaryError(f"the runtime config cannot be read from L1: {text}", code_of(error)) from None
+
+    def _check_proven(self, ref: L1BlockRef) -> None:
+        """Raise TemporaryError if heads are proven, and a block is not [LCP15]."""
+        problem = None if self._proof is None else check_refs(self._proof, [ref])
+        if problem is not None:
+            raise TemporaryError(f"the runtime config cannot be read from L1: {problem.text}", problem.code)
 
     def _slots(self) -> list[tuple[Address, Hash]]:
         """Contract and slot of the values to read, in the order of RuntimeConfig [RTC4, PRV2]."""

@@ -17,11 +17,14 @@ from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
+from rollup_node.stages.l1.process.block_gate import BlockGate
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.endpoint_checks import EndpointChecks
 from rollup_node.stages.l1.process.head_poller import HeadPoller
+from rollup_node.stages.l1.process.proof_poller import ProofPoller
 from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.l1.process.runtime_config_client import RuntimeConfigReader
+from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
@@ -32,6 +35,8 @@ log = get_logger("l1")
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
 BLOCKS = "blocks"
+DERIVATION = "l1.blocks"
+"""The channel of derivation; the engine reads origins on the other."""
 
 
 @dataclass
@@ -40,6 +45,7 @@ class _Client:
 
     process: ProcessId
     server: Server
+    is_derivation: bool
     subscription: BlockSubscription
     looked_up: int = -1
     """The last block that a request began with, of those that exist."""
@@ -63,7 +69,8 @@ class L1Stage(Stage):
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
-        self._polling = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
+        polls = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
+        self._polling = config.checkpoint is not None or polls
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
@@ -75,24 +82,41 @@ class L1Stage(Stage):
         self._poller = HeadPoller(
             config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
+        self._prover = self._new_prover(meter)
+        self._proof = None if self._prover is None else self._prover.proof
+        self._gate = None if self._proof is None else self._new_gate(self._proof)
         refs = PeriodicTask("references", self._step_refs)
-        self._refs = RefsReader(config, self._endpoints, refs.wake.set, archive)
+        self._refs = RefsReader(config, self._endpoints, refs.wake.set, archive, self._proof)
         self._checks = EndpointChecks(self._endpoints, self._tracker, config, self._publish_health)
         checks = PeriodicTask("endpoints", self._checks.step)
         self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set
         self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs, checks]
-        self._serve(bus, "l1.blocks", lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
+        self._serve(bus, DERIVATION, lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
         self._origins = self._serve(bus, "l1.origins", lambda: BlockSubscription(0, 0, resend_after=0.2))
+
+    def _new_prover(self, meter: Meter) -> ProofPoller | None:
+        """Return what proves the heads; None where the endpoints are believed."""
+        if self._config.checkpoint is None:
+            return None
+        on_proven = self._blocks.wake.set
+        return ProofPoller(self._config.checkpoint, self._endpoints, self._tracker, self._poller, meter, on_proven)
+
+    def _new_gate(self, proof: Proof) -> BlockGate:
+        return BlockGate(proof, self._endpoints, self._window, self._publish_heads, self._blocks.wake.set)
 
     def _pollers(self) -> list[PeriodicTask]:
         tasks: list[PeriodicTask] = []
-        if self._polling:
+        if self._prover is not None:
+            tasks.append(PeriodicTask("head", self._prover.step))
+        elif self._polling:
             self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)
-        if self._config.epoch_poll_interval > 0:
+        if self._config.epoch_poll_interval > 0 and self._prover is None:
             tasks.append(PeriodicTask("finality", self._poller.poll_finality))
         if self._config.runtime_config:
-            reader = RuntimeConfigReader(self._config, self._endpoints, self._head_number, self._publisher.set)
+            reader = RuntimeConfigReader(
+                self._config, self._endpoints, self._head_number, self._publisher.set, self._proof
+            )
             tasks.append(PeriodicTask("runtime config", reader.step))
         return tasks
 
@@ -109,6 +133,8 @@ class L1Stage(Stage):
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
         await self._fetcher.close()
+        if self._prover is not None:
+            await self._prover.close()
         await self._endpoints.close()
 
     def report(self, problems: tuple[Problem, ...]) -> None:
@@ -142,7 +168,8 @@ class L1Stage(Stage):
             if ref is not None and self._shown.get(name) != ref:
                 self._shown[name] = ref
                 show_l1_block(self._meter, name, ref)
-        self._publisher.set(L1Heads(tracker.head, tracker.safe, tracker.finalized))
+        finalized = tracker.finalized if self._proof is None or self._proof.shows_finality else None
+        self._publisher.set(L1Heads(tracker.head, tracker.safe, finalized))
 
     def _head_number(self) -> int | None:
         return self._tracker.head.number if self._tracker.head else None
@@ -161,7 +188,7 @@ class L1Stage(Stage):
             client = self._clients.get((channel, process.slot))
             # A new incarnation of a client does not have the blocks sent to the one before.
             if client is None or client.process != process:
-                client = _Client(process, server, new_subscription())
+                client = _Client(process, server, channel == DERIVATION, new_subscription())
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
             self._count_lookup(client, request.first)
@@ -227,6 +254,9 @@ class L1Stage(Stage):
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=str(error))
             self._window.failed(fetch, error, now)
+        elif self._gate is not None and (forged := self._gate.forged(block.ref, endpoint)) is not None:
+            self._window.failed(fetch, Problem(Code.L1_UNPROVEN, "", forged), now)
+            return False
         elif self._window.fetched(fetch, block, block.memory, now):
             text = "an L1 block does not link to the cached ones: they are verified again"
             log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
@@ -236,9 +266,13 @@ class L1Stage(Stage):
     def _send_blocks(self, client: _Client) -> bool:
         """Send a client its requested blocks that are cached; False if its queue is full or it is gone."""
         for block in client.subscription.to_send(self._window.get, self._head_number()):
+            if self._gate is not None and not self._gate.admits(block.ref):
+                return True
             if not client.server.send(client.process, L1BlockResponse(block)):
                 return False
             client.subscription.sent(block, time.monotonic())
+            if self._gate is not None and client.is_derivation:
+                self._gate.sent(block.ref)
         return True
 
     def _publish_health(self) -> None:
@@ -248,8 +282,9 @@ class L1Stage(Stage):
         failures = [self._window.failure(number) for number in waited_for]
         problems = tuple(dict.fromkeys(failure.error for failure in failures if failure is not None and failure.error))
         self._log_blocks(problems)
+        proven = () if self._prover is None else self._prover.problems
         self._publisher.set(
-            Health((*self._runtime_problems, *self._poller.problems, *self._checks.problems, *problems))
+            Health((*self._runtime_problems, *proven, *self._poller.problems, *self._checks.problems, *problems))
         )
         self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
 

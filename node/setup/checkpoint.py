@@ -1,0 +1,275 @@
+"""The checkpoint from which L1 is proven: its options, and what a start asks Beacon APIs about it [LCP19]."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rollup_node.node.checks.causes import Failure
+from rollup_node.node.checks.finding import Finding, error, ok
+from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.given_files import read_chain_file
+from rollup_node.node.options.values import Values
+from rollup_node.stages.io.files.private_files import read_private_file, why_unusable
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.l1.config import CheckpointConfig
+from rollup_node.stages.l1.light_client.beacon_json import LightClientDataError
+from rollup_node.stages.l1.light_client.network import (
+    BEACON_NETWORKS,
+    BeaconNetwork,
+    NetworkFileError,
+    parse_network,
+)
+from rollup_node.stages.l1.light_client.sync import ROUTES, WEAK_SUBJECTIVITY_SECONDS, LightClient, Request
+from rollup_node.stages.l1.process.beacon_client import LightClientEndpoint, LightClientEndpoints
+from rollup_node.stages.l1.stored_root import MAX_BYTES, StoredRoot, StoredRootError, decode_stored_root
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Hash
+
+NEW_CHECKPOINT = (
+    "give the root of a recent finalized beacon block with --l1.checkpoint, from two sources that you trust,"
+    " such as your own beacon node and a block explorer"
+)
+SERVES = {
+    "lighthouse": "run Lighthouse without --disable-light-client-server",
+    "prysm": "run Prysm with --enable-light-client",
+    "nimbus": "run Nimbus with --light-client-data-serve=true",
+    "lodestar": "run Lodestar, which serves them by default, with the namespace lightclient in --rest.namespace",
+    "teku": "use another beacon node beside Teku for --l1.checkpoint.beacon",
+}
+"""How the beacon nodes are made to serve light clients."""
+_OTHER_BEACON = "use another beacon node for --l1.checkpoint.beacon"
+_NO_ROUTE = (400, 404, 405, 501)
+
+
+def checkpoint_config(values: Values, l1_chain_id: int) -> CheckpointConfig | None:
+    """Return the configuration of `l1.checkpoint*`; None if neither a root nor a file is given. Raises OptionError."""
+    root, path = values["l1.checkpoint"], values["l1.checkpoint.path"]
+    if root is None and path is None:
+        return None
+    if values["l1.trustrpc"]:
+        raise OptionError("--l1.trustrpc believes the endpoints that --l1.checkpoint proves: leave one of them out")
+    network = _network(values["l1.checkpoint.network"], l1_chain_id)
+    own = values["l1.checkpoint.beacon"]
+    beacons = own or (*filter(None, [values["l1.beacon"]]), *values["l1.beacon-fallbacks"])
+    if not beacons:
+        raise OptionError("--l1.checkpoint needs a Beacon API: give --l1.checkpoint.beacon or --l1.beacon")
+    stored = None if path is None else read_stored(path, network)
+    if root is None:
+        if stored is None:
+            raise OptionError(f"no root is kept in {path} (--l1.checkpoint.path) yet: {NEW_CHECKPOINT}")
+        root = stored.checkpoint
+    header = values["l1.beacon-header"] if not own and values["l1.beacon"] else None
+    return CheckpointConfig(root, tuple(beacons), network, path, header)
+
+
+def _network(path: str | None, l1_chain_id: int) -> BeaconNetwork:
+    if path is None:
+        if l1_chain_id not in BEACON_NETWORKS:
+            raise OptionError(
+                f"the beacon chain of L1 chain {l1_chain_id} is not built in: describe it with --l1.checkpoint.network,"
+                " a JSON file of its Beacon API's config/spec and beacon/genesis"
+            )
+        return BEACON_NETWORKS[l1_chain_id]
+    try:
+        return parse_network(read_chain_file(path, "failed to read the beacon chain"))
+    except NetworkFileError as failure:
+        text = f"failed to read the beacon chain: {failure} (file {path}, --l1.checkpoint.network)"
+        raise OptionError(text) from None
+
+
+def read_stored(path: str, network: BeaconNetwork) -> StoredRoot | None:
+    """Return the root that is kept in a file; None if there is none. Raises OptionError for any other file."""
+    name = f"{path} (--l1.checkpoint.path)"
+    try:
+        stored = decode_stored_root(read_private_file(path, MAX_BYTES))
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        raise OptionError(f"cannot read {name}: {why_unusable(path, failure)}") from None
+    except StoredRootError as failure:
+        raise OptionError(f"{name} has no kept root: {failure}: delete it, and {NEW_CHECKPOINT}") from None
+    if stored.genesis_validators_root != network.genesis_validators_root:
+        raise OptionError(f"{name} has a root of another network than {network.name}: give another path")
+    return stored
+
+
+class _Genesis(msgspec.Struct):
+    genesis_validators_root: str
+
+
+class _GenesisAnswer(msgspec.Struct):
+    data: _Genesis
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _VersionAnswer(msgspec.Struct):
+    data: _Version
+
+
+class _Message(msgspec.Struct):
+    slot: str
+
+
+class _SignedHeader(msgspec.Struct):
+    message: _Message
+
+
+class _Header(msgspec.Struct):
+    header: _SignedHeader
+
+
+class _HeaderAnswer(msgspec.Struct):
+    data: _Header
+
+
+class CheckpointCheck:
+    """The check of the checkpoint: one Beacon API at least proves it; `wall_clock` in Unix seconds.
+
+    `find`, one attempt, raises EndpointError if no endpoint responds."""
+
+    def __init__(self, config: CheckpointConfig, wall_clock: Callable[[], float]) -> None:
+        self._config, self._wall_clock = config, wall_clock
+        self._endpoints = LightClientEndpoints(config)
+        self.name = f"checkpoint {to_hex(config.root)[:18]}"
+
+    async def find(self) -> list[Finding]:
+        """Return what the first endpoint says that proves the checkpoint, or else all that is wrong."""
+        findings: list[Finding] = []
+        failures: list[EndpointError] = []
+        for endpoint in self._endpoints.all:
+            try:
+                finding = await self._find(endpoint)
+            except EndpointError as failure:
+                failures.append(failure)
+                continue
+            if not finding.is_error:
+                return [finding]
+            findings.append(finding)
+        if not findings:
+            raise failures[0]
+        return findings[:1]
+
+    async def unusable(self, failure: Failure) -> Finding:
+        """Return the finding for Beacon APIs that do not respond."""
+        advice = "check --l1.checkpoint.beacon, or --l1.beacon where that is not given"
+        return error(self.name, Code.L1_UNPROVEN, f"the checkpoint cannot be proven, {failure}", advice)
+
+    async def close(self) -> None:
+        await self._endpoints.close()
+
+    async def _find(self, endpoint: LightClientEndpoint) -> Finding:
+        network = self._config.network
+        genesis = await self._read(endpoint, "eth/v1/beacon/genesis", _GenesisAnswer)
+        if genesis is None or genesis.data.genesis_validators_root != to_hex(network.genesis_validators_root):
+            return self._error(
+                f"{endpoint.name} is not a beacon node of {network.name}",
+                "check --l1.checkpoint.beacon, and --network or --l1.checkpoint.network",
+            )
+        stored = None if self._config.path is None else read_stored(self._config.path, network)
+        root = self._config.root if stored is None or not stored.replaces(self._config.root) else stored.root
+        client = await self._bootstrap(endpoint, root)
+        if isinstance(client, Finding):
+            return client
+        assert client.store is not None
+        slot = client.store.finalized.beacon.slot
+        days = client.age_of(slot, self._wall_clock()) / 86_400
+        if client.is_too_old(self._wall_clock()):
+            limit = WEAK_SUBJECTIVITY_SECONDS // 86_400
+            text = f"root {to_hex(root)} of slot {slot} is {days:.0f} days old, more than {limit}: it proves nothing"
+            return self._error(text, NEW_CHECKPOINT)
+        if stored is not None and root != stored.root and await self._contradicts(endpoint, client, stored):
+            return self._error(
+                f"--l1.checkpoint {to_hex(root)} and the root in {self._config.path} are not of one chain",
+                "find out which is wrong before the node goes on: delete the file if it is that",
+            )
+        return ok(self.name, f"{endpoint.name} proves the root of slot {slot}, {days * 24:.0f} hours old")
+
+    async def _bootstrap(self, endpoint: LightClientEndpoint, root: Hash) -> LightClient | Finding:
+        """Return a client that has started from a root, or why it cannot."""
+        client = LightClient(self._config.network, root)
+        (request,) = client.requests(self._wall_clock())
+        try:
+            refusal = client.take(request, await self._get(endpoint, request), self._wall_clock())
+        except LightClientDataError as failure:
+            return self._error(f"{endpoint.name} has no proof of root {to_hex(root)}: {failure}", _OTHER_BEACON)
+        except EndpointError as failure:
+            if failure.status not in _NO_ROUTE:
+                raise
+            return await self._why_unknown(endpoint, root)
+        if refusal is not None:
+            return self._error(f"{endpoint.name} has no proof of root {to_hex(root)}: {refusal.words}", _OTHER_BEACON)
+        return client
+
+    async def _why_unknown(self, endpoint: LightClientEndpoint, root: Hash) -> Finding:
+        """Return why an endpoint has no bootstrap: it serves no light clients, or not from this block."""
+        try:
+            await endpoint.get(f"{ROUTES}/optimistic_update", (), "optimistic_update")
+        except EndpointError as failure:
+            if failure.status not in _NO_ROUTE:
+                raise
+            answer = await self._read(endpoint, "eth/v1/node/version", _VersionAnswer)
+            version = "" if answer is None else answer.data.version.lower()
+            advice = next((text for name, text in SERVES.items() if name in version), "; ".join(SERVES.values()))
+            return self._error(f"{endpoint.name} does not serve light clients", advice)
+        header = await self._read(endpoint, f"eth/v1/beacon/headers/{to_hex(root)}", _HeaderAnswer)
+        if header is None:
+            return self._error(f"{endpoint.name} does not know a block with root {to_hex(root)}", NEW_CHECKPOINT)
+        slot = header.data.header.message.slot
+        return self._error(
+            f"{endpoint.name} has no proof of the block of slot {slot[:20]}: it is not the last of an epoch,"
+            " not finalized, or too old",
+            NEW_CHECKPOINT,
+        )
+
+    async def _contradicts(self, endpoint: LightClientEndpoint, client: LightClient, stored: StoredRoot) -> bool:
+        """Whether a root and the one kept lead to different sync committees in the later one's period.
+
+        False if the endpoint has no proof of the kept one."""
+        other = await self._bootstrap(endpoint, stored.root)
+        if isinstance(other, Finding):
+            return False
+        clients = sorted((client, other), key=_slot)
+        earlier, later = clients[0].store, clients[1].store
+        assert earlier is not None and later is not None
+        while earlier.period < later.period:
+            before = earlier.period, earlier.next_sync_committee
+            request = clients[0].updates(self._wall_clock())
+            try:
+                clients[0].take(request, await self._get(endpoint, request), self._wall_clock())
+            except LightClientDataError:
+                return False
+            if (earlier.period, earlier.next_sync_committee) == before:
+                return False
+        if earlier.period > later.period:
+            return False
+        is_same_slot = earlier.finalized.beacon.slot == later.finalized.beacon.slot
+        is_other_block = is_same_slot and earlier.finalized.beacon.root != later.finalized.beacon.root
+        return is_other_block or earlier.current_sync_committee.root != later.current_sync_committee.root
+
+    async def _get(self, endpoint: LightClientEndpoint, request: Request) -> bytes:
+        return await endpoint.get(request.path, request.query, request.kind.value)
+
+    async def _read(self, endpoint: LightClientEndpoint, path: str, shape: type[msgspec.Struct]) -> Any:
+        """Return an answer as a value of a type; None for another shape, or a route that does not exist."""
+        try:
+            return msgspec.json.decode(await endpoint.get(path), type=shape)
+        except DECODE_ERRORS:
+            return None
+        except EndpointError as failure:
+            if failure.status is None:
+                raise
+            return None
+
+    def _error(self, text: str, advice: str) -> Finding:
+        return error(self.name, Code.L1_UNPROVEN, text, advice)
+
+
+def _slot(client: LightClient) -> int:
+    assert client.store is not None
+    return client.store.finalized.beacon.slot

@@ -1,0 +1,277 @@
+"""Has Beacon APIs prove the L1 heads, and links blocks to them [LCP10 to LCP18]."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
+from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.l1.config import CheckpointConfig
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.head_tracker import HeadTracker
+from rollup_node.stages.l1.light_client.beacon_json import LightClientDataError
+from rollup_node.stages.l1.light_client.containers import LightClientHeader
+from rollup_node.stages.l1.light_client.sync import Kind, LightClient, Request
+from rollup_node.stages.l1.process.beacon_client import LightClientEndpoints
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
+from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.head_poller import HeadPoller
+from rollup_node.stages.l1.proof import Proof
+from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.stored_root import (
+    MAX_BYTES,
+    StoredRoot,
+    StoredRootError,
+    decode_stored_root,
+    encode_stored_root,
+)
+from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Hash, L1BlockRef
+
+log = get_logger("l1")
+
+POLLS_A_SLOT = 4
+MIN_SECONDS = 0.2
+LATE_SLOTS = 5
+"""After so many slots without a new proven head another endpoint is asked, and `/readyz` says so."""
+
+STEPS = 8
+"""So many batches of links are followed at once, before the heads are proven again."""
+
+
+class ProofPoller:
+    """Feeds `proof` and the tracker; `on_proven` is called when blocks may have become proven."""
+
+    def __init__(
+        self,
+        config: CheckpointConfig,
+        endpoints: L1Endpoints,
+        tracker: HeadTracker,
+        poller: HeadPoller,
+        meter: Meter,
+        on_proven: Callable[[], None],
+    ) -> None:
+        self._config, self._endpoints, self._tracker, self._poller = config, endpoints, tracker, poller
+        self._meter, self._on_proven = meter, on_proven
+        self.beacons = LightClientEndpoints(config, meter)
+        stored = read_stored_root(config)
+        self._checkpoint, root = _roots(config, stored)
+        self.proof = Proof(time.monotonic, None if stored is None else stored.unproven)
+        self.client = LightClient(config.network, root)
+        self._stored = stored
+        self._progress_at = time.monotonic()
+        self._lie, self._late = LastingCondition(log), LastingCondition(log)
+
+    async def step(self) -> float:
+        """Prove what is new; the seconds until the next step. Raises TemporaryError while nothing can be proven."""
+        for request in self.client.requests(time.time()):
+            await self._ask(request)
+        now = time.time()
+        if not self.client.is_synced(now):
+            return 0.0
+        store = self.client.store
+        assert store is not None
+        await self._advance(store.optimistic)
+        await self._finalize(store.finalized)
+        await self._link()
+        self._watch()
+        return max(MIN_SECONDS, self._config.network.slot_ms / 1000 / POLLS_A_SLOT)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The health problems: heads that are not proven any more, blocks that are not proven yet."""
+        result = []
+        if (seconds := self._late_seconds()) is not None:
+            result.append(Problem(Code.L1_UNPROVEN, "head", f"no new L1 head has been proven for {seconds:.0f} s"))
+        if (text := self.proof.problem()) is not None:
+            result.append(Problem(Code.L1_UNPROVEN, "", text))
+        return tuple(result)
+
+    async def _ask(self, request: Request) -> None:
+        """Ask the endpoint in use, and take its answer. Raises TemporaryError after a failure or a lie."""
+        endpoint = self.beacons.in_use
+        before = self._slots()
+        try:
+            body = await endpoint.get(request.path, request.query, request.kind.value)
+            refusal = self.client.take(request, body, time.time())
+            reason = None if refusal is None else refusal.words
+            is_lie = refusal is not None and refusal.is_lie
+        except LightClientDataError as error:
+            reason, is_lie = str(error), True
+        except EndpointError as error:
+            # The update of the present period may not be there yet.
+            if request.kind is Kind.UPDATES and self.client.is_synced(time.time()):
+                return
+            self.beacons.next()
+            raise TemporaryError(f"L1 is not proven: {error}", Code.L1_UNPROVEN) from None
+        if is_lie:
+            text = f"{endpoint.name}: its {request.kind.value} is refused: {reason}"
+            self._lie.report(Code.L1_UNPROVEN, "a Beacon API does not prove what it says", error=text)
+            self.beacons.next()
+            raise TemporaryError(f"L1 is not proven: {text}", Code.L1_UNPROVEN)
+        if self._slots() != before:
+            self._progress_at = time.monotonic()
+            self._lie.end("a Beacon API proves the L1 head again", endpoint=endpoint.name)
+        elif not self.client.is_synced(time.time()):
+            self.beacons.next()
+            text = f"{endpoint.name}: its {request.kind.value} does not lead to the present sync committee"
+            raise TemporaryError(f"L1 is not proven: {text}{f': {reason}' if reason else ''}", Code.L1_UNPROVEN)
+
+    def _slots(self) -> tuple[int, int, bool] | None:
+        """Return finalized and optimistic slot, and whether the next committee is known."""
+        store = self.client.store
+        if store is None:
+            return None
+        return store.finalized.beacon.slot, store.optimistic.beacon.slot, store.next_sync_committee is not None
+
+    async def _advance(self, header: LightClientHeader) -> None:
+        """Make the block of a proven header the head."""
+        head = self.proof.chain.head
+        block_hash = header.execution_block_hash
+        if not any(block_hash) or (head is not None and head.hash == block_hash and self._tracker.head == head):
+            return
+        ref = await self._block(block_hash)
+        self.proof.chain.advance(ref)
+        self._poller.take_head(ref)
+        self._on_proven()
+
+    async def _finalize(self, header: LightClientHeader) -> None:
+        """Make the block of a finalized header the finalized one, and keep its root; the safe block may be above it."""
+        block_hash, known = header.execution_block_hash, self._tracker.finalized
+        if not any(block_hash) or (known is not None and known.hash == block_hash):
+            return
+        ref = await self._block(block_hash)
+        error = self._tracker.update_finalized(ref)
+        if error is not None:
+            raise TemporaryError(f"L1 is not proven: {error}", Code.L1_CONTRADICTS)
+        log.debug("new proven L1 finalized block", block=ref)
+        self._tracker.update_safe(await self._safe(ref))
+        await self.keep()
+        self._poller.finality_proven()
+
+    async def _safe(self, finalized: L1BlockRef) -> L1BlockRef:
+        """Return the endpoint's safe block if it is proven and above the finalized one, which is safe as well."""
+        safe = await self._read(lambda endpoint: endpoint.block_json("safe"), lambda block: None)
+        if safe is None or safe.number < finalized.number:
+            return finalized
+        return safe if self.proof.standing(safe.number, safe.hash) is Standing.PROVEN else finalized
+
+    async def _block(self, block_hash: Hash) -> L1BlockRef:
+        """Return the block of a hash. Raises TemporaryError if the endpoint does not have it."""
+
+        def check(ref: L1BlockRef | None) -> str | None:
+            if ref is None:
+                return f"it does not have the proven block {to_hex(block_hash)}"
+            return None if ref.hash == block_hash else "it has another block for a hash"
+
+        ref = await self._read(lambda endpoint: endpoint.header_by_hash(block_hash), check)
+        assert ref is not None
+        return ref
+
+    async def _read(
+        self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
+    ) -> L1BlockRef | None:
+        endpoint: L1Endpoint | None = None
+        try:
+            endpoint = self._endpoints.pick()
+            block = await call(endpoint)
+            ref = None if block is None else verify_block_ref(block, False)
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            if endpoint is not None:
+                self._endpoints.failed(endpoint, error)
+            raise TemporaryError(f"L1 head: {describe_error(endpoint, error)}", code_of(error)) from None
+        if (text := check(ref)) is not None:
+            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+            raise TemporaryError(f"L1 head: {endpoint.name}: {text}", Code.L1_UNPROVEN)
+        return ref
+
+    async def _link(self) -> None:
+        """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
+        for _ in range(STEPS):
+            numbers = self.proof.missing()
+            if not numbers:
+                return
+            endpoint: L1Endpoint | None = None
+            try:
+                endpoint = self._endpoints.pick()
+                headers = await endpoint.headers_json(numbers)
+                links = self.proof.chain.extend(_refs(headers))
+            except (EndpointError, RpcFailure, InvalidDataError) as error:
+                if endpoint is not None:
+                    self._endpoints.failed(endpoint, error)
+                raise TemporaryError(f"L1 links: {describe_error(endpoint, error)}", code_of(error)) from None
+            if not links:
+                text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
+                self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
+                raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
+            self._on_proven()
+
+    async def keep(self) -> None:
+        """Write the newest proven root, and what is unproven, to the file."""
+        store, path = self.client.store, self._config.path
+        if store is None or path is None:
+            return
+        header, network = store.finalized.beacon, self._config.network
+        unproven = self.proof.catch_up.unproven
+        stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, unproven)
+        if stored == self._stored:
+            return
+        self._stored = stored
+        try:
+            await asyncio.to_thread(replace_private_file, Path(path), encode_stored_root(stored), durable=True)
+        except OSError as error:
+            text = "the newest proven L1 root cannot be kept"
+            log.warn(text, code=Code.L1_UNPROVEN.text, path=path, error=error, option="l1.checkpoint.path")
+
+    def _late_seconds(self) -> float | None:
+        seconds = time.monotonic() - self._progress_at
+        return seconds if seconds > LATE_SLOTS * self._config.network.slot_ms / 1000 else None
+
+    def _watch(self) -> None:
+        """Warn if no head has been proven for long, and ask another endpoint."""
+        if (seconds := self._late_seconds()) is None:
+            self._late.end("new L1 heads are proven again", head=self._tracker.head)
+            return
+        name = self.beacons.in_use.name
+        self._late.report(Code.L1_UNPROVEN, "no new L1 head is proven", endpoint=name, seconds=round(seconds))
+        self.beacons.next()
+
+    async def close(self) -> None:
+        await self.beacons.close()
+
+
+def read_stored_root(config: CheckpointConfig) -> StoredRoot | None:
+    """Return what is kept at the path; None if there is nothing of this network, which is logged if there is other."""
+    if config.path is None:
+        return None
+    try:
+        stored = decode_stored_root(read_private_file(config.path, MAX_BYTES))
+    except FileNotFoundError:
+        return None
+    except (OSError, StoredRootError) as error:
+        log.warn("the kept L1 root is unreadable", code=Code.L1_UNPROVEN.text, path=config.path, error=error)
+        return None
+    return stored if stored.genesis_validators_root == config.network.genesis_validators_root else None
+
+
+def _roots(config: CheckpointConfig, stored: StoredRoot | None) -> tuple[Hash, Hash]:
+    """Return the checkpoint, and the root to start from: the kept one if it was proven from that checkpoint."""
+    if stored is not None and stored.replaces(config.root):
+        return stored.checkpoint, stored.root
+    return config.root, config.root
+
+
+def _refs(headers: Sequence[Any]) -> list[L1BlockRef]:
+    """Return references of headers. Raises InvalidDataError also for one that is missing."""
+    if any(header is None for header in headers):
+        raise InvalidDataError("it does not have a block below its head")
+    return [verify_block_ref(header, False) for header in headers]

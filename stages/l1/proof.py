@@ -1,0 +1,68 @@
+"""Which L1 blocks may be used, and whether finality may be shown, where heads are proven [LCP14 to LCP18]."""
+
+from collections.abc import Callable
+
+from rollup_node.stages.l1.catch_up import CatchUp, Unproven
+from rollup_node.stages.l1.proven_chain import REACH, ProvenChain, Standing
+from rollup_node.stages.protocol.types import Hash, L1BlockRef
+
+HIDE_SECONDS = 3.0
+"""Finality is hidden for so long before an unproven block is used, so that every process sees that [FIN9]."""
+
+
+class Proof:
+    """The proven chain, and what was used of another one. `clock` is monotonic, `on_hidden` called as finality is."""
+
+    def __init__(self, clock: Callable[[], float], before: Unproven | None = None) -> None:
+        self.chain, self.catch_up = ProvenChain(), CatchUp(before)
+        self.on_hidden: Callable[[], None] = lambda: None
+        self._clock = clock
+        self._hidden_at = None if before is None else clock()
+        self._lowest: int | None = None
+
+    @property
+    def shows_finality(self) -> bool:
+        """Whether no block is in use that is not proven."""
+        return self._hidden_at is None
+
+    def missing(self) -> range:
+        """Return the numbers of the blocks that the links need next."""
+        return range(0) if self._lowest is None else self.chain.missing(self._lowest)
+
+    def standing(self, number: int, block_hash: Hash) -> Standing:
+        """Return what a block is worth; if the links do not reach down to it yet, they will."""
+        result = self.chain.standing(number, block_hash)
+        if result is Standing.WAITING and (self._lowest is None or number < self._lowest):
+            self._lowest = number
+        return result
+
+    def admits(self, ref: L1BlockRef) -> Standing:
+        """As `standing`, of a block that a client is to be sent; WAITING also for one that waits for HIDE_SECONDS."""
+        result = self.standing(ref.number, ref.hash)
+        if result is Standing.FAR:
+            if self._hidden_at is None:
+                self._hidden_at = self._clock()
+                self.on_hidden()
+            if self._clock() - self._hidden_at < HIDE_SECONDS:
+                return Standing.WAITING
+        return result
+
+    def sent(self, ref: L1BlockRef) -> bool:
+        """Take a block that derivation is sent; False if it does not link to what it was sent unproven."""
+        is_proven = self.chain.standing(ref.number, ref.hash) is Standing.PROVEN
+        links = self.catch_up.sent(ref, is_proven)
+        if is_proven and self.catch_up.unproven is None:
+            self._hidden_at = None
+        return links
+
+    def problem(self) -> str | None:
+        """Why finality is hidden; None if it is not."""
+        unproven, head = self.catch_up.unproven, self.chain.head
+        if self.catch_up.doubt is not None:
+            return f"{self.catch_up.doubt}: L2 is not finalized until derivation is reset to them"
+        if unproven is None or head is None:
+            return None
+        return (
+            f"L1 blocks {unproven.first} to {unproven.last} are used unproven until they link to"
+            f" block {max(head.number - REACH, 0)}, below the proven head {head.number}: L2 is not finalized meanwhile"
+        )

@@ -1,0 +1,64 @@
+"""What is kept of a light client, so that a restart needs no new checkpoint [LCP13]."""
+
+import msgspec
+
+from rollup_node.stages.l1.catch_up import Unproven
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
+from rollup_node.stages.protocol.types import Hash
+
+MAX_BYTES = 4096
+
+
+class StoredRootError(ValueError):
+    """A file is not what the node keeps of its light client; the text says why."""
+
+
+class StoredRoot(msgspec.Struct, frozen=True):
+    """The newest proven finalized root of a network, and the checkpoint that it was proven from."""
+
+    genesis_validators_root: Hash
+    checkpoint: Hash
+    root: Hash
+    slot: int
+    unproven: Unproven | None = None
+
+    def replaces(self, checkpoint: Hash) -> bool:
+        """Whether it was proven from a checkpoint, or is one."""
+        return checkpoint in (self.checkpoint, self.root)
+
+
+class _Unproven(msgspec.Struct):
+    first: int
+    last: int
+    hash: str
+
+
+class _File(msgspec.Struct, omit_defaults=True):
+    genesis_validators_root: str
+    checkpoint: str
+    root: str
+    slot: int
+    unproven: _Unproven | None = None
+
+
+def encode_stored_root(stored: StoredRoot) -> bytes:
+    """Return the content of the file."""
+    unproven = stored.unproven
+    kept = None if unproven is None else _Unproven(unproven.first, unproven.last, to_hex(unproven.hash))
+    file = _File(
+        to_hex(stored.genesis_validators_root), to_hex(stored.checkpoint), to_hex(stored.root), stored.slot, kept
+    )
+    return msgspec.json.encode(file) + b"\n"
+
+
+def decode_stored_root(content: bytes) -> StoredRoot:
+    """Return what a file has. Raises StoredRootError."""
+    try:
+        file: _File = decode_json(content, _File, MAX_BYTES, "it")
+        unproven = file.unproven
+        kept = None if unproven is None else Unproven(unproven.first, unproven.last, hash_from_hex(unproven.hash))
+        network, checkpoint = hash_from_hex(file.genesis_validators_root), hash_from_hex(file.checkpoint)
+        return StoredRoot(network, checkpoint, hash_from_hex(file.root), file.slot, kept)
+    except (MalformedJsonError, HexError) as error:
+        raise StoredRootError(str(error)) from None

@@ -1,0 +1,252 @@
+"""What moves a light client, and every lie that does not [LCP6 to LCP9]."""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.l1.light_client.containers import (
+    LightClientHeader,
+    LightClientUpdate,
+    SyncAggregate,
+    SyncCommittee,
+)
+from rollup_node.stages.l1.light_client.network import BeaconNetwork
+from rollup_node.stages.l1.light_client.store import LightClientStore, Refusal, check_bootstrap
+from tests.support.chains.fake_beacon_chain import SIZE, FakeBeaconChain, beacon_network, keys_of
+
+PERIOD = 32
+LATER = 10_000
+
+
+def block_hash(number: int) -> bytes:
+    return sha256(number.to_bytes(8, "big")).digest()
+
+
+def chain_of(network: BeaconNetwork | None = None, seed: bytes = b"honest") -> FakeBeaconChain:
+    return FakeBeaconChain(network or beacon_network(), block_hash, seed)
+
+
+def store_at(chain: FakeBeaconChain, slot: int) -> LightClientStore:
+    bootstrap = chain.bootstrap(slot)
+    assert check_bootstrap(bootstrap, chain.root(slot), chain.network) is None
+    return LightClientStore(chain.network, bootstrap)
+
+
+SCHEDULES = {
+    "altair": {"bellatrix": 1 << 30, "capella": 1 << 30, "deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
+    "capella": {"deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
+    "deneb": {"electra": 1 << 30, "fulu": 1 << 30},
+    "electra": {"fulu": 1 << 30},
+    "fulu": {},
+    "gloas": {"gloas": 0},
+    "fulu to gloas": {"gloas": 9},
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_chain_of_each_fork_is_followed_over_periods(schedule: str) -> None:
+    """Finalized and optimistic header follow, and each proves the block of its slot, from Gloas on the one before."""
+    chain = chain_of(beacon_network(**SCHEDULES[schedule]))
+    store = store_at(chain, 8)
+    for slot in (30, 62, 63, 66, 80, 95, 100, 126, 130):
+        update = chain.update(slot)
+        assert store.process(update, slot + 1) is None
+        assert store.optimistic.beacon == chain.header(slot).beacon
+        assert store.finalized.beacon == chain.header(chain.finalized(slot)).beacon
+        fork = chain.network.fork_at(slot).name
+        number = slot - 1 if fork == "gloas" else slot
+        assert store.optimistic.execution_block_hash == (bytes(32) if fork == "altair" else block_hash(number))
+    assert store.period == 3
+
+
+def changed(update: LightClientUpdate, **values: object) -> LightClientUpdate:
+    return msgspec.structs.replace(update, **values)
+
+
+def other_execution(header: LightClientHeader) -> LightClientHeader:
+    return msgspec.structs.replace(header, execution_block_hash=b"\x66" * 32)
+
+
+def signed_by(update: LightClientUpdate, count: int) -> LightClientUpdate:
+    return changed(update, sync_aggregate=SyncAggregate((True,) * count + (False,) * (SIZE - count), bytes(96)))
+
+
+FOREIGN = keys_of(b"foreign", 2).committee
+LIES: dict[str, tuple[Callable[[LightClientUpdate], LightClientUpdate], Refusal]] = {
+    "nobody": (lambda update: signed_by(update, 0), Refusal.NO_PARTICIPANTS),
+    "another execution block": (
+        lambda update: changed(update, attested_header=other_execution(update.attested_header)),
+        Refusal.HEADER,
+    ),
+    "another finalized execution block": (
+        lambda update: changed(
+            update, finalized_header=update.finalized_header and other_execution(update.finalized_header)
+        ),
+        Refusal.HEADER,
+    ),
+    "signed in its own slot": (lambda update: changed(update, signature_slot=62), Refusal.SLOTS),
+    "signed in the future": (lambda update: changed(update, signature_slot=LATER + 1), Refusal.FUTURE),
+    "signed two periods later": (lambda update: changed(update, signature_slot=3 * PERIOD), Refusal.PERIOD),
+    "no finality branch": (lambda update: changed(update, finality_branch=()), Refusal.FINALITY),
+    "a broken finality branch": (
+        lambda update: changed(update, finality_branch=(b"\1" * 32, *update.finality_branch[1:])),
+        Refusal.FINALITY,
+    ),
+    "a longer finality branch": (
+        lambda update: changed(update, finality_branch=(b"\1" * 32, *update.finality_branch)),
+        Refusal.FINALITY,
+    ),
+    "a shorter finality branch": (
+        lambda update: changed(update, finality_branch=update.finality_branch[1:]),
+        Refusal.FINALITY,
+    ),
+    "another committee": (lambda update: changed(update, next_sync_committee=FOREIGN), Refusal.COMMITTEE),
+    "a committee without its branch": (
+        lambda update: changed(update, next_sync_committee_branch=()),
+        Refusal.COMMITTEE,
+    ),
+    "no signature": (lambda update: signed_by(update, SIZE), Refusal.SIGNATURE),
+    "a signer too few": (
+        lambda update: changed(
+            update,
+            sync_aggregate=SyncAggregate((False,) + (True,) * (SIZE - 1), update.sync_aggregate.signature),
+        ),
+        Refusal.SIGNATURE,
+    ),
+    "signed for the slot of another fork": (lambda update: changed(update, signature_slot=41), Refusal.SLOTS),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_lie_is_named_and_moves_nothing(name: str) -> None:
+    chain = chain_of()
+    store = store_at(chain, 8)
+    assert store.process(chain.update(30), LATER) is None
+    before = (store.finalized, store.optimistic, store.next_sync_committee)
+    lie, refusal = LIES[name]
+    assert store.process(lie(chain.update(62)), LATER) is refusal
+    assert (store.finalized, store.optimistic, store.next_sync_committee) == before
+    assert store.process(chain.update(62), LATER) is None
+
+
+def test_another_next_committee_than_the_known_one_is_refused() -> None:
+    """Though the state of a signed header had it: a committee that signs two states lies."""
+    chain = chain_of()
+    store = store_at(chain, 8)
+    assert store.process(chain.update(30), LATER) is None
+    store.next_sync_committee = FOREIGN
+    assert store.process(chain.update(31, signed_at=LATER), LATER) is Refusal.PERIOD
+    assert store.process(chain.update(31, signed_at=31 + 32), LATER) is Refusal.OTHER_COMMITTEE
+
+
+@pytest.mark.parametrize(
+    ("participants", "head", "finality"),
+    [(5, False, False), (8, False, False), (9, True, False), (10, True, False), (11, True, True)],
+)
+def test_participation_decides_what_moves(participants: int, head: bool, finality: bool) -> None:
+    """[LCP8] Half of the committee moves no head, and less than two thirds finalize nothing: at the start, too."""
+    chain = chain_of()
+    store = store_at(chain, 8)
+    chain.participants = participants
+    assert store.process(chain.update(30), LATER) is None
+    assert (store.optimistic.beacon.slot > 8) is head
+    assert (store.next_sync_committee is not None) is finality
+
+
+def test_what_has_nothing_new_costs_no_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = chain_of()
+    store = store_at(chain, 8)
+    assert store.process(chain.update(30), LATER) is None
+    monkeypatch.setattr(store, "_verify", None)
+    assert store.process(chain.update(30), LATER) is Refusal.NOT_RELEVANT
+    assert store.process(chain.update(12), LATER) is Refusal.NOT_RELEVANT
+
+
+def test_a_header_older_than_the_finalized_one_only_brings_a_missing_committee() -> None:
+    """As in the vectors: an old update of the same period supplies it."""
+    chain = chain_of()
+    chain.lag = 8
+    store = store_at(chain, 24)
+    assert store.process(chain.update(23), LATER) is None
+    assert store.finalized == chain.header(24)
+    assert store.next_sync_committee == keys_of(b"honest", 1).committee
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (lambda bootstrap: msgspec.structs.replace(bootstrap, current_sync_committee=FOREIGN), Refusal.COMMITTEE),
+        (
+            lambda bootstrap: msgspec.structs.replace(bootstrap, header=other_execution(bootstrap.header)),
+            Refusal.HEADER,
+        ),
+    ],
+)
+def test_nothing_of_a_bootstrap_is_trusted_but_its_root(change: Callable[..., object], refusal: Refusal) -> None:
+    """[LCP6]"""
+    chain = chain_of()
+    assert check_bootstrap(change(chain.bootstrap(8)), chain.root(8), chain.network) is refusal  # type: ignore[arg-type]
+    assert check_bootstrap(chain.bootstrap(8), chain.root(16), chain.network) is Refusal.OTHER_ROOT
+
+
+def test_another_network_or_foreign_keys_sign_nothing() -> None:
+    """The domain has fork version and genesis validators root."""
+    chain = chain_of()
+    store = store_at(chain, 8)
+    other = FakeBeaconChain(beacon_network(root=b"\x22" * 32), block_hash)
+    assert store.process(other.update(30), LATER) is Refusal.SIGNATURE
+    assert store.process(chain_of(seed=b"foreign").update(30), LATER) is Refusal.SIGNATURE
+
+
+def test_a_committee_with_a_malformed_key_signs_nothing() -> None:
+    chain = chain_of()
+    store = store_at(chain, 8)
+    for key in (b"\xff" * 48, b"\xc0" + bytes(47)):
+        keys = store.current_sync_committee.pubkeys
+        store.current_sync_committee = SyncCommittee((key, *keys[1:]), keys[0])
+        assert store.process(chain.update(30), LATER) is Refusal.SIGNATURE
+
+
+NODES = st.binary(min_size=32, max_size=32)
+UPDATES = [chain_of().update(slot) for slot in (30, 31, 62, 63, 64)]
+PARTS = ("state_root", "body_root", "parent_root", "slot", "proposer_index")
+
+
+@given(st.data())
+def test_no_change_of_a_signed_update_moves_anything(data: st.DataObject) -> None:
+    """A header with any other member, any other bit, signature or branch node proves nothing."""
+    update = data.draw(st.sampled_from(UPDATES))
+    store = store_at(chain_of(), 8)
+    if data.draw(st.booleans()):
+        store.process(UPDATES[0], LATER)
+    before = (store.finalized, store.optimistic, store.next_sync_committee)
+    kind = data.draw(st.sampled_from(("header", "bits", "signature", "finality", "committee")))
+    if kind == "header":
+        name = data.draw(st.sampled_from(PARTS))
+        old = getattr(update.attested_header.beacon, name)
+        value = (
+            old + data.draw(st.integers(1, 40))
+            if isinstance(old, int)
+            else data.draw(st.binary(min_size=32, max_size=32))
+        )
+        beacon = msgspec.structs.replace(update.attested_header.beacon, **{name: value})
+        lie = changed(update, attested_header=msgspec.structs.replace(update.attested_header, beacon=beacon))
+    elif kind in ("bits", "signature"):
+        aggregate = update.sync_aggregate
+        index = data.draw(st.integers(0, SIZE - 1))
+        bits = tuple(bit if at != index else not bit for at, bit in enumerate(aggregate.bits))
+        signature = data.draw(st.binary(min_size=96, max_size=96))
+        new = SyncAggregate(bits, aggregate.signature) if kind == "bits" else SyncAggregate(aggregate.bits, signature)
+        lie = changed(update, sync_aggregate=new)
+    else:
+        name = "finality_branch" if kind == "finality" else "next_sync_committee_branch"
+        branch = list(getattr(update, name))
+        index = data.draw(st.integers(0, len(branch) - 1))
+        branch[index] = data.draw(NODES.filter(lambda node: node != branch[index]))
+        lie = changed(update, **{name: tuple(branch)})
+    assert store.process(lie, LATER) is not None
+    assert (store.finalized, store.optimistic, store.next_sync_committee) == before
