@@ -180,6 +180,19 @@ class ProofPoller:
     async def _read(
         self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
     ) -> L1BlockRef | None:
+        """Return what the first endpoint has that passes the check, each is asked once. Raises TemporaryError."""
+        last = len(self._endpoints.all)
+        for attempt in range(1, last + 1):
+            try:
+                return await self._read_one(call, check)
+            except TemporaryError:
+                if attempt == last:
+                    raise
+        raise AssertionError("there is an endpoint")
+
+    async def _read_one(
+        self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
+    ) -> L1BlockRef | None:
         endpoint: L1Endpoint | None = None
         try:
             endpoint = self._endpoints.pick()
