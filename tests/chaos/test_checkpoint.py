@@ -20,9 +20,9 @@ from tests.support.processes.programs import (
     wait_for,
 )
 
-PERIOD = 16
+PERIOD = 8
 """L1 blocks."""
-GLOAS = 20
+GLOAS = 12
 """Seconds after L1's genesis, in the second period."""
 L1_HEADS = ("current_l1", "head_l1", "safe_l1", "finalized_l1")
 
@@ -75,12 +75,12 @@ def test_periods_and_gloas_beside_a_forged_l1(leftovers: Leftovers) -> None:
                 block = status[head]
                 is_forged = block["number"] and call(forged, "eth_getBlockByHash", block["hash"], False)
                 assert not is_forged, f"{head} of the {name} is of the forged chain: {block}"
-            return bool(status["safe_l2"]["l1origin"]["number"] > 2 * PERIOD)
+            return bool(status["safe_l2"]["l1origin"]["number"] > 3 * PERIOD)
 
         for name in net.nodes:
-            net.wait(partial(follows, name), f"safe origin in the third period of the {name}")
+            net.wait(partial(follows, name), f"safe origin in the fourth period of the {name}")
             net.wait(partial(net.is_ready, name), f"ready {name}")
             proof = json.loads(http_get(f"{net.node(name)['rpc']}/status.json")[1])["l1"]["proof"]
-            assert proof["linked"] and proof["participation"] == 1.0 and proof["period"] >= 2
+            assert proof["linked"] and proof["participation"] == 1.0 and proof["period"] >= 3
             assert "a bug ends" not in net.log(name), net.logs(60)
         net.finish()

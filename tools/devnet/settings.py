@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
 MAX_SEQUENCERS = 5
-LEAST_PERIOD = 16
+LEAST_PERIOD = 8
 """Slots of a sync committee: some blocks must be final before the next one signs."""
 LEAST_CHAOS_SECONDS = 2.0
 FAULTS = "rollup_node.tools.devnet.faults"

@@ -33,6 +33,7 @@ from rollup_node.stages.l1.stored_root import (
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.l1 import L1Proof
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
@@ -95,6 +96,23 @@ class ProofPoller:
         if (text := self.proof.problem()) is not None:
             result.append(Problem(Code.L1_UNPROVEN, "", text))
         return tuple(result)
+
+    def newest(self) -> L1Proof | None:
+        """Return what is proven, for the status; None before the first proof."""
+        store, network = self.client.store, self._config.network
+        if store is None or not store.participants:
+            return None
+        head, finalized = store.optimistic.beacon.slot, store.finalized.beacon.slot
+        return L1Proof(
+            head_slot=head,
+            head_time=network.time_of(head),
+            finalized_slot=finalized,
+            finalized_time=network.time_of(finalized),
+            period=store.period,
+            participants=store.participants,
+            committee_size=network.preset.sync_committee_size,
+            is_linked=self.proof.shows_finality,
+        )
 
     async def _ask(self, request: Request) -> None:
         """Ask the endpoint in use, and take its answer. Raises TemporaryError after a failure or a lie."""

@@ -58,7 +58,7 @@ from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenar
         ("--lagoon-bundle auto", "--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET"),
         ("--checkpoint 33", "argument --checkpoint: invalid choice: 33"),
         ("--committee-period 32", "--committee-period: the nodes do not look at sync committees; add --checkpoint"),
-        ("--checkpoint --committee-period 18", "--committee-period 18: must be at least 16 slots, and whole epochs"),
+        ("--checkpoint --committee-period 18", "--committee-period 18: must be at least 8 slots, and whole epochs"),
         ("--checkpoint --l1-forks gloas=12", "--l1-forks amsterdam=12: with --checkpoint a multiple of 8 s, an epoch"),
         ("--checkpoint --anvil anvil --da calldata", "--checkpoint: it needs the embedded L1"),
         ("--forged-l1", "--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint"),
