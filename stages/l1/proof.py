@@ -11,7 +11,9 @@ HIDE_SECONDS = 3.0
 
 
 class Proof:
-    """The proven chain, and what was used of another one. `clock` is monotonic, `on_hidden` called as finality is."""
+    """The proven chain, and what was used of another one. `clock` is monotonic, `on_hidden` called as finality is.
+
+    `gap` are blocks that `catch_up` has to be told of before derivation is sent the next."""
 
     def __init__(self, clock: Callable[[], float], before: Unproven | None = None) -> None:
         self.chain, self.catch_up = ProvenChain(), CatchUp(before)
@@ -19,6 +21,7 @@ class Proof:
         self._clock = clock
         self._hidden_at = None if before is None else clock()
         self._lowest: int | None = None
+        self.gap = range(0)
 
     @property
     def shows_finality(self) -> bool:
@@ -36,9 +39,13 @@ class Proof:
             self._lowest = number
         return result
 
-    def admits(self, ref: L1BlockRef) -> Standing:
+    def admits(self, ref: L1BlockRef, to_derivation: bool) -> Standing:
         """As `standing`, of a block that a client is to be sent; WAITING also for one that waits for HIDE_SECONDS."""
         result = self.standing(ref.number, ref.hash)
+        if to_derivation and result in (Standing.PROVEN, Standing.FAR):
+            self.gap = self.catch_up.gap_before(ref.number)
+            if self.gap:
+                return Standing.WAITING
         if result is Standing.FAR:
             if self._hidden_at is None:
                 self._hidden_at = self._clock()
@@ -59,7 +66,9 @@ class Proof:
         """Why finality is hidden; None if it is not."""
         unproven, head = self.catch_up.unproven, self.chain.head
         if self.catch_up.doubt is not None:
-            return f"{self.catch_up.doubt}: L2 is not finalized until derivation is reset to them"
+            return (
+                f"{self.catch_up.doubt}: L2 is not finalized until derivation is reset to a block below the difference"
+            )
         if unproven is None or head is None:
             return None
         return (

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
@@ -31,6 +32,7 @@ class BlockGate:
         self._proof, self._endpoints, self._window = proof, endpoints, window
         self._publish_heads, self._wake = publish_heads, wake
         self._served: dict[int, L1Endpoint] = {}
+        self._warnings = RepeatedWarnings(log)
         proof.on_hidden = self._on_hidden
 
     def forged(self, ref: L1BlockRef, endpoint: L1Endpoint | None) -> str | None:
@@ -45,9 +47,9 @@ class BlockGate:
         self._blame(ref.number, text)
         return text
 
-    def admits(self, ref: L1BlockRef) -> bool:
+    def admits(self, ref: L1BlockRef, to_derivation: bool) -> bool:
         """Whether a client may have a cached block now; a forged one is dropped, so that it is fetched again."""
-        standing = self._proof.admits(ref)
+        standing = self._proof.admits(ref, to_derivation)
         if standing is Standing.FORGED:
             self.forged(ref, None)
             self._window.discard(ref.number)
@@ -70,7 +72,7 @@ class BlockGate:
         endpoint = self._served.get(number)
         if endpoint is not None:
             title = "an L1 endpoint has a block that is not proven"
-            log.warn(title, code=Code.L1_UNPROVEN.text, endpoint=endpoint.name, reason=text)
+            self._warnings.warn(endpoint.name, title, code=Code.L1_UNPROVEN.text, endpoint=endpoint.name, reason=text)
             self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
 
     def _on_hidden(self) -> None:

@@ -22,7 +22,7 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.proof import Proof
-from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.proven_chain import BATCH, Standing
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,
@@ -84,6 +84,7 @@ class ProofPoller:
         await self._advance(store.optimistic)
         await self._finalize(store.finalized)
         await self._link()
+        await self.keep()
         self._watch()
         return max(MIN_SECONDS, self._config.network.slot_ms / 1000 / POLLS_A_SLOT)
 
@@ -173,7 +174,6 @@ class ProofPoller:
             raise TemporaryError(f"L1 is not proven: {error}", Code.L1_CONTRADICTS)
         log.debug("new proven L1 finalized block", block=ref)
         self._tracker.update_safe(await self._safe(ref))
-        await self.keep()
         self._poller.finality_proven()
 
     async def _safe(self, finalized: L1BlockRef) -> L1BlockRef:
@@ -228,23 +228,30 @@ class ProofPoller:
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
         for _ in range(STEPS):
+            if gap := self.proof.gap[:BATCH]:
+                self.proof.catch_up.fill((await self._headers(gap))[1])
+                self.proof.gap = self.proof.gap[BATCH:]
             numbers = self.proof.missing()
-            if not numbers:
+            if numbers:
+                endpoint, refs = await self._headers(numbers)
+                if not self.proof.chain.extend(refs):
+                    text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
+                    self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
+                    raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
+            if not gap and not numbers:
                 return
-            endpoint: L1Endpoint | None = None
-            try:
-                endpoint = self._endpoints.pick()
-                headers = await endpoint.headers_json(numbers)
-                links = self.proof.chain.extend(_refs(headers))
-            except (EndpointError, RpcFailure, InvalidDataError) as error:
-                if endpoint is not None:
-                    self._endpoints.failed(endpoint, error)
-                raise TemporaryError(f"L1 links: {describe_error(endpoint, error)}", code_of(error)) from None
-            if not links:
-                text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
-                self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
-                raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
             self._on_proven()
+
+    async def _headers(self, numbers: Sequence[int]) -> tuple[L1Endpoint, list[L1BlockRef]]:
+        """Return the references of blocks, all from one endpoint. Raises TemporaryError."""
+        endpoint: L1Endpoint | None = None
+        try:
+            endpoint = self._endpoints.pick()
+            return endpoint, _refs(await endpoint.headers_json(numbers))
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            if endpoint is not None:
+                self._endpoints.failed(endpoint, error)
+            raise TemporaryError(f"L1 links: {describe_error(endpoint, error)}", code_of(error)) from None
 
     async def keep(self) -> None:
         """Write the newest proven root, and what is unproven, to the file."""
@@ -277,6 +284,8 @@ class ProofPoller:
         self.beacons.next()
 
     async def close(self) -> None:
+        """Keep what is proven, and close the connections."""
+        await self.keep()
         await self.beacons.close()
 
 

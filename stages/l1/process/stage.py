@@ -268,7 +268,7 @@ class L1Stage(Stage):
     def _send_blocks(self, client: _Client) -> bool:
         """Send a client its requested blocks that are cached; False if its queue is full or it is gone."""
         for block in client.subscription.to_send(self._window.get, self._head_number()):
-            if self._gate is not None and not self._gate.admits(block.ref):
+            if self._gate is not None and not self._gate.admits(block.ref, client.is_derivation):
                 return True
             if not client.server.send(client.process, L1BlockResponse(block)):
                 return False

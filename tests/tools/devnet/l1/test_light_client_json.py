@@ -16,8 +16,10 @@ from rollup_node.stages.l1.light_client.network import BeaconNetwork, parse_netw
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1.light_client_json import (
+    aggregate_json,
     block_header_json,
     bootstrap_json,
+    committee_json,
     genesis_json,
     header_json,
     spec_json,
@@ -55,6 +57,12 @@ def test_updates(has_finality: bool, has_committee: bool) -> None:
     )
     answer = update_json(update, header_json(HEADER), header_json(HEADER) if has_finality else None, "gloas")
     assert ("finality_branch" in answer["data"]) is has_finality and parsed(answer) == update
+
+
+def test_bits_are_in_little_endian_order() -> None:
+    shown = aggregate_json(KEYS.sign(ROOTS[0], [place in (0, 9) for place in range(32)]))
+    assert shown["sync_committee_bits"] == "0x01020000"
+    assert committee_json(KEYS.committee)["pubkeys"][0] == to_hex(KEYS.committee.pubkeys[0])
 
 
 def test_the_header_of_a_block_and_the_file_of_a_network() -> None:

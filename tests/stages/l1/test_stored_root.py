@@ -1,0 +1,52 @@
+"""The file of the newest proven root [LCP13]."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.l1.catch_up import Unproven
+from rollup_node.stages.l1.stored_root import (
+    MAX_BYTES,
+    StoredRoot,
+    StoredRootError,
+    decode_stored_root,
+    encode_stored_root,
+)
+
+STORED = StoredRoot(b"\1" * 32, b"\2" * 32, b"\3" * 32, 77)
+
+
+@pytest.mark.parametrize("unproven", [None, Unproven(5, 9, b"\4" * 32)])
+def test_what_is_written_is_read(unproven: Unproven | None) -> None:
+    stored = msgspec.structs.replace(STORED, unproven=unproven)
+    content = encode_stored_root(stored)
+    assert decode_stored_root(content) == stored and len(content) < MAX_BYTES
+
+
+def test_it_stands_for_its_checkpoint_and_for_itself() -> None:
+    assert STORED.replaces(b"\2" * 32) and STORED.replaces(b"\3" * 32)
+    assert not STORED.replaces(b"\1" * 32)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"null",
+        b"{}",
+        encode_stored_root(STORED)[:-10],
+        encode_stored_root(STORED).replace(b"0x0303", b"0x"),
+        encode_stored_root(STORED).replace(b"77", b"-1.5"),
+        b"[" * MAX_BYTES,
+    ],
+)
+def test_another_file_is_refused(content: bytes) -> None:
+    with pytest.raises(StoredRootError):
+        decode_stored_root(content)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_refused_in_words(content: bytes) -> None:
+    with pytest.raises(StoredRootError):
+        decode_stored_root(content)
