@@ -82,6 +82,7 @@ class SignedHeaders:
         self._bits = [place < (size if signers is None else signers) for place in range(size)]
         self._records: dict[Hash, BeaconRecord] = {}
         self._by_root: dict[Root, Block] = {}
+        self.record(chain.genesis)
 
     def record(self, block: Block) -> BeaconRecord:
         """Return the beacon block of a block, which is made once."""
