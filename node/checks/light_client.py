@@ -112,6 +112,10 @@ async def light_client_gap(reader: BeaconReader) -> Gap | None:
     except EndpointError as failure:
         if failure.status is None:
             raise
-        version = await beacon_version(reader) or ""
-        client = version.partition("/")[0].lower()
-        return Gap(str(failure), LIGHT_CLIENT_FLAGS.get(client, _ANY_CLIENT))
+        return Gap(str(failure), light_client_advice(await beacon_version(reader) or ""))
+
+
+def light_client_advice(version: str) -> str:
+    """Return how a beacon node of this `node/version` is made to serve light clients."""
+    client = version.partition("/")[0].lower()
+    return LIGHT_CLIENT_FLAGS.get(client, _ANY_CLIENT)
