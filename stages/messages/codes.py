@@ -91,9 +91,9 @@ class Code(CodeEntry):
         " endpoint",
     )
     L1_UNPROVEN = (
-        "With --l1.checkpoint: L1 heads are not proven, or blocks do not link to them. A Beacon API withholds its proofs"
-        " or lies, an L1 endpoint has another chain, or a catch-up has not reached the proven blocks yet. The node uses"
-        " no block that is not on the proven chain for long, and finalizes none.",
+        "With --l1.checkpoint: L1 heads are not proven, or blocks do not link to them. A Beacon API withholds its"
+        " proofs or lies, an L1 endpoint has another chain, or a catch-up has not reached the proven blocks yet. The"
+        " node finalizes nothing that is not proven.",
         "see the reason in the line: check the endpoint it names and this machine's clock, or add others to --l1 or"
         " --l1.checkpoint.beacon; a catch-up ends by itself",
     )

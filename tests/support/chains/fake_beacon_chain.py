@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update
@@ -32,11 +33,18 @@ FORKS = ("altair", "bellatrix", "capella", "deneb", "electra", "fulu", "gloas")
 NEVER = 1 << 40
 
 
-def beacon_network(genesis_time: int = 0, root: bytes = b"\x11" * 32, **epochs: int) -> BeaconNetwork:
+def beacon_network(genesis_time: int = 0, **epochs: int) -> BeaconNetwork:
     """Return a network of all forks up to Fulu, and of Gloas at its epoch if that is given; `epochs` by name."""
     known = {**dict.fromkeys(FORKS[:-1], 0), "gloas": NEVER, **epochs}
     forks = [BeaconFork(name, bytes([index + 1, 0, 0, 7]), known[name]) for index, name in enumerate(FORKS)]
-    return BeaconNetwork("test", root, genesis_time, (BeaconFork("genesis", b"\0\0\0\7", 0), *forks), PRESET, 12_000)
+    return BeaconNetwork(
+        "test", b"\x11" * 32, genesis_time, (BeaconFork("genesis", b"\0\0\0\7", 0), *forks), PRESET, 12_000
+    )
+
+
+def with_root(network: BeaconNetwork, root: bytes) -> BeaconNetwork:
+    """Return the same network with another genesis."""
+    return msgspec.structs.replace(network, genesis_validators_root=root)
 
 
 @cache
@@ -48,12 +56,17 @@ def keys_of(seed: bytes, period: int) -> CommitteeKeys:
 class FakeBeaconChain:
     """`hash_of` returns the execution block hash of a number; the epochs two before the present one are finalized.
 
-    `participants` sign, from the first key on; `lag` are the slots that finality is behind."""
+    `participants` sign, from the first key on; `lag` are the slots that finality is behind. Its API has no bootstrap
+    for `unserved` slots, those of other chains, `bootstrap_of` and `also`, for others; no routes without `serves`."""
 
     def __init__(self, network: BeaconNetwork, hash_of: Callable[[int], bytes], seed: bytes = b"honest") -> None:
         self.network, self.seed, self.hash_of = network, seed, hash_of
         self.participants, self.lag = SIZE, 16
         self.head = 0
+        self.serves, self.version = True, "Lodestar/v1.40.0"
+        self.unserved: set[int] = set()
+        self.bootstrap_of: FakeBeaconChain = self
+        self.also: FakeBeaconChain | None = None
         self._headers: dict[int, tuple[LightClientHeader, Json, dict[int, Branch]]] = {}
 
     def finalized(self, slot: int) -> int:
@@ -140,9 +153,9 @@ class FakeBeaconChain:
 
     def _execution(self, slot: int) -> ExecutionPayloadHeader:
         blobs = (0, 0) if self.network.has_blobs(slot) else (None, None)
-        numbers, roots = (slot, 30_000_000, 0, 12 * slot), [bytes(32)] * 2
+        numbers, zero = (slot, 30_000_000, 0, 12 * slot), bytes(32)
         head = (bytes(32), bytes(20), bytes(32), bytes(32), bytes(256), bytes(32))
-        return ExecutionPayloadHeader(*head, *numbers, b"test", 7, self.hash_of(slot), *roots, *blobs)
+        return ExecutionPayloadHeader(*head, *numbers, b"test", 7, self.hash_of(slot), zero, zero, *blobs)
 
     def _beacon(self, slot: int, state_root: Root, body_root: Root) -> BeaconBlockHeader:
         return BeaconBlockHeader(slot, 1, self.seed.ljust(32, b"\0"), state_root, body_root)
@@ -163,7 +176,14 @@ class FakeBeaconChain:
         if path == "/eth/v1/beacon/genesis":
             root = to_hex(network.genesis_validators_root)
             return {"data": {"genesis_time": str(network.genesis_time), "genesis_validators_root": root}}
+        if path == "/eth/v1/node/version":
+            return {"data": {"version": self.version}}
+        if path.startswith("/eth/v1/beacon/headers/"):
+            slots = [slot for slot in range(1, self.head + 1) if path.endswith(to_hex(self.root(slot)))]
+            return {"data": {"header": {"message": {"slot": str(slots[0])}}}} if slots else None
         route = path.removeprefix("/eth/v1/beacon/light_client/")
+        if not self.serves:
+            return None
         if route == "optimistic_update":
             return self.update_json(self.head, finality=False, committee=False)
         if route == "finality_update":
@@ -175,6 +195,9 @@ class FakeBeaconChain:
             return [self.update_json(min(end, self.head)) for end in ends]
         if route.startswith("bootstrap/"):
             wanted = route.removeprefix("bootstrap/")
-            slots = [slot for slot in range(1, self.head + 1) if to_hex(self.root(slot)) == wanted]
-            return self.bootstrap_json(slots[0]) if slots else None
+            for source in filter(None, (self.bootstrap_of, self.also)):
+                slots = [slot for slot in range(1, self.head + 1) if to_hex(source.root(slot)) == wanted]
+                if slots and slots[0] not in self.unserved:
+                    return source.bootstrap_json(slots[0])
+            return None
         return None

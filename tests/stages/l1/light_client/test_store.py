@@ -16,7 +16,7 @@ from rollup_node.stages.l1.light_client.containers import (
 )
 from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.l1.light_client.store import LightClientStore, Refusal, check_bootstrap
-from tests.support.chains.fake_beacon_chain import SIZE, FakeBeaconChain, beacon_network, keys_of
+from tests.support.chains.fake_beacon_chain import SIZE, FakeBeaconChain, beacon_network, keys_of, with_root
 
 PERIOD = 32
 LATER = 10_000
@@ -36,7 +36,7 @@ def store_at(chain: FakeBeaconChain, slot: int) -> LightClientStore:
     return LightClientStore(chain.network, bootstrap)
 
 
-SCHEDULES = {
+SCHEDULES: dict[str, dict[str, int]] = {
     "altair": {"bellatrix": 1 << 30, "capella": 1 << 30, "deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
     "capella": {"deneb": 1 << 30, "electra": 1 << 30, "fulu": 1 << 30},
     "deneb": {"electra": 1 << 30, "fulu": 1 << 30},
@@ -197,7 +197,7 @@ def test_another_network_or_foreign_keys_sign_nothing() -> None:
     """The domain has fork version and genesis validators root."""
     chain = chain_of()
     store = store_at(chain, 8)
-    other = FakeBeaconChain(beacon_network(root=b"\x22" * 32), block_hash)
+    other = FakeBeaconChain(with_root(beacon_network(), b"\x22" * 32), block_hash)
     assert store.process(other.update(30), LATER) is Refusal.SIGNATURE
     assert store.process(chain_of(seed=b"foreign").update(30), LATER) is Refusal.SIGNATURE
 

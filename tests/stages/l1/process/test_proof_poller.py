@@ -1,0 +1,268 @@
+"""The l1 process with a checkpoint: heads, links and finality by proofs alone, over HTTP [LCP10 to LCP18]."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.l1 import proof, proven_chain
+from rollup_node.stages.l1.config import CheckpointConfig, L1Config
+from rollup_node.stages.l1.process import proof_poller
+from rollup_node.stages.l1.process.stage import L1Stage
+from rollup_node.stages.l1.stored_root import decode_stored_root
+from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.l1 import (
+    L1BlockResponse,
+    L1BlocksRequest,
+    L1Heads,
+    L1RefsRequest,
+    L1RefsResponse,
+)
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import L1Block
+from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network, with_root
+from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.chains.plain_rollup import PLAIN_ROLLUP
+from tests.support.processes.stage_runner import running_stage
+from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+
+HEAD = 58
+CHECKPOINT = 24
+
+
+def methods_of(chain: FakeL1Chain) -> Methods:
+    """Return the methods of an L1 endpoint with a chain."""
+
+    def by_hash(block_hash: str, full: bool) -> Any:
+        numbers = [number for number in range(chain.head + 1) if to_hex(chain.hash(number)) == block_hash]
+        return chain.block_json(numbers[0]) if numbers else None
+
+    return {**chain.methods(PLAIN_ROLLUP.l1_chain_id), "eth_getBlockByHash": by_hash}
+
+
+class L1:
+    """An honest chain with its beacon chain, whose head is HEAD now."""
+
+    def __init__(self, **epochs: int) -> None:
+        self.chain = FakeL1Chain(HEAD + 20)
+        network = beacon_network(int(time.time()) - 12 * (HEAD + 2), **epochs)
+        self.beacon = FakeBeaconChain(network, self.chain.hash)
+        self.beacon.head = HEAD
+
+    def forged(self, depth: int) -> FakeL1Chain:
+        """Return a chain of valid headers that leaves the honest one `depth` blocks before its end."""
+        chain = FakeL1Chain(HEAD + 20)
+        chain._branch = 7
+        chain.reorg(depth, depth + 5)
+        return chain
+
+
+class Clients:
+    """Derivation's and the engine's ends of the channels."""
+
+    def __init__(self, buses: dict[str, Bus]) -> None:
+        self.blocks: dict[int, L1Block] = {}
+        self.refs: list[L1RefsResponse] = []
+        self.heads: list[L1Heads] = []
+        self.problems: tuple[str, ...] = ()
+        self._blocks = buses["derivation"].connect("l1.blocks", self._on_block)
+        self._origins = buses["engine"].connect("l1.origins", self._on_refs)
+        buses["engine"].subscribe("status.l1", self._on_status)
+
+    def _on_block(self, message: Any) -> None:
+        if isinstance(message, L1BlockResponse):
+            self.blocks[message.block.header.number] = message.block
+
+    def _on_refs(self, message: Any) -> None:
+        if isinstance(message, L1RefsResponse):
+            self.refs.append(message)
+
+    def _on_status(self, message: Any) -> None:
+        if isinstance(message, L1Heads):
+            self.heads.append(message)
+        elif isinstance(message, Health):
+            self.problems = tuple(map(str, message.problems))
+
+    @property
+    def numbers(self) -> tuple[int | None, int | None, int | None]:
+        """Head, safe and finalized block as published last."""
+        if not self.heads:
+            return None, None, None
+        heads = self.heads[-1]
+        return tuple(None if ref is None else ref.number for ref in (heads.head, heads.safe, heads.finalized))  # type: ignore[return-value]
+
+    def says(self, text: str) -> bool:
+        """Whether a published problem has a text."""
+        return any(text in problem for problem in self.problems)
+
+    async def until(self, condition: Callable[[], object], first: int | None = None, last: int | None = None) -> None:
+        """Wait for a condition; derivation requests five blocks, or `first` and those after it, meanwhile."""
+        async with asyncio.timeout(25):
+            while not condition():
+                if first is not None:
+                    self._blocks.send(L1BlocksRequest(first, 5))
+                if last is not None:
+                    self._origins.send(L1RefsRequest(last, 4))
+                await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def running_l1(
+    l1: L1, servers: Sequence[Methods], beacons: Sequence[FakeBeaconChain], **options: Any
+) -> AsyncIterator[Clients]:
+    apps = [*map(json_rpc_app, servers), *(beacon.app() for beacon in beacons)]
+    async with listening(*apps) as urls:
+        checkpoint = CheckpointConfig(
+            l1.beacon.root(CHECKPOINT), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
+        )
+        config = L1Config(urls[: len(servers)], PLAIN_ROLLUP, timeout=5.0, window=8, checkpoint=checkpoint)
+        async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
+            yield Clients(buses)
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", 120)
+
+
+@pytest.mark.parametrize("gloas", [0, 1 << 30])
+async def test_heads_are_those_that_are_proven_and_not_what_the_endpoint_says(gloas: int, tmp_path: Path) -> None:
+    """[LCP4, LCP14] Its latest block is 19 higher. In Gloas the proven block is one lower: the hash is the parent's."""
+    l1 = L1(gloas=gloas)
+    path = tmp_path / "checkpoint.json"
+    head, lower = HEAD - (gloas == 0), int(gloas == 0)
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: clients.numbers[2] is not None, first=40)
+        assert clients.numbers == (head, 40 - lower, 40 - lower)
+        await clients.until(lambda: head - 1 in clients.blocks, first=head - 3)
+        assert {n: block.header.hash for n, block in clients.blocks.items()} == {
+            n: l1.chain.hash(n) for n in clients.blocks
+        }
+        await clients.until(lambda: clients.refs and clients.refs[-1].refs, last=head)
+        await clients.until(lambda: not clients.problems)
+        l1.beacon.head = HEAD + 1
+        await clients.until(lambda: clients.numbers[0] == head + 1)
+        await clients.until(lambda: clients.refs[-1].error is not None, last=head + 9)
+        assert clients.refs[-1].error is not None and "is not proven yet" in clients.refs[-1].error.text
+    stored = decode_stored_root(path.read_bytes())
+    assert (stored.slot, stored.root, stored.checkpoint) == (40, l1.beacon.root(40), l1.beacon.root(CHECKPOINT))
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_restart_goes_on_from_the_kept_root(tmp_path: Path) -> None:
+    """The endpoint does not have the checkpoint any more."""
+    l1 = L1()
+    path = tmp_path / "checkpoint.json"
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: path.exists() and clients.numbers[2] is not None)
+    root = l1.beacon.root(CHECKPOINT)
+    l1.beacon.unserved = {CHECKPOINT}
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: clients.numbers[2] == 40)
+    assert decode_stored_root(path.read_bytes()).checkpoint == root
+
+
+async def test_a_forged_chain_moves_nothing_and_its_endpoint_is_set_aside_by_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """[LCP15] First in the order, it has valid headers of another chain, which is longer; the other one is honest."""
+    l1 = L1()
+    liar = methods_of(l1.forged(25))
+    honest = methods_of(l1.chain)
+    mixed = {**liar, "eth_getBlockByHash": honest["eth_getBlockByHash"]}
+    for attack in (liar, mixed):
+        async with running_l1(l1, [attack, honest], [l1.beacon]) as clients:
+            await clients.until(lambda: clients.numbers[0] == HEAD)
+            await clients.until(lambda: HEAD in clients.blocks, first=HEAD - 4)
+            assert all(block.header.hash == l1.chain.hash(n) for n, block in clients.blocks.items())
+    output = capsys.readouterr().err
+    assert "does not have the proven block" in output and "L1-ENDPOINT" in output
+    assert "has blocks that are not proven" in output
+
+
+@pytest.mark.sign("L1-UNPROVEN", line=True, readyz=True)
+async def test_a_beacon_api_that_lies_is_named_and_another_one_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """[LCP12] A third of the committee signs another fork: no head moves by it, nor by what another network signs."""
+    l1 = L1()
+    fork = FakeBeaconChain(l1.beacon.network, l1.forged(25).hash)
+    fork.head, fork.participants = HEAD, 5
+    fork.bootstrap_of = l1.beacon
+    async with running_l1(l1, [methods_of(l1.chain)], [fork]) as clients:
+        await clients.until(lambda: clients.says("L1-UNPROVEN: head: L1 is not proven"))
+        assert clients.numbers[0] is None
+    other = FakeBeaconChain(with_root(l1.beacon.network, b"\x33" * 32), l1.chain.hash)
+    other.head, other.bootstrap_of = HEAD, l1.beacon
+    async with running_l1(l1, [methods_of(l1.chain)], [other, l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+    output = capsys.readouterr().err
+    assert "a Beacon API does not prove what it says" in output
+    assert "its signature is not that of the sync committee" in output
+
+
+async def test_withheld_proofs_stop_nothing_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LCP18] The head stays, `/readyz` says since when, and the node goes on when there are proofs again."""
+    monkeypatch.setattr(proof_poller, "LATE_SLOTS", 0.02)
+    l1 = L1()
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        await clients.until(lambda: clients.says("no new L1 head has been proven for"), first=40)
+        l1.beacon.head = HEAD + 1
+        await clients.until(lambda: clients.numbers[0] == HEAD + 1)
+
+
+async def test_a_catch_up_is_unproven_and_finalizes_nothing_until_its_link_closes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """[LCP16, LCP17]"""
+    for module in (proven_chain, proof):
+        monkeypatch.setattr(module, "REACH", 16)
+    monkeypatch.setattr(proof, "HIDE_SECONDS", 0.2)
+    l1, path = L1(), tmp_path / "checkpoint.json"
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: clients.numbers[2] == 40)
+        await clients.until(lambda: 12 in clients.blocks, first=8)
+        assert clients.numbers == (HEAD, 40, None)
+        await clients.until(lambda: clients.says("are used unproven until they link"), first=13)
+        await clients.until(lambda: b"unproven" in path.read_bytes())
+        for first in range(13, HEAD - 3, 5):
+            await clients.until(lambda first=first: first + 4 in clients.blocks, first=first)  # type: ignore[misc]
+        await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
+        await clients.until(lambda: not clients.problems)
+        await clients.until(lambda: b"unproven" not in path.read_bytes())
+        assert all(block.header.hash == l1.chain.hash(n) for n, block in clients.blocks.items())
+
+
+async def test_a_kept_root_that_cannot_be_written_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    l1 = L1()
+    path = tmp_path / "absent" / "checkpoint.json"
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
+        await clients.until(lambda: clients.numbers[2] == 40)
+    assert "the newest proven L1 root cannot be kept" in capsys.readouterr().err
+
+
+async def test_a_signer_is_read_from_the_state_of_a_proven_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LCP15] The block of another chain, whose state may have another signer, is refused."""
+    l1 = L1()
+    forged = l1.forged(25)
+    honest = methods_of(l1.chain)
+    mixed = {**methods_of(forged), "eth_getBlockByHash": honest["eth_getBlockByHash"]}
+    async with listening(json_rpc_app(mixed), l1.beacon.app()) as urls:
+        checkpoint = CheckpointConfig(l1.beacon.root(CHECKPOINT), urls[1:], l1.beacon.network, timeout=5.0)
+        config = L1Config(urls[:1], PLAIN_ROLLUP, timeout=5.0, checkpoint=checkpoint, runtime_config=True)
+        async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
+            clients = Clients(buses)
+            await clients.until(lambda: clients.says("is not the one that is proven"))
+
+
+def test_the_configuration_is_sent_to_the_process() -> None:
+    l1 = L1()
+    config = L1Config((), PLAIN_ROLLUP, checkpoint=CheckpointConfig(b"\1" * 32, ("a",), l1.beacon.network))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(config), type=L1Config) == config
