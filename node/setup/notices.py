@@ -60,6 +60,7 @@ _MAY_HAVE_PROXY = (
     "l1",
     "l1.beacon",
     "l1.beacon-fallbacks",
+    "l1.checkpoint.beacon",
     "l2.follow.source",
     "altda.da-server",
     "signer.endpoint",
@@ -159,6 +160,7 @@ def _endpoints(values: Values) -> Iterator[tuple[str, FieldValue]]:
     for label, names in (
         ("l1", ("l1",)),
         ("beacon", ("l1.beacon", "l1.beacon-fallbacks")),
+        ("checkpoint", ("l1.checkpoint.beacon",)),
         ("engine", ("l2",)),
         ("follows", ("l2.follow.source",)),
     ):

@@ -35,7 +35,7 @@ from rollup_node.stages.protocol.types import L2BlockRef
 
 log = get_logger("engine")
 
-LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN, Code.L1_CONTRADICTS})
+LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN, Code.L1_CONTRADICTS, Code.L1_UNPROVEN})
 """What the l1 process logs for its heads; here it is a health problem alone."""
 
 

@@ -101,21 +101,17 @@ class L1Endpoint:
 
     async def block_json(self, label: str) -> Any:
         """Return the header of a label's block (`latest`, `safe`, `finalized`, or a number); None if there is none."""
-        await self._check_chain()
-        try:
-            call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_NUMBER, label, False)
-            return _header_members(await self._timed(_BLOCK_BY_NUMBER, call))
-        except RpcFailure as failure:
-            if is_not_found(failure.message):
-                return None
-            raise
+        return await self._header(_BLOCK_BY_NUMBER, label)
 
     async def header_by_hash(self, block_hash: Hash) -> Any:
         """Return the header of the block of a hash; None if the endpoint does not have it."""
+        return await self._header(_BLOCK_BY_HASH, to_hex(block_hash))
+
+    async def _header(self, method: str, block: str) -> Any:
         await self._check_chain()
         try:
-            call = self._rpc.call_typed(_HeaderJson | None, _BLOCK_BY_HASH, to_hex(block_hash), False)
-            return _header_members(await self._timed(_BLOCK_BY_HASH, call))
+            call = self._rpc.call_typed(_HeaderJson | None, method, block, False)
+            return _header_members(await self._timed(method, call))
         except RpcFailure as failure:
             if is_not_found(failure.message):
                 return None

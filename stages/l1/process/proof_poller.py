@@ -16,6 +16,7 @@ from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.light_client.beacon_json import LightClientDataError
 from rollup_node.stages.l1.light_client.containers import LightClientHeader
+from rollup_node.stages.l1.light_client.store import Refusal
 from rollup_node.stages.l1.light_client.sync import Kind, LightClient, Request
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoints
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
@@ -70,6 +71,7 @@ class ProofPoller:
         self.client = LightClient(config.network, root)
         self._stored = stored
         self._progress_at = time.monotonic()
+        self._reason: str | None = None
         self._lie, self._late = LastingCondition(log), LastingCondition(log)
 
     async def step(self) -> float:
@@ -93,9 +95,11 @@ class ProofPoller:
         """The health problems: heads that are not proven any more, blocks that are not proven yet."""
         result = []
         if (seconds := self._late_seconds()) is not None:
-            result.append(Problem(Code.L1_UNPROVEN, "head", f"no new L1 head has been proven for {seconds:.0f} s"))
-        if (text := self.proof.problem()) is not None:
-            result.append(Problem(Code.L1_UNPROVEN, "", text))
+            reason = f": the last update: {self._reason}" if self._reason else ""
+            text = f"no new L1 head has been proven for {seconds:.0f} s{reason}"
+            result.append(Problem(Code.L1_UNPROVEN, "head", text))
+        if (unproven := self.proof.problem()) is not None:
+            result.append(Problem(Code.L1_UNPROVEN, "", unproven))
         return tuple(result)
 
     def newest(self) -> L1Proof | None:
@@ -119,6 +123,7 @@ class ProofPoller:
         """Ask the endpoint in use, and take its answer. Raises TemporaryError after a failure or a lie."""
         endpoint = self.beacons.in_use
         before = self._slots()
+        refusal: Refusal | None = None
         try:
             body = await endpoint.get(request.path, request.query, request.kind.value)
             refusal = self.client.take(request, body, time.time())
@@ -138,9 +143,12 @@ class ProofPoller:
             self.beacons.next()
             raise TemporaryError(f"L1 is not proven: {text}", Code.L1_UNPROVEN)
         if self._slots() != before:
-            self._progress_at = time.monotonic()
+            self._progress_at, self._reason = time.monotonic(), None
             self._lie.end("a Beacon API proves the L1 head again", endpoint=endpoint.name)
-        elif not self.client.is_synced(time.time()):
+            return
+        if refusal is not None and refusal is not Refusal.NOT_RELEVANT:
+            self._reason = refusal.words
+        if not self.client.is_synced(time.time()):
             self.beacons.next()
             text = f"{endpoint.name}: its {request.kind.value} does not lead to the present sync committee"
             raise TemporaryError(f"L1 is not proven: {text}{f': {reason}' if reason else ''}", Code.L1_UNPROVEN)

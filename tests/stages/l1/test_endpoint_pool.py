@@ -126,3 +126,12 @@ def test_whose_head_is_old_is_behind() -> None:
 
 def test_a_head_from_the_future_makes_nobody_seem_behind() -> None:
     assert compare(100, {0: view(1), 1: view(1, age=-100_000)}, NOW) == ({}, None)
+
+
+def test_the_proven_block_is_right_whatever_the_majority_says() -> None:
+    """[LCP15]"""
+    proven = view(1).block
+    findings, disagreement = compare(100, {0: view(2), 1: view(1), 2: view(2), 3: view(3)}, NOW, proven)
+    assert set(findings) == {0, 2, 3} and disagreement is None
+    assert findings[0].fault is EndpointFault.FORKED and "the proven one 0x" in findings[0].reason
+    assert compare(100, {0: view(2)}, NOW, proven)[0][0].fault is EndpointFault.FORKED

@@ -1,5 +1,6 @@
 """References of L1 blocks: which of an endpoint's headers are returned, and how many are fetched at once."""
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,8 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoints
-from rollup_node.stages.l1.process.refs_client import MAX_PENDING, MAX_REFS, RefsReader, linked_refs
+from rollup_node.stages.l1.process.refs_client import MAX_PENDING, MAX_REFS, RefsReader, check_refs, linked_refs
+from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -124,3 +126,19 @@ async def test_one_response_takes_no_more_than_a_moment_of_the_rate_limit(rate: 
     endpoint = BlocksEndpoint(blocks_json(FakeL1Chain(301)))
     (response,) = await read([endpoint], L1RefsRequest(300, 10_000), rate_limit=rate)
     assert len(response.refs) == expected
+
+
+def test_references_are_those_of_proven_blocks_where_heads_are_proven() -> None:
+    """[LCP15] One that is not linked yet, or above the head, is asked for again; a forged one is wrong data."""
+    chain, forged = FakeL1Chain(40), FakeL1Chain(40)
+    forged.reorg(20, 20)
+    proof = Proof(time.monotonic)
+    problem = check_refs(proof, [chain.ref(10)])
+    assert problem is not None and problem.text == "block 10 is not proven yet"
+    proof.chain.advance(chain.ref(30))
+    problem = check_refs(proof, [chain.ref(28)])
+    assert problem is not None and problem.text == "block 28 is not linked to the proven head yet"
+    assert proof.chain.extend([chain.ref(number) for number in proof.missing()])
+    assert check_refs(proof, [chain.ref(28), chain.ref(29), chain.ref(30)]) is None
+    with pytest.raises(InvalidDataError, match="is not the one that is proven"):
+        check_refs(proof, [chain.ref(28), forged.ref(29)])
