@@ -74,6 +74,12 @@ class ProofPoller:
         self._reason: str | None = None
         self._lie, self._late = LastingCondition(log), LastingCondition(log)
 
+    @property
+    def description(self) -> dict[str, str]:
+        """What the log says at the start."""
+        endpoints = ", ".join(endpoint.name for endpoint in self.beacons.all)
+        return {"network": self._config.network.name, "root": to_hex(self.client.root), "beacon": endpoints}
+
     async def step(self) -> float:
         """Prove what is new; the seconds until the next step. Raises TemporaryError while nothing can be proven."""
         for request in self.client.requests(time.time()):
@@ -132,8 +138,9 @@ class ProofPoller:
         except LightClientDataError as error:
             reason, is_lie = str(error), True
         except EndpointError as error:
-            # The update of the present period may not be there yet.
-            if request.kind is Kind.UPDATES and self.client.is_synced(time.time()):
+            # There may be no finality, and no update of the present period, yet: the head is proven without them.
+            is_extra = request.kind in (Kind.UPDATES, Kind.FINALITY) and self.client.is_synced(time.time())
+            if is_extra and error.status is not None:
                 return
             self.beacons.next()
             raise TemporaryError(f"L1 is not proven: {error}", Code.L1_UNPROVEN) from None
@@ -186,7 +193,12 @@ class ProofPoller:
 
     async def _safe(self, finalized: L1BlockRef) -> L1BlockRef:
         """Return the endpoint's safe block if it is proven and above the finalized one, which is safe as well."""
-        safe = await self._read(lambda endpoint: endpoint.block_json("safe"), lambda block: None)
+        try:
+            block = await self._endpoints.pick().block_json("safe")
+            safe = None if block is None else verify_block_ref(block, False)
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            log.debug("the L1 endpoint has no safe block", error=error)
+            return finalized
         if safe is None or safe.number < finalized.number:
             return finalized
         return safe if self.proof.standing(safe.number, safe.hash) is Standing.PROVEN else finalized

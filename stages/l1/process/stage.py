@@ -126,7 +126,9 @@ class L1Stage(Stage):
         log.info("following L1", endpoints=names, chain=self._config.rollup.l1_chain_id)
         if not self._polling:
             log.warn("the L1 head is not polled: l1.http-poll-interval is 0", code=Code.L1_NOT_POLLED.text)
-        if self._config.epoch_poll_interval <= 0:
+        if self._prover is not None:
+            log.info("L1 is proven from a checkpoint", **self._prover.description)
+        elif self._config.epoch_poll_interval <= 0:
             text = "L1 finality is not polled: l1.epoch-poll-interval is 0 or less, so L2 will not be finalized"
             log.warn(text, code=Code.L1_NOT_POLLED.text)
 

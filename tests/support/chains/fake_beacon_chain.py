@@ -57,13 +57,15 @@ class FakeBeaconChain:
     """`hash_of` returns the execution block hash of a number; the epochs two before the present one are finalized.
 
     `participants` sign, from the first key on; `lag` are the slots that finality is behind. Its API has no bootstrap
-    for `unserved` slots, those of other chains, `bootstrap_of` and `also`, for others; no routes without `serves`."""
+    for `unserved` slots, those of other chains, `bootstrap_of` and `also`, for others; none of the `absent` routes,
+    and none at all without `serves`."""
 
     def __init__(self, network: BeaconNetwork, hash_of: Callable[[int], bytes], seed: bytes = b"honest") -> None:
         self.network, self.seed, self.hash_of = network, seed, hash_of
         self.participants, self.lag = SIZE, 16
         self.head = 0
         self.serves, self.version = True, "Lodestar/v1.40.0"
+        self.absent: set[str] = set()
         self.unserved: set[int] = set()
         self.bootstrap_of: FakeBeaconChain = self
         self.also: FakeBeaconChain | None = None
@@ -182,7 +184,7 @@ class FakeBeaconChain:
             slots = [slot for slot in range(1, self.head + 1) if path.endswith(to_hex(self.root(slot)))]
             return {"data": {"header": {"message": {"slot": str(slots[0])}}}} if slots else None
         route = path.removeprefix("/eth/v1/beacon/light_client/")
-        if not self.serves:
+        if not self.serves or route in self.absent:
             return None
         if route == "optimistic_update":
             return self.update_json(self.head, finality=False, committee=False)

@@ -26,6 +26,7 @@ from rollup_node.stages.messages.l1 import (
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network, with_root
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -114,12 +115,12 @@ class Clients:
 
 @asynccontextmanager
 async def running_l1(
-    l1: L1, servers: Sequence[Methods], beacons: Sequence[FakeBeaconChain], **options: Any
+    l1: L1, servers: Sequence[Methods], beacons: Sequence[FakeBeaconChain], slot: int = CHECKPOINT, **options: Any
 ) -> AsyncIterator[Clients]:
     apps = [*map(json_rpc_app, servers), *(beacon.app() for beacon in beacons)]
     async with listening(*apps) as urls:
         checkpoint = CheckpointConfig(
-            l1.beacon.root(CHECKPOINT), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
+            l1.beacon.root(slot), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
         )
         config = L1Config(urls[: len(servers)], PLAIN_ROLLUP, timeout=5.0, window=8, checkpoint=checkpoint)
         async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
@@ -236,6 +237,48 @@ async def test_a_catch_up_is_unproven_and_finalizes_nothing_until_its_link_close
         await clients.until(lambda: not clients.problems)
         await clients.until(lambda: b"unproven" not in path.read_bytes())
         assert all(block.header.hash == l1.chain.hash(n) for n, block in clients.blocks.items())
+
+
+async def test_an_endpoint_without_a_safe_block_serves_all_the_same() -> None:
+    """[LCP14] The finalized block is safe, too; one that has a forged safe block changes nothing either."""
+
+    def without_safe(number: str, full: bool) -> Any:
+        if number == "safe":
+            raise JsonRpcError(-32602, "unknown label")
+        return methods_of(l1.chain)["eth_getBlockByNumber"](number, full)
+
+    def with_forged(number: str, full: bool) -> Any:
+        return (forged if number == "safe" else l1.chain).block_json(HEAD - 5 if number == "safe" else int(number, 16))
+
+    l1 = L1()
+    forged = l1.forged(30)
+    for by_number in (without_safe, with_forged):
+        async with running_l1(
+            l1, [{**methods_of(l1.chain), "eth_getBlockByNumber": by_number}], [l1.beacon]
+        ) as clients:
+            await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
+            assert not clients.problems
+
+
+async def test_without_a_finality_update_the_head_is_proven_all_the_same() -> None:
+    """[LCP10] An endpoint has none before the first finalized block, and no update of a period that has just begun."""
+    l1 = L1()
+    l1.beacon.absent = {"finality_update", "updates"}
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], slot=40) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        assert not clients.problems
+
+
+async def test_a_proven_safe_block_above_the_finalized_one_is_safe() -> None:
+    """[LCP14] Once it is linked to the head."""
+    l1 = L1()
+    wanted = HEAD - 1
+
+    def by_number(number: str, full: bool) -> Any:
+        return l1.chain.block_json(wanted if number == "safe" else int(number, 16))
+
+    async with running_l1(l1, [{**methods_of(l1.chain), "eth_getBlockByNumber": by_number}], [l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers == (HEAD, HEAD - 1, 40))
 
 
 async def test_a_kept_root_that_cannot_be_written_is_a_warning(
