@@ -13,11 +13,13 @@ HIDE_SECONDS = 3.0
 class Proof:
     """The proven chain, and what was used of another one. `clock` is monotonic, `on_hidden` called as finality is.
 
+    `on_wanted` is called when links are wanted that are not known.
     `gap` are blocks that `catch_up` has to be told of before derivation is sent the next."""
 
     def __init__(self, clock: Callable[[], float], before: Unproven | None = None) -> None:
         self.chain, self.catch_up = ProvenChain(), CatchUp(before)
         self.on_hidden: Callable[[], None] = lambda: None
+        self.on_wanted: Callable[[], None] = lambda: None
         self._clock = clock
         self._hidden_at = None if before is None else clock()
         self._lowest: int | None = None
@@ -37,6 +39,7 @@ class Proof:
         result = self.chain.standing(number, block_hash)
         if result is Standing.WAITING and (self._lowest is None or number < self._lowest):
             self._lowest = number
+            self.on_wanted()
         return result
 
     def admits(self, ref: L1BlockRef, to_derivation: bool) -> Standing:
@@ -45,6 +48,7 @@ class Proof:
         if to_derivation and result in (Standing.PROVEN, Standing.FAR):
             self.gap = self.catch_up.gap_before(ref.number)
             if self.gap:
+                self.on_wanted()
                 return Standing.WAITING
         if result is Standing.FAR:
             if self._hidden_at is None:

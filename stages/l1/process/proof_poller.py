@@ -94,7 +94,7 @@ class ProofPoller:
         await self._link()
         await self.keep()
         self._watch()
-        return max(MIN_SECONDS, self._config.network.slot_ms / 1000 / POLLS_A_SLOT)
+        return self._pause(store.optimistic.beacon.slot)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -124,6 +124,15 @@ class ProofPoller:
             committee_size=network.preset.sync_committee_size,
             is_linked=self.proof.shows_finality,
         )
+
+    def _pause(self, slot: int) -> float:
+        """Return the seconds until the header after that of a slot may be proven, by the block after it [LCP10]."""
+        network = self._config.network
+        slot_seconds = network.slot_ms / 1000
+        interval = max(MIN_SECONDS, slot_seconds / POLLS_A_SLOT)
+        # A clock that is set back must not stop the proofs.
+        expected = min(network.time_of(slot + 2) + interval - time.time(), 2 * slot_seconds)
+        return max(interval, expected)
 
     async def _ask(self, request: Request) -> None:
         """Ask the endpoint in use, and take its answer. Raises TemporaryError after a failure or a lie."""

@@ -108,6 +108,7 @@ class L1Stage(Stage):
         tasks: list[PeriodicTask] = []
         if self._prover is not None:
             tasks.append(PeriodicTask("head", self._prover.step))
+            self._prover.proof.on_wanted = tasks[-1].wake.set
         elif self._polling:
             self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)

@@ -91,3 +91,13 @@ def test_a_doubt_is_named() -> None:
     assert not proof.sent(HONEST.ref(40))
     problem = proof.problem()
     assert problem is not None and "blocks 5 to 39 are not on the chain of" in problem
+
+
+def test_links_that_are_wanted_are_asked_for_at_once() -> None:
+    proof = Proof(ManualClock(0.0))
+    wanted: list[int] = []
+    proof.on_wanted = lambda: wanted.append(1)
+    proof.chain.advance(HONEST.ref(90))
+    for number in (85, 86, 80):
+        proof.standing(number, HONEST.hash(number))
+    assert len(wanted) == 2, "for the lowest"
