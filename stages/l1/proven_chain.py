@@ -46,7 +46,8 @@ class ProvenChain:
             for item in [item for item in self._hashes if item > number]:
                 del self._hashes[item]
         else:
-            self._before |= self._hashes
+            # Both cannot be kept together: they need not be of one branch.
+            self._before = self._before or self._hashes
             self._hashes, self._low = {number - 1: head.parent_hash}, number - 1
         self._hashes[number] = head.hash
         self.head = head

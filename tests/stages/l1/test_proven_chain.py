@@ -67,6 +67,17 @@ def test_after_a_reorg_the_blocks_below_the_fork_stay_proven() -> None:
     assert standings(chain, old, 269, 270, 290) == [Standing.PROVEN, Standing.FORGED, Standing.FORGED]
 
 
+def test_what_was_known_before_a_reorg_may_have_gaps() -> None:
+    """After a restart the kept block and the newest head are known, and what is between them is not wanted yet."""
+    chain, l1 = ProvenChain(), FakeL1Chain(43)
+    for number in (38, 42):
+        chain.advance(l1.ref(number))
+    l1.reorg(1, 2)
+    chain.advance(l1.ref(43))
+    link(chain, l1, 37)
+    assert standings(chain, l1, *range(37, 44)) == [Standing.PROVEN] * 7
+
+
 def test_a_head_that_goes_back_forgets_those_above() -> None:
     chain, l1 = ProvenChain(), FakeL1Chain(300)
     for number in (200, 201, 202, 201):
@@ -102,19 +113,22 @@ def test_blocks_are_kept_down_to_the_reach() -> None:
     assert chain.standing(49, (49).to_bytes(32, "big")) is Standing.PROVEN
 
 
-@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9)), max_size=12), st.integers(0, 30))
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 30))
 def test_after_any_heads_and_reorgs_exactly_the_chain_of_the_head_is_proven(
-    steps: list[tuple[int, int]], lowest: int
+    steps: list[tuple[int, int, bool]], lowest: int
 ) -> None:
+    """Whether links were wanted after each head, or are only now."""
     chain, l1 = ProvenChain(), FakeL1Chain(32)
     stale: list[L1BlockRef] = []
-    for extended, depth in steps:
+    for extended, depth, is_wanted in steps:
         if depth:
             stale += [l1.ref(number) for number in range(len(l1.headers) - depth, len(l1.headers))]
             l1.reorg(depth, depth + extended)
         else:
             l1.extend(extended)
         chain.advance(l1.ref(l1.head))
+        if not is_wanted:
+            continue
         link(chain, l1, lowest)
         assert all(result is Standing.PROVEN for result in standings(chain, l1, *range(lowest, l1.head + 1)))
         canonical = {l1.hash(number) for number in range(l1.head + 1)}
