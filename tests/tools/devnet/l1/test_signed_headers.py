@@ -134,7 +134,9 @@ def test_execution_blocks_have_the_root_of_the_beacon_block_before() -> None:
     assert chain.headers.record(blocks[2]).light.beacon.parent_root == roots[1]
 
 
-@pytest.mark.parametrize(("signers", "is_head", "is_final"), [(10, False, False), (16, False, False), (21, True, False), (22, True, True)])
+@pytest.mark.parametrize(
+    ("signers", "is_head", "is_final"), [(10, False, False), (16, False, False), (21, True, False), (22, True, True)]
+)
 def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bool) -> None:
     """[LCP8] A fork by a third makes no final block and no head, and one by more than half no final block."""
     honest, other = l1(), l1(signers, branch=1)
