@@ -41,6 +41,9 @@ COMMANDS = {
     "status": Command("rollup_node.tools.commands.status", "what a running node does, on one screen; --watch"),
     "health": Command("rollup_node.tools.commands.health", "whether the node here answers, for a container's check"),
     "check": Command("rollup_node.tools.commands.check", "everything that would keep a node from its work, at once"),
+    "checkpoint": Command(
+        "rollup_node.tools.commands.checkpoint", "a finalized block root for --l1.checkpoint, compared"
+    ),
     "bundle-check": Command(
         "rollup_node.tools.commands.bundle_check", "check a file with a fork's upgrade transactions"
     ),

@@ -16,9 +16,11 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.checks.finding import Finding, ok
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.stages.l1.light_client.containers import BeaconBlockHeader
 from rollup_node.stages.protocol import forks
+from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.tools.commands import batches, check, common, explain, replay, status
+from rollup_node.tools.commands import batches, check, checkpoint, common, explain, replay, status
 from rollup_node.tools.commands.common import Outputs
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,7 @@ files of a local network in DIR."""
 URL = "http://127.0.0.1:1"
 VALUES = {
     "URL": URL,
+    "--l1.checkpoint=ROOT": f"--l1.checkpoint=0x{'11' * 32}",
     "N": "6582895",
     "M": "6582952",
     "A": "6582895",
@@ -87,6 +90,10 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     async def nothing(*_: object) -> Any:
         return 0, []
 
+    async def a_checkpoint(*_: object) -> tuple[checkpoint.Finalized, list[checkpoint.Answer]]:
+        header = BeaconBlockHeader(0, 0, ZERO_HASH, ZERO_HASH, ZERO_HASH)
+        return checkpoint.Finalized("a", header, None, None), [checkpoint.Answer("b", header.root)]
+
     for module in (batches, replay, common):
         monkeypatch.setattr(module, "run", run)
     monkeypatch.setattr(Outputs, "open", classmethod(lambda cls, file=None: cls(1, 2)))
@@ -95,6 +102,7 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(check, "bundles_in_doubt", lambda *_: ())
     monkeypatch.setattr(explain, "_fetch_drops", nothing)
     monkeypatch.setattr(status, "_run", nothing)
+    monkeypatch.setattr(checkpoint, "_ask", a_checkpoint)
     return tmp_path
 
 
@@ -131,7 +139,8 @@ def test_the_secret_of_the_guide_is_one(tmp_path: Path) -> None:
 
 
 def test_the_paths_that_curl_asks_for_are_served() -> None:
-    asked = [line for _, line in LINES if line.startswith("curl") and "-d" not in line and "github" not in line]
+    others = ("-d", "github", "BEACON")
+    asked = [line for _, line in LINES if line.startswith("curl") and not any(word in line for word in others)]
     served = Path(http_server.__file__).read_text()
     port = OPTIONS["rpc.port"].default
     assert asked

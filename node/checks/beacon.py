@@ -12,8 +12,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import shown_body
 from rollup_node.stages.protocol.hex_encoding import short_repr
+from rollup_node.stages.protocol.texts import one_line
 
 GENESIS_PATH = "eth/v1/beacon/genesis"
+VERSION_PATH = "eth/v1/node/version"
 DEPOSIT_PATH = "eth/v1/config/deposit_contract"
 MAX_BODY = 1 << 16
 
@@ -37,6 +39,14 @@ class _Deposit(msgspec.Struct):
 
 class _DepositResponse(msgspec.Struct):
     data: _Deposit
+
+
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _VersionResponse(msgspec.Struct):
+    data: _Version
 
 
 class BeaconReader:
@@ -96,6 +106,12 @@ async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) 
 
 def _no_beacon(check: str, text: str) -> Finding:
     return error(check, Code.BEACON_UNREACHABLE, text)
+
+
+async def beacon_version(reader: BeaconReader) -> str | None:
+    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
+    result = await reader.read(VERSION_PATH, _VersionResponse)
+    return None if result is None else one_line(result.data.version)[:100]
 
 
 async def is_beacon_node(url: str, timeout: float) -> bool:

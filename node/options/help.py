@@ -16,7 +16,6 @@ MAIN_OPTIONS = {
     "l2.jwt-secret": "file with the secret shared with the engine",
     "syncmode": "consensus-layer (default) or execution-layer",
     "sequencer.enabled": "build blocks instead of only following the chain",
-    "p2p.disable": "run without peers",
     "rpc.port": "port of JSON-RPC, /readyz and /status.json (9545)",
     "metrics.enabled": "serve Prometheus metrics (port 7300)",
     "log.level": "error, warn, info (default), debug or detail",

@@ -5,8 +5,10 @@ from typing import Any
 
 import msgspec
 
+from rollup_node.node.checks.beacon import VERSION_PATH
 from rollup_node.node.checks.causes import Failure
 from rollup_node.node.checks.finding import Finding, error, ok
+from rollup_node.node.checks.light_client import light_client_advice
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values
@@ -30,16 +32,8 @@ from rollup_node.stages.protocol.types import Hash
 
 NEW_CHECKPOINT = (
     "give the root of a recent finalized beacon block with --l1.checkpoint, from two sources that you trust,"
-    " such as your own beacon node and a block explorer"
+    " such as your own beacon node and a block explorer (rollup-node checkpoint compares beacon nodes)"
 )
-SERVES = {
-    "lighthouse": "run Lighthouse without --disable-light-client-server",
-    "prysm": "run Prysm with --enable-light-client",
-    "nimbus": "run Nimbus with --light-client-data-serve=true",
-    "lodestar": "run Lodestar, which serves them by default, with the namespace lightclient in --rest.namespace",
-    "teku": "use another beacon node beside Teku for --l1.checkpoint.beacon",
-}
-"""How the beacon nodes are made to serve light clients."""
 _OTHER_BEACON = "use another beacon node for --l1.checkpoint.beacon"
 _NO_ROUTE = (400, 404, 405, 501)
 
@@ -213,9 +207,8 @@ class CheckpointCheck:
         except EndpointError as failure:
             if failure.status not in _NO_ROUTE:
                 raise
-            answer = await self._read(endpoint, "eth/v1/node/version", _VersionAnswer)
-            version = "" if answer is None else answer.data.version.lower()
-            advice = next((text for name, text in SERVES.items() if name in version), "; ".join(SERVES.values()))
+            answer = await self._read(endpoint, VERSION_PATH, _VersionAnswer)
+            advice = light_client_advice("" if answer is None else answer.data.version)
             return self._error(f"{endpoint.name} does not serve light clients", advice)
         header = await self._read(endpoint, f"eth/v1/beacon/headers/{to_hex(root)}", _HeaderAnswer)
         if header is None:

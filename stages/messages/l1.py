@@ -12,6 +12,22 @@ class L1Heads(Message, frozen=True, tag="L1Heads"):
     finalized: L1BlockRef | None
 
 
+class L1Proof(Message, frozen=True, tag="L1Proof"):
+    """The newest proof of L1 by its beacon chain, with `l1.checkpoint` alone; times are those of the slots in seconds.
+
+    `period` is the sync committee's, of which `participants` of `committee_size` have signed the head. `is_linked`:
+    the L1 blocks that derivation reads are ancestors of a proven one."""
+
+    head_slot: int
+    head_time: int
+    finalized_slot: int
+    finalized_time: int
+    period: int
+    participants: int
+    committee_size: int
+    is_linked: bool
+
+
 class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
     """The runtime config as L1's contracts hold it now [RTC4].
 

@@ -32,8 +32,8 @@ from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.engine_api import Trait
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
+from rollup_node.tools.devnet.fork_offsets import fork_offsets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
-from rollup_node.tools.devnet.settings import fork_offsets
 from tests.support.chains.l2_test_chain import L2TestChain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.engine.answer_table import (

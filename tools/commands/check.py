@@ -116,7 +116,7 @@ def _files(plan: NodePlan) -> dict[str, str]:
         if not plan.p2p.no_discovery:
             paths["p2p.discovery.path"] = plan.p2p.discovery_path
         paths["p2p.priv.path"] = plan.p2p.priv_path
-    for name in ("safedb.path", "rpc.admin-state"):
+    for name in ("safedb.path", "rpc.admin-state", "l1.checkpoint.path"):
         if plan.values[name]:
             paths[name] = str(plan.values[name])
     if (folder := folder_of_choice(plan.values)) is not None:

@@ -13,10 +13,11 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.tools.devnet import view as views
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json, write_secrets
+from rollup_node.tools.devnet.fork_offsets import SettingsError
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import StartFailed
 from rollup_node.tools.devnet.run import RunResult, UnusableDirectory, data_directory, run
-from rollup_node.tools.devnet.settings import DevnetSettings, SettingsError, parse, unmet, with_scenarios
+from rollup_node.tools.devnet.settings import DevnetSettings, parse, unmet, with_scenarios
 from rollup_node.tools.devnet.status import NoProgress
 
 SHOWN = ("blocks", "safe", "finalized", "output_roots_equal", "seconds", "processes")

@@ -51,6 +51,8 @@ class Network(Programs, Protocol):
     nodes: dict[str, str]
     engines: dict[str, tuple[str, str]]
     beacon: str
+    forged_l1: str | None
+    forged_beacon: str | None
     da_server: str | None
     signer: str | None
     conductor: str | None
@@ -85,7 +87,8 @@ class FaultSession:
         from rollup_node.tools.faults.proxy import FaultProxy
 
         for role, upstream in self._upstreams().items():
-            proxy = self._proxies[role] = FaultProxy(role, upstream)
+            forged = {Role.L1: self._network.forged_l1, Role.BEACON: self._network.forged_beacon}.get(role)
+            proxy = self._proxies[role] = FaultProxy(role, upstream, forged)
             await proxy.start()
             node = SEQUENCER if role in SEQUENCER_ROLES else VERIFIER
             path = f"/{SEQUENCER}" if role is Role.CONDUCTOR else ""
@@ -158,6 +161,8 @@ class FaultSession:
             end = began + scenario.seconds
             while not events.done() or time.monotonic() < end + self._longer(scenario, plans.values()):
                 await self._note_reasons(seen, node)
+                if scenario.checkpoint:
+                    await self._note_forged_heads(seen, node)
                 if Need.FINALITY in scenario.needs and not events.done():
                     highest = max(highest, *(await self._safe_heads()).values())
                     end = time.monotonic() + scenario.seconds
@@ -226,6 +231,16 @@ class FaultSession:
                 for reason in (await response.json()).get("reasons") or ():
                     if reason not in seen.texts and len(seen.texts) < 1000:
                         seen.texts.append(reason)
+
+    async def _note_forged_heads(self, seen: Observation, node: str) -> None:
+        """Note an L1 block of the node's status that is no block of the honest L1, of whichever branch."""
+        with suppress(EndpointError, RpcFailure, KeyError, TypeError):
+            status = await self._call(self._network.nodes[node], "optimism_syncStatus")
+            for name in ("current_l1", "head_l1", "safe_l1", "finalized_l1"):
+                block, number = status[name]["hash"], status[name]["number"]
+                if number and await self._call(self._network.l1, "eth_getBlockByHash", block, False) is None:
+                    text = f"{name} of the node is block {number} of another chain"
+                    seen.problems += [] if text in seen.problems else [text]
 
     async def _until(
         self, condition: Callable[[dict[str, int]], bool], seconds: float, on_l1: bool = False

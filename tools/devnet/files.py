@@ -94,6 +94,11 @@ class NetworkFiles:
         return self.root / "l1-chain-config.json"
 
     @property
+    def beacon_network(self) -> Path:
+        """The file for `l1.checkpoint.network`."""
+        return self.root / "beacon-network.json"
+
+    @property
     def jwt(self) -> Path:
         """The JWT secret of all engines."""
         return self.root / "jwt.txt"
@@ -152,6 +157,10 @@ class NetworkFiles:
     def bundles(self, name: str) -> Path:
         """Return the directory for the upgrade bundles that a node writes."""
         return self._folder(name) / f"{name}-bundles"
+
+    def proven_root(self, name: str) -> Path:
+        """Return the file in which a node keeps the newest finalized root of L1's beacon chain."""
+        return self._folder(name) / f"{name}-proven-root.json"
 
     def safe_head_database(self, name: str) -> Path:
         """Return the safe head database of a node."""
@@ -250,7 +259,7 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
         },
         "block_time": settings.l2_block_time,
         "max_sequencer_drift": MAX_SEQUENCER_DRIFT,
-        "seq_window_size": 200,
+        "seq_window_size": settings.sequencing_window,
         "channel_timeout": CHANNEL_TIMEOUT,
         "l1_chain_id": L1_CHAIN_ID,
         "l2_chain_id": L2_CHAIN_ID,

@@ -26,6 +26,8 @@ from rollup_node.tools.devnet.files import (
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
 from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.light_client_json import genesis_json, spec_json
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
@@ -37,8 +39,8 @@ if TYPE_CHECKING:  # not in the wheel
 READY_SECONDS = 60.0
 POLL_SECONDS = 0.1
 RUN_FILES = re.compile(
-    r"(network|batcher)\.json|(l1|batcher|conductor|da-server)\.log"
-    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
+    r"(network|batcher)\.json|(l1|forged-l1|batcher|conductor|da-server)\.log"
+    rf"|{VERIFIER}-(clock\.txt|disk)|(({SEQUENCER}|{VERIFIER})(-\d+)?)((-engine)?\.log|-engine-data|-proven-root\.json|-(peers|discovery|safe-heads)\.db(_signed_blocks)?(-\w+)?)"
 )
 """Files of the data directory that belong to one run: the logs and the state of the programs."""
 EL_SYNC_BLOCKS = 8
@@ -96,6 +98,8 @@ class NetworkPrograms:
         external = settings.external
         self.l1 = external.l1 or url(ports.l1)
         self.beacon = external.beacon or url(ports.beacon)
+        self.forged_l1 = url(ports.forged_l1) if settings.forged_l1 else None
+        self.forged_beacon = url(ports.forged_beacon) if settings.forged_l1 else None
         self._external_engines = {SEQUENCER: external.sequencer_engine, VERIFIER: external.verifier_engine}
         names = settings.nodes
         self.engines = {name: self._external_engines.get(name) or self._embedded(name) for name in names}
@@ -105,6 +109,7 @@ class NetworkPrograms:
         self.conductor = url(ports.conductor) if settings.conductor else None
         self.disk = disk
         self._l2_time = 0
+        self._checkpoint = ""
         self.signer = url(ports.signer) if settings.signer else None
         self.da_server = url(ports.da_server) if settings.altda else None
         self.clock = None if settings.clock_library is None else _own_clock(settings.clock_library, files.clock)
@@ -127,6 +132,8 @@ class NetworkPrograms:
             _ports.signer,
             _ports.conductor,
             _ports.da_server,
+            _ports.forged_l1,
+            _ports.forged_beacon,
             *_ports.status.values(),
             *nodes,
         ]
@@ -227,8 +234,12 @@ class NetworkPrograms:
     async def _l1_genesis_block(self) -> "GenesisBlock":
         if self._settings.external.l1 or self._settings.external.anvil:
             return await self._fetch_genesis_block("L1", self.l1)
-        genesis = json.loads(self.files.l1_genesis.read_text())
-        return _genesis_block(L1Backend(genesis, self._settings.l1_block_time).chain.genesis)
+        genesis, preset = json.loads(self.files.l1_genesis.read_text()), self._settings.checkpoint
+        l1 = L1Backend(genesis, self._settings.l1_block_time, preset=preset or DEVELOPMENT)
+        if preset is not None:
+            write_json(self.files.beacon_network, spec_json(l1.network) | genesis_json(l1.network))
+            self._checkpoint = to_hex(l1.headers.root(l1.chain.genesis))
+        return _genesis_block(l1.chain.genesis)
 
     async def _l2_genesis_block(self) -> "GenesisBlock":
         """Return the genesis block of all engines. Raises StartFailed where an external engine has another."""
@@ -267,6 +278,8 @@ class NetworkPrograms:
                 "rollup": str(self.files.rollup),
                 "l2_genesis": str(self.files.l2_genesis),
                 "batcher_key": str(self.files.batcher_key),
+                **({"checkpoint": self._checkpoint} if self._checkpoint else {}),
+                **({"forged_l1": self.forged_l1, "forged_beacon": self.forged_beacon} if self.forged_l1 else {}),
                 **({} if self.conductor is None else {"conductor": self.conductor}),
                 "nodes": {
                     name: {
@@ -293,11 +306,20 @@ class NetworkPrograms:
         if external.anvil:
             self.children.start("anvil", self._anvil_command(external.anvil, block_time), self.files.log("l1"))
             return
-        arguments = ["--genesis", str(self.files.l1_genesis), "--port", str(self._ports.l1)]
-        arguments += ["--beacon-port", str(self._ports.beacon), "--slot-time", block_time]
+        arguments = ["--genesis", str(self.files.l1_genesis), "--slot-time", block_time]
         if self._settings.finalized_distance is not None:
             arguments += ["--finalized-distance", str(self._settings.finalized_distance)]
-        self.children.start("l1", python("rollup_node.tools.devnet.l1", *arguments), self.files.log("l1"))
+        if (preset := self._settings.checkpoint) is not None:
+            arguments += ["--committee-size", str(preset.sync_committee_size)]
+            arguments += ["--period-epochs", str(preset.epochs_per_period)]
+        self._start_embedded_l1("l1", self._ports.l1, self._ports.beacon, arguments)
+        if self._settings.forged_l1 and preset is not None:
+            arguments += ["--branch", "1", "--signers", str(preset.sync_committee_size // 3)]
+            self._start_embedded_l1("forged-l1", self._ports.forged_l1, self._ports.forged_beacon, arguments)
+
+    def _start_embedded_l1(self, name: str, port: int, beacon_port: int, arguments: Sequence[str]) -> None:
+        words = ["--port", str(port), "--beacon-port", str(beacon_port), *arguments]
+        self.children.start(name, python("rollup_node.tools.devnet.l1", *words), self.files.log(name))
 
     def _anvil_command(self, binary: str, block_time: str) -> list[str]:
         result = shutil.which(binary)
@@ -349,7 +371,7 @@ class NetworkPrograms:
         ports, external = self._ports.nodes[name], self._settings.external
         without_beacon = external.anvil is not None or (external.l1 is not None and external.beacon is None)
         options = {
-            "l1": self.l1,
+            "l1": self.l1 if self.forged_l1 is None else f"{self.forged_l1},{self.l1}",
             "l1.http-poll-interval": HEAD_POLL,
             "l1.epoch-poll-interval": EPOCH_POLL,
             **({"l1.beacon.ignore": "true", "l1.trustrpc": "true"} if without_beacon else {"l1.beacon": self.beacon}),
@@ -379,6 +401,14 @@ class NetworkPrograms:
             "workers": "1",
             "rollup.bundle-dir": str(self.files.bundles(name)),
         }
+        if self.forged_beacon is not None:
+            options["l1.beacon-fallbacks"] = self.forged_beacon
+        if self._checkpoint:
+            options |= {
+                "l1.checkpoint": self._checkpoint,
+                "l1.checkpoint.network": str(self.files.beacon_network),
+                "l1.checkpoint.path": str(self.files.proven_root(name)),
+            }
         bundles = self._settings.lagoon_bundles
         if (bundle := bundles.get(name) or bundles.get("")) is not None:
             options["rollup.lagoon-bundle"] = bundle

@@ -34,7 +34,7 @@ class NodePorts:
 class Ports:
     """The ports of the L1, its Beacon API, each node, the signer, the conductor, and the DA server.
 
-    `status` are those of the nodes' status pages."""
+    `status` are those of the nodes' status pages, `forged_l1` and `forged_beacon` those of an L1 with another chain."""
 
     l1: int
     beacon: int
@@ -43,6 +43,8 @@ class Ports:
     conductor: int
     da_server: int
     status: dict[str, int]
+    forged_l1: int
+    forged_beacon: int
 
 
 @contextmanager
@@ -51,13 +53,14 @@ def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
 
     Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
     can listen on it. Raises PortInUse."""
-    count = 5 + (PER_NODE + 1) * len(nodes)
+    count = 7 + (PER_NODE + 1) * len(nodes)
     with ExitStack() as kept:
         numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
         l1, beacon = next(numbers), next(numbers)
         node_ports = {name: NodePorts(*islice(numbers, PER_NODE)) for name in nodes}
         services = next(numbers), next(numbers), next(numbers)
-        yield Ports(l1, beacon, node_ports, *services, dict(zip(nodes, numbers, strict=True)))
+        status = {name: next(numbers) for name in nodes}
+        yield Ports(l1, beacon, node_ports, *services, status, *numbers)
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:

@@ -8,13 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from rollup_node.node.options.value_types import HTTP_URL, LOG_LEVEL
 from rollup_node.node.setup.bundles import AUTO
-from rollup_node.stages.protocol.forks.schedule import fork_order_error
-from rollup_node.stages.protocol.forks.table import TIMED_FORKS
+from rollup_node.stages.l1.light_client.network import Preset
 from rollup_node.tools.devnet.engine.engine_api import Trait
-from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
-from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
+from rollup_node.tools.devnet.fork_offsets import MAX_OFFSET_DIGITS, SettingsError, fork_offsets, l1_fork_offsets
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
 
 if TYPE_CHECKING:
     from rollup_node.tools.faults.scenario import Scenario
@@ -22,18 +23,11 @@ if TYPE_CHECKING:
 SEQUENCER, VERIFIER = "sequencer", "verifier"
 MAX_VERIFIERS = 50
 MAX_SEQUENCERS = 5
+LEAST_PERIOD = 8
+"""Slots of a sync committee: some blocks must be final before the next one signs."""
 LEAST_CHAOS_SECONDS = 2.0
 FAULTS = "rollup_node.tools.devnet.faults"
 """The package of what --chaos and --faults do, in a checkout only."""
-DEFAULT_FORK = "jovian"
-FORKS = TIMED_FORKS
-LATE_L1_FORKS = tuple(rules.name for rules in L1_FORKS[L1_FORKS.index(PRAGUE) + 1 :])
-"""The forks of L1 that are not active without --l1-forks."""
-_L1_FORKS = dict(zip(LATE_L1_FORKS, LATE_L1_FORKS, strict=True)) | {
-    CONSENSUS_FORKS[name].name: name for name in LATE_L1_FORKS if name in CONSENSUS_FORKS
-}
-"""By their names on both layers."""
-MAX_OFFSET_DIGITS = 9
 DA_MODES = ("honest", "lying", "slow", "losing", "withholding")
 """What the DA server of `--altda` does."""
 
@@ -44,10 +38,6 @@ GLOAS_OFFSET = "gloas=16"
 """L1 enters Gloas after the network's start, and before the first scenario."""
 LATE_FORKS = ("isthmus=0", "jovian=62")
 """Jovian activates so late that a reorg of 64 blocks of a second goes across it as soon as L1 has them."""
-
-
-class SettingsError(ValueError):
-    """A flag has an invalid value; the text is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +59,10 @@ class DevnetSettings:
     over sockets, and with `keeps_engines` these keep their chains, so that they can be restarted. An entry of
     `engine_traits` is for the embedded engine of one node, or for all. L1's finalized block is `finalized_distance`
     below its head, 4 without one. `dependencies` are the other chains of the dependency set; `lagoon_bundles` has what
-    `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The verifier's files are on a disk of
-    their own with `small_disk`, and its clock is set by `clock_library`."""
+    `rollup.lagoon-bundle` is for a node, or under the empty name for the others. With a `checkpoint` the nodes start
+    from the genesis of L1's beacon chain, which has these sizes, and with `forged_l1` they ask an L1 with another chain
+    before the honest one. `sequencing_window` is in L1 blocks. The verifier's files are on a disk of their own with
+    `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -108,6 +100,9 @@ class DevnetSettings:
     lagoon_bundles: Mapping[str, str] = field(default_factory=dict)
     l1_forks: dict[str, int] = field(default_factory=dict)
     engine_traits: tuple[tuple[str | None, Trait], ...] = ()
+    checkpoint: Preset | None = None
+    sequencing_window: int = 200
+    forged_l1: bool = False
 
     @property
     def sequencer_names(self) -> tuple[str, ...]:
@@ -163,7 +158,37 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         lagoon_bundles=_lagoon_bundles(args),
         l1_forks=l1_fork_offsets(args.l1_forks),
         engine_traits=_engine_traits(args),
+        checkpoint=_checkpoint(args),
+        sequencing_window=args.sequencing_window,
+        forged_l1=_forged_l1(args),
     )
+
+
+def _checkpoint(namespace: argparse.Namespace) -> Preset | None:
+    """Return the sizes of a beacon chain on which nodes start from a checkpoint; its forks activate with epochs."""
+    slots = namespace.committee_period
+    if namespace.checkpoint is None:
+        if slots is not None:
+            raise SettingsError("--committee-period: the nodes do not look at sync committees; add --checkpoint")
+        return None
+    if namespace.l1 or namespace.anvil:
+        raise SettingsError("--checkpoint: it needs the embedded L1; leave out --l1 and --anvil")
+    epoch = DEVELOPMENT.slots_per_epoch
+    slots = DEVELOPMENT.slots_per_epoch * DEVELOPMENT.epochs_per_period if slots is None else slots
+    if slots < LEAST_PERIOD or slots % epoch:
+        problem = f"must be at least {LEAST_PERIOD} slots, and whole epochs of {epoch}"
+        raise SettingsError(f"--committee-period {slots}: {problem}")
+    seconds = epoch * namespace.l1_block_time
+    for fork, offset in l1_fork_offsets(namespace.l1_forks).items():
+        if offset % seconds:
+            raise SettingsError(f"--l1-forks {fork}={offset}: with --checkpoint a multiple of {seconds} s, an epoch")
+    return replace(DEVELOPMENT, sync_committee_size=namespace.checkpoint, epochs_per_period=slots // epoch)
+
+
+def _forged_l1(namespace: argparse.Namespace) -> bool:
+    if namespace.forged_l1 and namespace.checkpoint is None:
+        raise SettingsError("--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint")
+    return bool(namespace.forged_l1)
 
 
 def _dependencies(text: str | None) -> tuple[int, ...]:
@@ -208,6 +233,8 @@ def with_scenarios(settings: DevnetSettings, scenarios: "Sequence[Scenario]") ->
         changes |= {"clock_library": find_clock_library()}
     if Need.GLOAS in needs:
         changes |= {"l1_forks": l1_fork_offsets(GLOAS_OFFSET)}
+    if Need.CHECKPOINT in needs:
+        changes |= {"checkpoint": DEVELOPMENT, "forged_l1": True}
     return dataclasses.replace(settings, small_disk=Need.DISK in needs, **changes)
 
 
@@ -229,6 +256,7 @@ def _check_numbers(namespace: argparse.Namespace) -> None:
         ("--l1-block-time", namespace.l1_block_time),
         ("--l2-block-time", namespace.l2_block_time),
         ("--chaos-faults", namespace.chaos_faults),
+        ("--sequencing-window", namespace.sequencing_window),
     ):
         if value is not None and not value >= 1:
             raise SettingsError(f"{name}: must be at least 1, not {value}")
@@ -323,53 +351,6 @@ def _check_log_level(text: str) -> None:
         raise SettingsError(f"--log-level {text}: must be {LOG_LEVEL.expected}") from None
 
 
-def fork_offsets(texts: Sequence[str]) -> dict[str, int]:
-    """Return the seconds after genesis at which each fork activates, from entries NAME=OFFSET.
-
-    Forks before the first one given are active at genesis, forks between two given ones activate with the later one,
-    and forks after the last one never. Raises SettingsError."""
-    offsets = _offsets("--fork", texts or [f"{DEFAULT_FORK}=0"], dict(zip(FORKS, FORKS, strict=True)))
-    problem = fork_order_error(offsets, genesis_time=0)
-    if problem is not None:
-        raise SettingsError(f"--fork: {problem}; give ascending offsets, and from Jovian on a different one per fork")
-    return offsets
-
-
-def l1_fork_offsets(text: str | None) -> dict[str, int]:
-    """Return the seconds after L1's genesis at which each of its forks after Prague activates.
-
-    From NAME=OFFSET,NAME=OFFSET... with the names of either layer; which others activate is as of `fork_offsets`.
-    Raises SettingsError."""
-    offsets = _offsets("--l1-forks", [] if text is None else text.split(","), _L1_FORKS)
-    if list(offsets.values()) != sorted(offsets.values()):
-        raise SettingsError(f"--l1-forks {text}: give ascending offsets, in the order {', '.join(LATE_L1_FORKS)}")
-    return offsets
-
-
-def _offsets(flag: str, texts: Sequence[str], forks: Mapping[str, str]) -> dict[str, int]:
-    """As of `fork_offsets`, of forks that may have several names."""
-    named = dict(_fork_offset(flag, entry, forks) for entry in texts)
-    if len(named) < len(texts):
-        raise SettingsError(f"{flag}: the same fork is given twice")
-    offsets: dict[str, int] = {}
-    unnamed: list[str] = []
-    for fork in dict.fromkeys(forks.values()):
-        unnamed.append(fork)
-        if fork in named:
-            offsets.update(dict.fromkeys(unnamed, named[fork] if offsets else 0) | {fork: named[fork]})
-            unnamed.clear()
-    return offsets
-
-
-def _fork_offset(flag: str, entry: str, forks: Mapping[str, str]) -> tuple[str, int]:
-    name, separator, text = entry.partition("=")
-    if name not in forks:
-        raise SettingsError(f"{flag} {entry}: unknown fork {name!r}; one of {', '.join(forks)}")
-    if not separator or not (text.isascii() and text.isdigit()) or len(text) > MAX_OFFSET_DIGITS:
-        raise SettingsError(f"{flag} {entry}: must be NAME=OFFSET, with the offset in seconds after genesis")
-    return forks[name], int(text)
-
-
 def _engine_traits(namespace: argparse.Namespace) -> tuple[tuple[str | None, Trait], ...]:
     result: list[tuple[str | None, Trait]] = []
     for entry in namespace.engine_like:
@@ -420,6 +401,14 @@ _L1_FORKS_HELP = (
     "consensus layer fulu, gloas. Forks before the first one given are active at genesis, forks between two given ones "
     "activate with the later one; without this flag L1 stays at Prague"
 )
+_CHECKPOINT_HELP = (
+    "the nodes believe in L1 only what its sync committees, of 32 members or of 512, have signed: they start from the "
+    "genesis block of its beacon chain (l1.checkpoint)"
+)
+_FORGED_HELP = (
+    "list another L1 before the honest one: a chain of valid blocks from the same genesis, which a third of each sync "
+    "committee signs (needs --checkpoint)"
+)
 _ALLOC_HELP = (
     "genesis file with the accounts (`alloc`) that the L2 starts with instead of the development contracts; upgrade "
     "transactions of forks that are active at genesis and missing in its `config` are run on them"
@@ -465,6 +454,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--dependency-set", metavar="IDS", help="other chains of the dependency set, which are not run")
     add("--lagoon-bundle", action="append", default=[], metavar="[NODE=]FILE", help=_BUNDLE_HELP)
     add("--l1-forks", metavar="NAME=OFFSET,...", help=_L1_FORKS_HELP)
+    add("--checkpoint", nargs="?", const=32, type=int, choices=(32, 512), metavar="SIZE", help=_CHECKPOINT_HELP)
+    add("--committee-period", type=int, metavar="SLOTS", help="for which a sync committee signs, with --checkpoint")
+    add("--forged-l1", action="store_true", help=_FORGED_HELP)
+    add("--sequencing-window", type=int, default=200, metavar="BLOCKS", help="L1 blocks in which a batch can be posted")
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
     add("--ipc", action="store_true", help="nodes reach the embedded engines over IPC sockets instead of HTTP")

@@ -31,10 +31,10 @@ _BODY_ACTIONS = {Action.TRUNCATE, Action.CUT_JSON}
 class FaultProxy:
     """Passes requests of one role to `upstream`, with the faults of `plan`; None for none.
 
-    `requests` counts those received."""
+    `requests` counts those received; `forged` is the endpoint of another chain."""
 
-    def __init__(self, role: Role, upstream: str) -> None:
-        self.role, self._upstream = role, upstream
+    def __init__(self, role: Role, upstream: str, forged: str | None = None) -> None:
+        self.role, self._upstream, self._forged = role, upstream, forged
         self.plan: FaultPlan | None = None
         self.requests = 0
         self.url = ""
@@ -119,7 +119,9 @@ class FaultProxy:
             if head is not None:
                 body = orjson.dumps(list(sent) if is_batch else sent[0])
             accept = "application/json" if any(fault.do is Action.BARE for fault in faults) else None
-            status, media, answer = await self._forward(request, query, body, accept)
+            is_forged = any(fault.do is Action.FORGED for fault in faults)
+            upstream = (self._forged if is_forged else None) or self._upstream
+            status, media, answer = await self._forward(upstream, request, query, body, accept)
         if status != 200 or media != "application/json":
             return status, media, self._damaged_bytes(request, answer, faults) if status == 200 else answer
         if not faults:
@@ -132,7 +134,9 @@ class FaultProxy:
         for fault in faults:
             if isinstance(result, list) and is_batch:
                 result = self._damaged_batch(result, by_id, fault)
-            elif not calls or concerns(fault, by_id.get(_id(result), {})):
+            elif not calls:
+                result = self._damaged_rest(request.path, result, fault)
+            elif concerns(fault, by_id.get(_id(result), {})):
                 result = self._damaged(result, by_id, fault)
         return status, media, orjson.dumps(result)
 
@@ -148,6 +152,12 @@ class FaultProxy:
             return damaged(value, fault)
         method = str(by_id.get(_id(value), {}).get("method", ""))
         return {**value, "result": self._first_result(method, value["result"])}
+
+    def _damaged_rest(self, path: str, value: Any, fault: Fault) -> Any:
+        """Return the JSON of a REST response, or each object of a list, after a fault."""
+        if fault.do is Action.STALE:
+            return self._first_result(path, value)
+        return [damaged(item, fault) for item in value] if isinstance(value, list) else damaged(value, fault)
 
     def _damaged_bytes(self, request: web.Request, answer: bytes, faults: Sequence[Fault]) -> bytes:
         """Return a body that is no JSON after the faults that are made for one."""
@@ -178,13 +188,13 @@ class FaultProxy:
             return int((await response.json())["result"], 16)
 
     async def _forward(
-        self, request: web.Request, query: str, body: bytes, accept: str | None
+        self, upstream: str, request: web.Request, query: str, body: bytes, accept: str | None
     ) -> tuple[int, str, bytes]:
-        """Return the response of the endpoint, which is asked for media type `accept` unless that is None."""
+        """Return the response of an endpoint, which is asked for media type `accept` unless that is None."""
         assert self._client is not None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         headers |= {"Accept-Encoding": "identity"} | ({} if accept is None else {"Accept": accept})
-        url = self._upstream.rstrip("/") + request.path + (f"?{query}" if query else "")
+        url = upstream.rstrip("/") + request.path + (f"?{query}" if query else "")
         async with self._client.request(request.method, url, headers=headers, data=body or None) as response:
             return response.status, response.content_type, await response.read()
 

@@ -76,6 +76,8 @@ class Action(Enum):
     """Another bit at the end of a body that is no JSON."""
     BARE = "bare"
     """The data of a response in JSON without its envelope."""
+    FORGED = "forged"
+    """The response of an L1 with another chain from the same genesis, which a third of each sync committee signs."""
     STALE = "stale"
     """The result of the first such request in the place of this one's."""
 
@@ -109,6 +111,8 @@ class Need(Enum):
     """A small disk for the verifier's files."""
     CLOCK = "clock"
     """A clock of the verifier's own."""
+    CHECKPOINT = "checkpoint"
+    """Nodes that believe in L1 what its sync committees have signed, and an L1 with another chain."""
     GLOAS = "gloas"
     """An L1 that enters Gloas while it runs."""
 
@@ -173,7 +177,8 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sequencer, and a new block of it where the sequencer is the node or L1 had a deep reorg: one that is higher than
     all that were replaced. `dies` are the roles that may end, or `all`. `cases` are those of the list of fault cases
     (F1 to F61) that the scenario covers. The node may log `max_lines` and take `max_cores` of CPU time on average:
-    more than `MAX_CORES` where the scenario gives it much to do."""
+    more than `MAX_CORES` where the scenario gives it much to do. With `checkpoint` the nodes have one, and name no
+    L1 block that is not on the honest L1."""
 
     name: str
     faults: tuple[Fault, ...] = ()
@@ -184,6 +189,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dies: tuple[str, ...] = ()
     cases: tuple[str, ...] = ()
     gloas: bool = False
+    checkpoint: bool = False
     max_lines: int = 200
     max_cores: float = MAX_CORES
 
@@ -201,6 +207,7 @@ class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         result |= {Need.DISK for event in self.events if event.fill}
         result |= {Need.CLOCK for event in self.events if event.clock}
         result |= {Need.GLOAS} if self.gloas else set()
+        result |= {Need.CHECKPOINT} if self.checkpoint else set()
         return frozenset(result)
 
 
@@ -253,6 +260,8 @@ def _problem(scenario: Scenario) -> str | None:
             return "`every` must be at least 1, `chance` above 0 and at most 1, `part` at least 0 and below 1"
         if fault.do in (Action.LAG, Action.STUCK) and fault.on is not Role.L1:
             return f"`{fault.do.value}` is a fault of l1"
+        if fault.do is Action.FORGED and not (scenario.checkpoint and fault.on in (Role.L1, Role.BEACON)):
+            return "`forged` is a fault of l1 and beacon in a scenario with `checkpoint`"
     return next((problem for event in scenario.events if (problem := _event_problem(event))), None)
 
 

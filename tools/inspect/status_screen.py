@@ -13,7 +13,14 @@ from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.texts import age, duration, escaped_line
-from rollup_node.stages.rpc.status.node_status import BlockStatus, EndpointState, L1Status, NodeStatus, ProcessStatus
+from rollup_node.stages.rpc.status.node_status import (
+    BlockStatus,
+    EndpointState,
+    L1Status,
+    NodeStatus,
+    ProcessStatus,
+    ProofStatus,
+)
 from rollup_node.tools.inspect.node_client import no_node, no_rollup_node
 
 UNKNOWN = "?"
@@ -80,6 +87,8 @@ def _heads(status: NodeStatus) -> Iterator[str]:
 def _sync(status: NodeStatus) -> Iterator[str]:
     progress, window = status.progress, status.sequencing_window
     yield _labelled("L1", *_l1(status.l1))
+    if status.l1.proof is not None:
+        yield _labelled("proof", *_proof(status.l1.proof))
     speed = "" if progress.blocks_per_s is None else f"{progress.blocks_per_s:g} blocks/s"
     target = "" if progress.target_block is None else f"of ~{progress.target_block}"
     eta = "" if not progress.eta_s else f"about {duration(progress.eta_s)} left"
@@ -95,6 +104,12 @@ def _l1(l1: L1Status) -> Iterator[str]:
     yield f"finalized {_number(l1.finalized)}"
     if l1.lag_blocks:
         yield f"{l1.lag_blocks} behind" + ("" if l1.lag_s is None else f" ({duration(l1.lag_s)})")
+
+
+def _proof(proof: ProofStatus) -> Iterator[str]:
+    yield f"head {age(proof.age_s)} by {proof.participation:.0%}"
+    yield f"finalized {age(proof.finalized_age_s)}"
+    yield "" if proof.linked else "reading UNPROVEN blocks"
 
 
 def _number(block: BlockStatus | None) -> str:

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.beacon import BeaconReader
 from rollup_node.node.checks.engine import FORKCHOICE
 from rollup_node.node.checks.execution import is_missing
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
@@ -23,7 +22,7 @@ from rollup_node.stages.protocol.hex_encoding import (
 )
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1InfoError, parse_l1_info
-from rollup_node.stages.protocol.texts import duration, one_line
+from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import Address
 
 NEVER = (1 << 63) - 1
@@ -314,20 +313,3 @@ async def check_method(client: JsonRpcClient, check: str, code: Code, method: st
     except (EndpointError, RpcFailure) as failure:
         return warning(check, code, f"{method} does not work: {failure}")
     return ok(check, f"{method} works")
-
-
-VERSION_PATH = "eth/v1/node/version"
-
-
-class _Version(msgspec.Struct):
-    version: str
-
-
-class _VersionResponse(msgspec.Struct):
-    data: _Version
-
-
-async def beacon_version(reader: BeaconReader) -> str | None:
-    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
-    result = await reader.read(VERSION_PATH, _VersionResponse)
-    return None if result is None else one_line(result.data.version)[:100]

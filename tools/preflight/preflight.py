@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from rollup_node.node.checks.beacon import beacon_version
 from rollup_node.node.checks.causes import clock_skew, skew_text
 from rollup_node.node.checks.finding import (
     Finding,
@@ -23,6 +24,7 @@ from rollup_node.node.checks.finding import (
     ok,
     warning,
 )
+from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.setup.endpoint_checks import (
     BeaconCheck,
     EngineCheck,
@@ -48,7 +50,6 @@ from rollup_node.tools.preflight.blob_probe import find_blob_block, probe_blobs
 from rollup_node.tools.preflight.chain_checks import (
     Block,
     SafeHead,
-    beacon_version,
     check_block_time,
     check_capabilities,
     check_finality,
@@ -120,6 +121,7 @@ class _Preflight:
             *l1,
             _bounded(self._engine.name, self._check_engine),
             _bounded("beacon", self._check_beacon),
+            _bounded("checkpoint", self._check_checkpoint),
             _bounded("clocks", self._check_clocks),
             _bounded("follow source", self._check_follow_source),
             _bounded("signer", self._check_signer),
@@ -203,6 +205,19 @@ class _Preflight:
             findings.append(ok(check.name, version or "it does not say which software it is"))
         if self._endpoints.beacon_may_fail:
             findings[:] = [item._replace(level=FindingLevel.WARNING) if item.is_error else item for item in findings]
+
+    async def _check_checkpoint(self, findings: list[Finding]) -> None:
+        if self._endpoints.checkpoint is None:
+            text = "there is none: the L1 endpoints are believed (docs/trust.md); rollup-node checkpoint prints one"
+            findings.append(ok("checkpoint", text))
+            return
+        check = CheckpointCheck(self._endpoints.checkpoint, time.time)
+        try:
+            findings += await check.find()
+        except EndpointError as failure:
+            findings.append(await check.unusable(failure))
+        finally:
+            await check.close()
 
     async def _check_clocks(self, findings: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []

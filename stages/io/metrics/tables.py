@@ -270,6 +270,11 @@ OWN_METRICS: tuple[Metric, ...] = (
     Metric("sync_head_age_seconds", GAUGE, "Age of the unsafe, safe or finalized head", ("head",), _RPC),
     _progress("sync_l1_lag_seconds", "Time from the L1 block that derivation reads to the L1 head"),
     _progress("sync_l1_lag_blocks", "L1 blocks that derivation could already read"),
+    _progress("l1_proof_age_seconds", "Age of the newest L1 head that a sync committee has signed, with l1.checkpoint"),
+    _progress("l1_proof_finalized_age_seconds", "Age of the newest L1 block that is proven to be finalized"),
+    _progress("l1_proof_participation", "Part of the sync committee that has signed the proven L1 head, 0 to 1"),
+    _progress("l1_proof_period", "Sync committee period of the proven finalized block"),
+    _progress("l1_proof_linked", "1 while the L1 blocks that derivation reads are ancestors of a proven one"),
     _progress("sync_blocks_per_second", "L2 blocks that become safe per second"),
     _progress("sync_eta_seconds", "Time until the node has caught up, while it syncs"),
     Metric(

@@ -37,6 +37,8 @@ class Refusal(Enum):
 class LightClientStore:
     """Finalized and optimistic header, and the committees of the finalized header's period and of the next, if known.
 
+    `participants` is how many members have signed the optimistic header.
+
     Made from the bootstrap of a trusted root, which `check_bootstrap` has accepted."""
 
     def __init__(self, network: BeaconNetwork, bootstrap: LightClientBootstrap) -> None:
@@ -44,6 +46,7 @@ class LightClientStore:
         self.finalized = self.optimistic = bootstrap.header
         self.current_sync_committee = bootstrap.current_sync_committee
         self.next_sync_committee: SyncCommittee | None = None
+        self.participants = 0
         self._keys: dict[Root, Sequence[G1Point]] = {}
 
     @property
@@ -70,6 +73,7 @@ class LightClientStore:
         attested = update.attested_header
         if participants > self.safety_threshold and attested.beacon.slot > self.optimistic.beacon.slot:
             self.optimistic = attested
+            self.participants = participants
         if update.sync_aggregate.has_supermajority and self._finalizes(update):
             self._apply(update)
         return None

@@ -34,6 +34,7 @@ from rollup_node.stages.l1.stored_root import (
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.l1 import L1Proof
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
@@ -106,6 +107,23 @@ class ProofPoller:
         if (unproven := self.proof.problem()) is not None:
             result.append(Problem(Code.L1_UNPROVEN, "", unproven))
         return tuple(result)
+
+    def newest(self) -> L1Proof | None:
+        """Return what is proven, for the status; None before the first proof."""
+        store, network = self.client.store, self._config.network
+        if store is None or not store.participants:
+            return None
+        head, finalized = store.optimistic.beacon.slot, store.finalized.beacon.slot
+        return L1Proof(
+            head_slot=head,
+            head_time=network.time_of(head),
+            finalized_slot=finalized,
+            finalized_time=network.time_of(finalized),
+            period=store.period,
+            participants=store.participants,
+            committee_size=network.preset.sync_committee_size,
+            is_linked=self.proof.shows_finality,
+        )
 
     def _pause(self, slot: int) -> float:
         """Return the seconds until the header after that of a slot may be proven, by the block after it [LCP10]."""
@@ -207,6 +225,19 @@ class ProofPoller:
         return ref
 
     async def _read(
+        self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
+    ) -> L1BlockRef | None:
+        """Return what the first endpoint has that passes the check, each is asked once. Raises TemporaryError."""
+        last = len(self._endpoints.all)
+        for attempt in range(1, last + 1):
+            try:
+                return await self._read_one(call, check)
+            except TemporaryError:
+                if attempt == last:
+                    raise
+        raise AssertionError("there is an endpoint")
+
+    async def _read_one(
         self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
     ) -> L1BlockRef | None:
         endpoint: L1Endpoint | None = None

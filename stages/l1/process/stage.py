@@ -173,6 +173,8 @@ class L1Stage(Stage):
                 show_l1_block(self._meter, name, ref)
         finalized = tracker.finalized if self._proof is None or self._proof.shows_finality else None
         self._publisher.set(L1Heads(tracker.head, tracker.safe, finalized))
+        if self._prover is not None and (proof := self._prover.newest()) is not None:
+            self._publisher.set(proof)
 
     def _head_number(self) -> int | None:
         return self._tracker.head.number if self._tracker.head else None

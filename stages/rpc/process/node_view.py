@@ -14,7 +14,7 @@ from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
 from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
@@ -29,6 +29,7 @@ class NodeView:
     def __init__(self, config: RpcConfig, bus: Bus) -> None:
         self.config = config
         self.l1: L1Heads | None = None
+        self.l1_proof: L1Proof | None = None
         self.engine: EngineStatus | None = None
         self.fork_doubts: tuple[ForkDoubt, ...] = ()
         self.derivation: derivation.DerivationStatus | None = None
@@ -82,6 +83,8 @@ class NodeView:
                 self.health[process] = message.problems
             elif isinstance(message, L1Heads):
                 self.l1 = message
+            elif isinstance(message, L1Proof):
+                self.l1_proof = message
             elif isinstance(message, EngineStatus):
                 self.engine = self._with_finality(message)
                 self._engine_changed.set()

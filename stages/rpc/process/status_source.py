@@ -88,6 +88,7 @@ class StatusSource:
             node.drop_counts,
             node.queues,
             node.fork_doubts,
+            node.l1_proof,
         )
         return self._builder.build(seen, now, wall)
 

@@ -166,6 +166,12 @@ class StatusMetrics:
             meter.set("sync_head_age_seconds", UNKNOWN if block is None else block.age_s, head=head)
         self._set("sync_l1_lag_seconds", l1.lag_s)
         self._set("sync_l1_lag_blocks", l1.lag_blocks)
+        proof = l1.proof
+        self._set("l1_proof_age_seconds", None if proof is None else proof.age_s)
+        self._set("l1_proof_finalized_age_seconds", None if proof is None else proof.finalized_age_s)
+        self._set("l1_proof_participation", None if proof is None else proof.participation)
+        self._set("l1_proof_period", None if proof is None else proof.period)
+        self._set("l1_proof_linked", None if proof is None else int(proof.linked))
         self._set("sync_blocks_per_second", progress.blocks_per_s)
         self._set("sync_eta_seconds", progress.eta_s)
         self._set("l1_requests_per_block", status.l1_req_per_block)

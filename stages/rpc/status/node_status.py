@@ -52,8 +52,23 @@ class HeadsStatus(msgspec.Struct, frozen=True):
     finalized: BlockStatus | None
 
 
+class ProofStatus(msgspec.Struct, frozen=True):
+    """The newest proof of L1 by its beacon chain; the ages are those of the proven head and finalized block.
+
+    `participation` is the part of the sync committee that signed the head, `linked` whether the L1 blocks that
+    derivation reads are ancestors of a proven one."""
+
+    head_slot: int
+    age_s: float
+    finalized_slot: int
+    finalized_age_s: float
+    period: int
+    participation: float
+    linked: bool
+
+
 class L1Status(msgspec.Struct, frozen=True):
-    """L1: `current` is the block that derivation reads, or the follow source's.
+    """L1: `current` is the block that derivation reads, or the follow source's; `proof` None without a checkpoint.
 
     `lag_blocks` counts the blocks that derivation could read already, `lag_s` is the time from `current` to `head`."""
 
@@ -63,6 +78,7 @@ class L1Status(msgspec.Struct, frozen=True):
     finalized: BlockStatus | None
     lag_blocks: int | None
     lag_s: int | None
+    proof: ProofStatus | None = None
 
 
 class DerivationProgress(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from rollup_node.stages.messages.base import EndpointCounts, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DropCount
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.table import FORKS
@@ -32,6 +32,7 @@ from rollup_node.stages.rpc.status.node_status import (
     Peers,
     ProblemStatus,
     ProcessStatus,
+    ProofStatus,
     SequencerStatus,
     SequencingWindow,
     State,
@@ -105,6 +106,7 @@ class Snapshot(NamedTuple):
     drop_counts: Sequence[DropCount] = ()
     queues: Mapping[str, QueueLength] | None = None
     fork_doubts: Sequence[ForkDoubt] = ()
+    l1_proof: L1Proof | None = None
 
 
 class StatusBuilder:
@@ -281,7 +283,11 @@ def next_fork(rollup: RollupConfig, wall: float) -> ForkTime | None:
 def _block(ref: L1BlockRef | L2BlockRef | None, wall: float) -> BlockStatus | None:
     if ref is None:
         return None
-    return BlockStatus(ref.number, to_hex(ref.hash), ref.timestamp, round(max(wall - ref.timestamp, 0.0), 1))
+    return BlockStatus(ref.number, to_hex(ref.hash), ref.timestamp, _age(ref.timestamp, wall))
+
+
+def _age(timestamp: int, wall: float) -> float:
+    return round(max(wall - timestamp, 0.0), 1)
 
 
 def _heads(engine: EngineStatus | None, wall: float) -> HeadsStatus:
@@ -303,6 +309,19 @@ def _l1_status(seen: Snapshot, behind: int | None, wall: float) -> L1Status:
         finalized=_block(l1.finalized, wall),
         lag_blocks=behind,
         lag_s=lag,
+        proof=None if seen.l1_proof is None else _proof(seen.l1_proof, wall),
+    )
+
+
+def _proof(proof: L1Proof, wall: float) -> ProofStatus:
+    return ProofStatus(
+        head_slot=proof.head_slot,
+        age_s=_age(proof.head_time, wall),
+        finalized_slot=proof.finalized_slot,
+        finalized_age_s=_age(proof.finalized_time, wall),
+        period=proof.period,
+        participation=round(proof.participants / proof.committee_size, 4),
+        linked=proof.is_linked,
     )
 
 

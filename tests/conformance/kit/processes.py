@@ -29,6 +29,7 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS, BeaconBlock, Blob
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT, beacon_network
 from tests.conformance.kit.chain import GENESIS_TIME, L1_BLOCK_TIME, forks_until, rollup
 
 ROLES = {"l1": 1, "blobs": 1, "derivation": 1, "engine": 1, "compute": 1}
@@ -161,7 +162,7 @@ class FaultyBeacon:
     `delays` are the seconds by which the next answers about blobs are late; without `has_blobs` it has none."""
 
     def __init__(self, contents: Sequence[bytes]) -> None:
-        self.genesis_time, self.slot_seconds = GENESIS_TIME, L1_BLOCK_TIME
+        self.network = beacon_network({}, GENESIS_TIME, L1_BLOCK_TIME, DEVELOPMENT)
         self.has_blobs = True
         self.delays: list[float] = []
         self._blobs = [_sidecar(content) for content in contents]

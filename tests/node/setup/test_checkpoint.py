@@ -202,8 +202,8 @@ async def test_a_beacon_node_of_another_network() -> None:
         ("Lighthouse/v8.0.0", "without --disable-light-client-server"),
         ("Prysm/v7.0.0", "--enable-light-client"),
         ("Nimbus/v26.1", "--light-client-data-serve=true"),
-        ("teku/v26", "another beacon node"),
-        ("unheard", "run Lighthouse without"),
+        ("teku/v26", "ask a beacon node of another client"),
+        ("unheard", "turn them on there, or ask another beacon node"),
     ],
 )
 async def test_a_beacon_node_without_light_client_routes(version: str, advice: str) -> None:

@@ -9,8 +9,9 @@ import pytest
 from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import DEV_KEYS, rollup_json
+from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks, read_alloc
-from rollup_node.tools.devnet.settings import SettingsError, fork_offsets, parse
+from rollup_node.tools.devnet.settings import parse
 
 START = 1_800_000_000
 FUNDS = hex(10_000 * 10**18)

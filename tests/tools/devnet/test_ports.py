@@ -24,13 +24,13 @@ NODES = ("sequencer", "verifier")
 
 def numbers(ports: Ports) -> list[int]:
     nodes = (port for name in NODES for port in astuple(ports.nodes[name]))
-    services = (ports.signer, ports.conductor, ports.da_server)
+    services = (ports.signer, ports.conductor, ports.da_server, ports.forged_l1, ports.forged_beacon)
     return [ports.l1, ports.beacon, *nodes, *services, *(ports.status[name] for name in NODES)]
 
 
 def test_reserved_ports_are_exclusive_and_can_be_listened_on() -> None:
     with reserved(0, NODES) as first, reserved(0, NODES) as second:
-        assert len({*numbers(first), *numbers(second)}) == 34
+        assert len({*numbers(first), *numbers(second)}) == 38
         for port in numbers(first):
             with socket.create_server((LOOPBACK, port)), pytest.raises(OSError, match="in use"):
                 socket.create_server((LOOPBACK, port))

@@ -1,84 +1,13 @@
-"""The flags of the local network: fork offsets, and invalid values."""
+"""The flags of the local network, and invalid values."""
 
 from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.tools.devnet.settings import (
-    LATE_L1_FORKS,
-    SettingsError,
-    parse,
-    unmet,
-    with_scenarios,
-)
+from rollup_node.stages.l1.light_client.network import Preset
+from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
+from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.faults.scenario import Action, Event, Fault, Role, Scenario
-
-FORKS = FORK_NAMES[1:]
-
-
-def until(newest: str, **later: int) -> dict[str, int]:
-    return dict.fromkeys(FORKS[: FORKS.index(newest) + 1], 0) | later
-
-
-@pytest.mark.parametrize(
-    ("forks", "expected"),
-    [
-        ([], until("jovian")),
-        (["karst=0"], until("karst")),
-        (["ecotone=0"], until("ecotone")),
-        (["regolith=4"], {"regolith": 4}),
-        (["canyon=20"], until("regolith", canyon=20)),
-        (["ecotone=3", "granite=5"], until("delta", ecotone=3, fjord=5, granite=5)),
-        (["granite=5", "ecotone=3"], until("delta", ecotone=3, fjord=5, granite=5)),
-        (["jovian=0", "karst=5", "lagoon=9"], until("jovian", karst=5, lagoon=9)),
-        (["canyon=0", "ecotone=7"], until("canyon", delta=7, ecotone=7)),
-        ([f"{fork}={9 * at}" for at, fork in enumerate(FORKS)], {fork: 9 * at for at, fork in enumerate(FORKS)}),
-    ],
-)
-def test_fork_offsets(forks: list[str], expected: dict[str, int]) -> None:
-    assert parse([word for fork in forks for word in ("--fork", fork)]).forks == expected
-
-
-@pytest.mark.parametrize(
-    ("forks", "expected"),
-    [
-        ("osaka=0", {"osaka": 0}),
-        ("gloas=0", dict.fromkeys(LATE_L1_FORKS, 0)),
-        ("amsterdam=20", {"osaka": 0, "bpo1": 0, "bpo2": 0, "amsterdam": 20}),
-        ("fulu=5,gloas=20", {"osaka": 5, "bpo1": 20, "bpo2": 20, "amsterdam": 20}),
-        ("bpo1=3,bpo2=3,osaka=3", {"osaka": 3, "bpo1": 3, "bpo2": 3}),
-    ],
-)
-def test_l1_fork_offsets(forks: str, expected: dict[str, int]) -> None:
-    assert parse([f"--l1-forks={forks}"]).l1_forks == expected
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        ("--fork=bedrock=1", "unknown fork 'bedrock'; one of regolith, canyon"),
-        ("--fork=canyn=1", "unknown fork 'canyn'"),
-        ("--fork=canyon", "must be NAME=OFFSET"),
-        ("--fork=canyon=-1", "must be NAME=OFFSET"),
-        ("--fork=canyon=1.5", "must be NAME=OFFSET"),
-        ("--fork=canyon=9999999999", "must be NAME=OFFSET"),
-        ("--fork=canyon=1 --fork=canyon=2", "given twice"),
-        ("--fork=canyon=9 --fork=delta=8", "prior fork canyon has higher offset 9"),
-        ("--fork=isthmus=5 --fork=karst=9", "prior fork jovian activates at the same time after genesis"),
-        ("--fork=jovian=5 --fork=karst=5", "give ascending offsets, and from Jovian on a different one per fork"),
-        ("--l1-forks=", "unknown fork ''; one of osaka, bpo1, bpo2, amsterdam, fulu, gloas"),
-        ("--l1-forks=prague=5", "unknown fork 'prague'"),
-        ("--l1-forks=gloas", "must be NAME=OFFSET"),
-        ("--l1-forks=gloas=x", "must be NAME=OFFSET"),
-        ("--l1-forks=osaka=1,fulu=2", "the same fork is given twice"),
-        ("--l1-forks=osaka=9,gloas=8", "give ascending offsets, in the order osaka, bpo1, bpo2, amsterdam"),
-    ],
-)
-def test_invalid_fork_offsets(words: str, error: str) -> None:
-    with pytest.raises(SettingsError, match=rf"^{words.partition('=')[0]}") as refusal:
-        parse(words.split())
-    assert error in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +57,13 @@ def test_invalid_fork_offsets(words: str, error: str) -> None:
         ("--batch tree", "argument --batch: invalid choice: 'tree'"),
         ("--dependency-set 902,x", "--dependency-set 902,x: must be chain ids, separated by commas"),
         ("--lagoon-bundle auto", "--lagoon-bundle: the chain does not cross Lagoon; add --fork lagoon=OFFSET"),
+        ("--checkpoint 33", "argument --checkpoint: invalid choice: 33"),
+        ("--committee-period 32", "--committee-period: the nodes do not look at sync committees; add --checkpoint"),
+        ("--checkpoint --committee-period 18", "--committee-period 18: must be at least 8 slots, and whole epochs"),
+        ("--checkpoint --l1-forks gloas=12", "--l1-forks amsterdam=12: with --checkpoint a multiple of 8 s, an epoch"),
+        ("--checkpoint --anvil anvil --da calldata", "--checkpoint: it needs the embedded L1"),
+        ("--forged-l1", "--forged-l1: without --checkpoint the nodes may follow it; add --checkpoint"),
+        ("--sequencing-window 0", "--sequencing-window: must be at least 1, not 0"),
         ("--fork lagoon=9 --lagoon-bundle judge=auto", "--lagoon-bundle judge=auto: there is no node 'judge'"),
     ],
 )
@@ -135,6 +71,14 @@ def test_invalid_flags(words: str, error: str) -> None:
     with pytest.raises(SettingsError) as refusal:
         parse(words.split())
     assert str(refusal.value).startswith(error) and "\n" not in str(refusal.value)
+
+
+def test_a_checkpoint_and_its_sync_committees() -> None:
+    assert parse([]).checkpoint is None
+    assert parse(["--checkpoint"]).checkpoint == Preset(32, 4, 16)
+    words = "--checkpoint 512 --committee-period 24 --l1-block-time 1 --l1-forks gloas=8 --forged-l1"
+    settings = parse(words.split())
+    assert settings.checkpoint == Preset(512, 4, 6) and settings.forged_l1
 
 
 def test_the_dependency_set_and_the_bundles_of_nodes() -> None:
@@ -164,10 +108,12 @@ def test_the_network_has_what_its_scenarios_need(tmp_path: Path, monkeypatch: py
     deep = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64),))])
     assert deep.l1_block_time == 1 and (deep.finalized_distance or 0) > 64 + 64 and deep.forks == plain.forks
     across = with_scenarios(plain, [Scenario("a", events=(Event(reorg=64, across=True),))])
-    assert across.forks == until("isthmus", jovian=62)
+    assert across.forks == fork_offsets(["isthmus=0", "jovian=62"])
     assert with_scenarios(plain, [Scenario("a", events=(Event(fill=True),))]).small_disk
     gloas = with_scenarios(plain, [Scenario("a", events=(Event(kill="blobs"),), gloas=True)])
     assert gloas.l1_forks["amsterdam"] > 0 and plain.l1_forks == {}
+    proven = with_scenarios(plain, [Scenario("a", faults=(Fault(Role.L1, Action.FORGED),), checkpoint=True)])
+    assert proven.checkpoint is not None and proven.forged_l1 and plain.checkpoint is None and not plain.forged_l1
     library = tmp_path / "libfaketime.so.1"
     jump = Scenario("a", events=(Event(clock=5),))
     monkeypatch.setenv("LIBFAKETIME", str(library))

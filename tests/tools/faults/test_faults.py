@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 import aiohttp
@@ -73,6 +74,7 @@ FAULT = 'faults = [{ on = "l1", do = "hang" }]'
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l3", do = "hang" }]', "Invalid enum value 'l3'"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", chance = 0.0 }]', "`chance` above 0"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "beacon", do = "lag" }]', "`lag` is a fault of l1"),
+        ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "forged" }]', "in a scenario with `checkpoint`"),
         ('[[scenario]]\nname = "a"\nfaults = [{ on = "l1", do = "hang", when = 1 }]', "unknown field `when`"),
         (f'[[scenario]]\nname = "a"\nmax_cores = 1.1\n{FAULT}', "`max_cores` must be above 0 and at most 1"),
         ('[[scenario]]\nname = "a"\nevents = [{ reorg = 65 }]', "`reorg` must be at most 64 blocks"),
@@ -233,6 +235,35 @@ async def test_a_lagging_endpoint() -> None:
         assert [(item["id"], item["result"] is None) for item in result] == [(1, True), (2, False)]
         both = [call("eth_getBlockByNumber", "0x1b", False, number=n) for n in (1, 2)]
         assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]
+
+
+async def get(proxy: FaultProxy, path: str) -> Any:
+    async with aiohttp.ClientSession() as session, session.get(proxy.url + path) as response:
+        return await response.json()
+
+
+async def test_rest_in_json() -> None:
+    """A fault meets each object of a list; an old response is one of the same path; another chain is another server."""
+    numbers = count()
+
+    async def numbered(request: web.Request) -> web.Response:
+        answer = {"data": {"slot": str(next(numbers))}}
+        return web.json_response([answer] if request.path == "/updates" else answer)
+
+    async with listening(app_for_every_path(numbered), app_for_every_path(_echo)) as (url, forged):
+        proxy = FaultProxy(Role.BEACON, url, forged)
+        await proxy.start()
+        try:
+            await proxy.set_plan(FaultPlan([Fault(Role.BEACON, Action.STALE)], random.Random(0)))
+            slots = [(await get(proxy, path))["data"]["slot"] for path in ("/head", "/head", "/final", "/head")]
+            assert slots == ["0", "0", "2", "0"]
+            edit = Fault(Role.BEACON, Action.EDIT, path="slot", value="x")
+            await proxy.set_plan(FaultPlan([edit], random.Random(0)))
+            assert await get(proxy, "/updates") == [{"data": {"slot": "x"}}]
+            await proxy.set_plan(FaultPlan([Fault(Role.BEACON, Action.FORGED)], random.Random(0)))
+            assert (await get(proxy, "/head?a=1"))["data"][0] == "/head?a=1"
+        finally:
+            await proxy.stop()
 
 
 # --- the verdict -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
@@ -22,6 +23,7 @@ from rollup_node.stages.rpc.status.node_status import (
     Peers,
     ProblemStatus,
     ProcessStatus,
+    ProofStatus,
     SequencerStatus,
     SequencingWindow,
     State,
@@ -98,6 +100,14 @@ derivation       1  0.2s     3%   126
 ! 2m36s blobs: away
 ! derivation: 231 L1 blocks behind, at 54 of 285 (46m12s); the limit is 12"""
     )
+
+
+def test_the_proof_of_l1() -> None:
+    proof = ProofStatus(1200, 14.0, 1120, 800.0, 3, 0.986, linked=True)
+    for linked, more in ((True, ""), (False, "   reading UNPROVEN blocks")):
+        l1 = replace(SYNCING.l1, proof=replace(proof, linked=linked))
+        lines = status_lines(replace(SYNCING, l1=l1))
+        assert lines[7] == f"proof      head 14s by 99%   finalized 13m20s{more}"
 
 
 def test_few_columns_have_one_table_and_a_hint() -> None:

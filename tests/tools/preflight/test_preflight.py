@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shutil
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,12 @@ import pytest
 from rollup_node.node.checks.finding import FindingLevel, ok
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.system.memory import Memory
+from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.devnet.files import l1_genesis
+from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.beacon import application
+from rollup_node.tools.devnet.l1.light_client_routes import add_routes
 from rollup_node.tools.preflight import preflight as module
 from rollup_node.tools.preflight.preflight import (
     LITTLE,
@@ -23,6 +29,7 @@ from rollup_node.tools.preflight.preflight import (
     preflight,
 )
 from tests.support.servers.checked_endpoints import ROLLUP, SECRET
+from tests.support.servers.http_listener import listening
 
 
 def subject(l1: str, jwt: bytes = SECRET, needs_safe_blobs: bool = True) -> Subject:
@@ -59,6 +66,27 @@ async def test_an_engine_that_syncs_by_itself_needs_no_old_blobs() -> None:
     texts = {item.check: item.text for item in result if item.level is FindingLevel.NOT_CHECKED}
     assert "syncs by itself" in texts["blobs of the safe head"]
     assert texts["engine 127.0.0.1:1"] == "there is no JWT secret to ask it with"
+
+
+async def test_the_checkpoint() -> None:
+    """Whether a beacon node proves it, with its age; without one, how to get it."""
+    chain = L1Backend(l1_genesis(int(time.time()) - 7200), 12)
+    for slot in (1, 2):
+        chain.mine(chain.genesis_time + 12 * slot)
+    without = subject("http://127.0.0.1:1")
+    (finding,) = [item for item in await preflight(without) if item.check.startswith("checkpoint")]
+    assert finding.level is FindingLevel.OK and "rollup-node checkpoint prints one" in finding.text
+    app = application(chain)
+    add_routes(app, chain)
+    for root, level, text in (
+        (chain.headers.root(chain.chain.genesis), FindingLevel.OK, "proves the root of slot 0, 2 hours old"),
+        (b"\x11" * 32, FindingLevel.ERROR, "does not know a block with root 0x1111"),
+    ):
+        async with listening(app) as (url,):
+            config = CheckpointConfig(root, (url,), chain.network)
+            asked = without._replace(endpoints=without.endpoints._replace(checkpoint=config))
+            (finding,) = [item for item in await preflight(asked) if item.check.startswith("checkpoint")]
+        assert finding.level is level and text in finding.text
 
 
 def test_files_that_exist_or_can_be_made(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """The embedded L1's chain: genesis, a block per slot from the pool, labels, blobs, and reorgs on request."""
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
+from rollup_node.stages.l1.light_client.network import Preset
 from rollup_node.stages.protocol.headers import (
     EMPTY_REQUESTS_HASH,
     EMPTY_UNCLES_HASH,
@@ -36,6 +36,7 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
     burn_base_fee,
 )
 from rollup_node.tools.devnet.l1.beacon import BeaconBlock, Blob, beacon_block, consensus_rules, read_pooled
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT, SignedHeaders, beacon_network
 
 SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 
@@ -43,10 +44,18 @@ SAFE_DISTANCE, FINALIZED_DISTANCE = 2, 4
 class L1Backend:
     """An L1 chain with a block at most every `slot_seconds` from the genesis time on; forks from the genesis config.
 
-    The block `finalized_distance` below the head is final."""
+    The block `finalized_distance` below the head is final. `preset` has the sizes of its beacon chain, whose blocks
+    are signed by so many members of a sync committee, or by all. Two L1s with one genesis and another `branch` have
+    other blocks."""
 
     def __init__(
-        self, genesis: Mapping[str, Any], slot_seconds: int, finalized_distance: int = FINALIZED_DISTANCE
+        self,
+        genesis: Mapping[str, Any],
+        slot_seconds: int,
+        finalized_distance: int = FINALIZED_DISTANCE,
+        preset: Preset = DEVELOPMENT,
+        signers: int | None = None,
+        branch: int = 0,
     ) -> None:
         config = genesis["config"]
         self.chain_id: int = config["chainId"]
@@ -56,8 +65,10 @@ class L1Backend:
         self._schedule, self._consensus = l1_rules(config), consensus_rules(config)
         self.genesis_time = from_quantity(genesis["timestamp"])
         self.chain = BlockChain(_genesis_block(genesis, self.store, self.evm_rules(self.genesis_time)))
+        self.network = beacon_network(config, self.genesis_time, slot_seconds, preset)
+        self.headers = SignedHeaders(self.network, self.chain, finalized_distance, signers)
         self._blobs: dict[Hash, Blob] = {}
-        self._branch = 0
+        self._branch = branch
         self._finalized_distance = finalized_distance
         self._replaced: Block | None = None
 
@@ -165,7 +176,7 @@ class L1Backend:
         )
         state = (RecordingState if rules.block_access_list else State)(self.store, before.state_root)
         execution = BlockExecution(state, rules, context, burn_base_fee)
-        beacon_root = sha256(parent.hash).digest()
+        beacon_root = self.headers.root(parent)
         execution.system_call(BEACON_ROOTS, beacon_root)
         execution.system_call(BLOCK_HASHES, parent.hash)
         if not empty:
@@ -176,20 +187,17 @@ class L1Backend:
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
-        block = self._block_at_time(self._time_of(slot))
+        block = self.block_of_slot(slot)
         return None if block is None else self._blobs_of(block)
 
     def beacon_block(self, slot: int) -> BeaconBlock | None:
         """Return the canonical beacon block of a slot; None for a slot without one."""
-        block = self._block_at_time(self._time_of(slot))
+        block = self.block_of_slot(slot)
         if block is None:
             return None
         commitments = [blob.commitment for _, blob in self._blobs_of(block)]
         is_final = block.number <= self.chain.finalized.number
         return beacon_block(self._consensus.at(block.header.timestamp), slot, block, commitments, is_final)
-
-    def _time_of(self, slot: int) -> int:
-        return self.genesis_time + slot * self.slot_seconds
 
     def _blobs_of(self, block: Block) -> Sequence[tuple[Hash, Blob]]:
         return [
@@ -198,7 +206,9 @@ class L1Backend:
             for blob_hash in getattr(entry.transaction.body, "blob_hashes", ())
         ]
 
-    def _block_at_time(self, timestamp: int) -> Block | None:
+    def block_of_slot(self, slot: int) -> Block | None:
+        """Return the canonical block of a slot; None for a slot without one."""
+        timestamp = self.genesis_time + slot * self.slot_seconds
         low, high = self.chain.genesis.number, self.chain.head.number
         while low <= high:
             middle = (low + high) // 2

@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from rollup_node.stages.blobs.kzg import versioned_hash
+from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import U64_MASK, ZERO_HASH, Hash
@@ -18,6 +19,7 @@ from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.evm.state_transition.forks import L1Schedule
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, SignedTransaction, read_signed
+from rollup_node.tools.devnet.l1.light_client_json import genesis_json, spec_json
 
 
 class ConsensusRules(msgspec.Struct, frozen=True):
@@ -160,10 +162,9 @@ _SSZ = "application/octet-stream"
 
 
 class BeaconChain(Protocol):
-    """The chain behind the API; times in seconds."""
+    """The chain behind the API."""
 
-    genesis_time: int
-    slot_seconds: int
+    network: BeaconNetwork
 
     def blobs_at(self, slot: int) -> Sequence[tuple[Hash, Blob]] | None:
         """Return the blobs of the canonical block of a slot in block order; None for a slot without a block."""
@@ -177,9 +178,8 @@ def application(chain: BeaconChain) -> web.Application:
     app = web.Application()
     get = app.router.add_get
     get("/eth/v1/node/version", _constant({"version": "embedded development L1"}))
-    get("/eth/v1/beacon/genesis", _constant({"genesis_time": str(chain.genesis_time)}))
-    durations = {"SLOT_DURATION_MS": 1000 * chain.slot_seconds, "SECONDS_PER_SLOT": chain.slot_seconds}
-    get("/eth/v1/config/spec", _constant({name: str(value) for name, value in durations.items()}))
+    get("/eth/v1/beacon/genesis", _constant(genesis_json(chain.network)))
+    get("/eth/v1/config/spec", _constant(spec_json(chain.network)))
     routes = BeaconRoutes(chain)
     get("/eth/v1/beacon/blobs/{slot}", routes.blobs)
     get("/eth/v1/beacon/blob_sidecars/{slot}", routes.sidecars)
@@ -203,7 +203,7 @@ class BeaconRoutes:
         contents = [blob.content for name, blob in result if not wanted or to_hex(name) in wanted]
         if _SSZ in request.headers.get("Accept", ""):
             return web.Response(body=b"".join(contents), content_type=_SSZ)
-        return _json([to_hex(content) for content in contents])
+        return json_response([to_hex(content) for content in contents])
 
     async def sidecars(self, request: web.Request) -> web.Response:
         """getBlobSidecars, which the API has lost before Gloas: all, or those with a wanted index."""
@@ -211,9 +211,9 @@ class BeaconRoutes:
         if result is None or block is None:
             return _not_found()
         if block.rules.has_bids:
-            return _error(400, f"there are no blob sidecars in {block.rules.name}")
+            return error_response(400, f"there are no blob sidecars in {block.rules.name}")
         wanted = _query_values(request, "indices")
-        return _json(
+        return json_response(
             [_sidecar(index, blob) for index, (_, blob) in enumerate(result) if not wanted or str(index) in wanted]
         )
 
@@ -224,7 +224,7 @@ class BeaconRoutes:
             return _not_found()
         result = blinded(block)
         if result is None:
-            return _error(400, f"there are no blinded blocks in {block.rules.name}")
+            return error_response(400, f"there are no blinded blocks in {block.rules.name}")
         return _versioned(block, result)
 
     async def block(self, request: web.Request) -> web.Response:
@@ -261,27 +261,29 @@ def _sidecar(index: int, blob: Blob) -> dict[str, str]:
 
 def _constant(data: dict[str, str]) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        return _json(data)
+        return json_response(data)
 
     return handle
 
 
 def _versioned(block: BeaconBlock, data: Any) -> web.Response:
     """Return a block with the name of its fork."""
-    response = _json(data, version=block.rules.name, execution_optimistic=False, finalized=block.finalized)
+    response = json_response(data, version=block.rules.name, execution_optimistic=False, finalized=block.finalized)
     response.headers["Eth-Consensus-Version"] = block.rules.name
     return response
 
 
-def _json(data: Any, **members: Any) -> web.Response:
+def json_response(data: Any, **members: Any) -> web.Response:
+    """Return the envelope of `data` with other members."""
     return web.Response(body=orjson.dumps({**members, "data": data}), content_type="application/json")
 
 
 def _not_found() -> web.Response:
-    return _error(404, "block not found")
+    return error_response(404, "block not found")
 
 
-def _error(status: int, message: str) -> web.Response:
+def error_response(status: int, message: str) -> web.Response:
+    """Return an error as the Beacon API has it."""
     body = orjson.dumps({"code": status, "message": message})
     return web.Response(status=status, body=body, content_type="application/json")
 

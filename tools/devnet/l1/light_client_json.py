@@ -12,6 +12,7 @@ from rollup_node.stages.l1.light_client.containers import (
     SyncAggregate,
     SyncCommittee,
 )
+from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.protocol.hex_encoding import to_hex
 
 Json = dict[str, Any]
@@ -69,6 +70,42 @@ def update_json(update: LightClientUpdate, attested: Json, finalized: Json | Non
             "next_sync_committee_branch": _branch(update.next_sync_committee_branch),
         }
     return {"version": version, "data": data}
+
+
+def spec_json(network: BeaconNetwork) -> Json:
+    """Return what `config/spec` says of a network."""
+    preset = network.preset
+    values = {
+        "CONFIG_NAME": network.name,
+        "SECONDS_PER_SLOT": network.slot_ms // 1000,
+        "SLOT_DURATION_MS": network.slot_ms,
+        "SLOTS_PER_EPOCH": preset.slots_per_epoch,
+        "EPOCHS_PER_SYNC_COMMITTEE_PERIOD": preset.epochs_per_period,
+        "SYNC_COMMITTEE_SIZE": preset.sync_committee_size,
+    }
+    result = {name: str(value) for name, value in values.items()}
+    for fork in network.forks:
+        result[f"{fork.name.upper()}_FORK_VERSION"] = to_hex(fork.version)
+        result |= {f"{fork.name.upper()}_FORK_EPOCH": str(fork.epoch)} if fork.name != "genesis" else {}
+    return result
+
+
+def genesis_json(network: BeaconNetwork) -> Json:
+    """Return what `beacon/genesis` says of a network."""
+    return {
+        "genesis_time": str(network.genesis_time),
+        "genesis_validators_root": to_hex(network.genesis_validators_root),
+        "genesis_fork_version": to_hex(network.forks[0].version),
+    }
+
+
+def block_header_json(header: BeaconBlockHeader, signature: str) -> Json:
+    """Return the signed header of a beacon block with its root."""
+    return {
+        "root": to_hex(header.root),
+        "canonical": True,
+        "header": {"message": _json(header), "signature": signature},
+    }
 
 
 def _json(value: BeaconBlockHeader | ExecutionPayloadHeader) -> Json:

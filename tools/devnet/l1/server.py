@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from rollup_node.stages.protocol.errors import INVALID_PARAMS
 from rollup_node.stages.protocol.hex_encoding import from_quantity, to_hex
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
-from rollup_node.tools.devnet.l1 import beacon
+from rollup_node.tools.devnet.l1 import beacon, light_client_routes
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
 
 CLIENT_VERSION = "rollup-node-development-l1"
 MAX_REORG = 64
@@ -70,9 +73,11 @@ async def mine_in_slots(backend: L1Backend) -> None:
 
 async def serve(backend: L1Backend, port: int, beacon_port: int) -> None:
     """Serve and mine until cancelled; prints URLs and genesis hash once it listens."""
+    beacon_api = beacon.application(backend)
+    light_client_routes.add_routes(beacon_api, backend)
     listeners = [
         Listener(application(JsonRpc(L1Methods(backend).methods())), port),
-        Listener(beacon.application(backend), beacon_port),
+        Listener(beacon_api, beacon_port),
     ]
     for listener in listeners:
         await listener.start()
@@ -92,10 +97,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--beacon-port", type=int, default=0)
     parser.add_argument("--slot-time", type=int, default=12, help="seconds")
     parser.add_argument("--finalized-distance", type=int, default=FINALIZED_DISTANCE, help="blocks below the head")
+    parser.add_argument("--committee-size", type=int, default=DEVELOPMENT.sync_committee_size)
+    parser.add_argument("--period-epochs", type=int, default=DEVELOPMENT.epochs_per_period, help="of a sync committee")
+    parser.add_argument("--signers", type=int, help="members of each sync committee that sign; without it all")
+    parser.add_argument("--branch", type=int, default=0, help="a number by which the blocks after genesis differ")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
         genesis = json.loads(args.genesis.read_text())
-        backend = L1Backend(genesis, args.slot_time, args.finalized_distance)
+        preset = replace(DEVELOPMENT, sync_committee_size=args.committee_size, epochs_per_period=args.period_epochs)
+        backend = L1Backend(genesis, args.slot_time, args.finalized_distance, preset, args.signers, args.branch)
         asyncio.run(serve(backend, args.port, args.beacon_port))
     except KeyboardInterrupt:
         return 0

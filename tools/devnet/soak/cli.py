@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rollup_node.tools.devnet.fork_offsets import SettingsError
 from rollup_node.tools.devnet.ports import PortInUse
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
-from rollup_node.tools.devnet.settings import SettingsError
 from rollup_node.tools.devnet.soak.lanes import LEAST_PAUSE
 from rollup_node.tools.devnet.soak.programs import usable_faults
 from rollup_node.tools.devnet.soak.report import Line, PageError, ReportError, Totals, add_up, encode, table, with_table

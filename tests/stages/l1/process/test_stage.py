@@ -30,9 +30,9 @@ from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet import files
+from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.server import L1Methods
-from rollup_node.tools.devnet.settings import l1_fork_offsets
 from rollup_node.tools.devnet.traffic import deposit_call
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.recorded.server import RecordedL1

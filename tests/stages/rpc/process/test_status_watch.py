@@ -300,7 +300,7 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
         result = metrics_of(nothing, source)
         unknown = {name for name, value in result.items() if math.isnan(value)}
         times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}
-        assert {*times, "sync_blocks_per_second"} < unknown
+        assert {*times, "l1_proof_age_seconds", "sync_blocks_per_second"} < unknown
         assert result["sync_state starting"] == 1 and result["sync_state syncing"] == 0
 
         change = msgspec.structs.replace
@@ -310,7 +310,12 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             state=node_status.State.SYNCING,
             ready=True,
             heads=node_status.HeadsStatus(block, change(block, age_s=20.0), None),
-            l1=change(nothing.l1, lag_blocks=55, lag_s=660),
+            l1=change(
+                nothing.l1,
+                lag_blocks=55,
+                lag_s=660,
+                proof=node_status.ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.98, linked=False),
+            ),
             progress=change(nothing.progress, blocks_per_s=2.5, eta_s=12, limited_by="blobs"),
             sequencing_window=node_status.SequencingWindow(100, 40, 60),
             chain=change(CHAIN, next_fork=node_status.ForkTime("lagoon", 2_000, 1_000)),
@@ -328,6 +333,11 @@ async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: Run
             "sync_head_age_seconds safe": 20,
             "sync_l1_lag_blocks": 55,
             "sync_l1_lag_seconds": 660,
+            "l1_proof_age_seconds": 14.5,
+            "l1_proof_finalized_age_seconds": 974.5,
+            "l1_proof_participation": 0.98,
+            "l1_proof_period": 3,
+            "l1_proof_linked": 0,
             "sync_blocks_per_second": 2.5,
             "sync_eta_seconds": 12,
             "l1_requests_per_block": 3.1,

@@ -8,10 +8,10 @@ from rollup_node.stages.messages.base import EndpointCounts, Problem, QueueLengt
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, State
+from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, ProofStatus, State
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import (
     SPECS,
@@ -106,6 +106,7 @@ def test_a_syncing_node() -> None:
             "finalized": None,
             "lag_blocks": 55,
             "lag_s": 660,
+            "proof": None,
         },
         "progress": {
             "target_block": 597,
@@ -184,6 +185,16 @@ def test_drops_by_reason() -> None:
 
 
 @pytest.mark.condition("C10")
+def test_the_proof_of_l1() -> None:
+    """[RPC94] The ages are those of the slots, and none is below zero where our clock is behind."""
+    seen = NOTHING._replace(l1_proof=L1Proof(1200, 14_400, 1120, 13_440, 3, 505, 512, is_linked=True))
+    builder = StatusBuilder(facts())
+    proof = builder.build(seen, 0.0, 14_414.5).l1.proof
+    assert proof == ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.9863, linked=True)
+    earlier = builder.build(seen, 0.0, 14_300.0).l1.proof
+    assert earlier == ProofStatus(1200, 0.0, 1120, 860.0, 3, 0.9863, linked=True)
+
+
 def test_the_sequencing_window() -> None:
     builder = StatusBuilder(facts())
     used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]

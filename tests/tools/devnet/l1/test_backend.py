@@ -24,8 +24,8 @@ from rollup_node.tools.devnet.files import (
     SYSTEM_CONFIG,
     l1_genesis,
 )
+from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Backend
-from rollup_node.tools.devnet.settings import l1_fork_offsets
 from rollup_node.tools.devnet.traffic import TRANSACTION_DEPOSITED, deposit_call
 
 GENESIS_TIME = 1_700_000_000

@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
+from rollup_node.stages.l1.light_client.network import parse_network
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
@@ -32,15 +33,15 @@ from tests.support.servers.http_listener import listening
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
 
 COMMITMENTS = tuple(blob.commitment for _, blob in BLOBS)
-EXECUTION = L1Backend(l1_genesis(1_700_000_000), 2).mine(1_700_000_002)
+CHAIN = L1Backend(l1_genesis(1_700_000_000), 2)
+EXECUTION = CHAIN.mine(1_700_000_002)
 """Block 1 of an L1."""
 
 
 class TwoBlobs:
     """Blobs in slot 5 alone, an empty block in slot 6; `fork` is that of its execution layer."""
 
-    genesis_time = 1_700_000_000
-    slot_seconds = 2
+    network = CHAIN.network
 
     def __init__(self, fork: str) -> None:
         self._rules = CONSENSUS_FORKS[fork]
@@ -73,9 +74,10 @@ async def get() -> AsyncIterator[Get]:
 
 
 async def test_constants(get: Get) -> None:
-    assert (await get("/eth/v1/beacon/genesis"))[1]["data"]["genesis_time"] == "1700000000"
-    constants = {"SLOT_DURATION_MS": "2000", "SECONDS_PER_SLOT": "2"}
-    assert (await get("/eth/v1/config/spec"))[1]["data"] == constants
+    """They are what the file of a private network has."""
+    genesis, spec = [(await get(f"/eth/v1/{path}"))[1]["data"] for path in ("beacon/genesis", "config/spec")]
+    assert genesis["genesis_time"] == "1700000000" and spec["SECONDS_PER_SLOT"] == "2"
+    assert parse_network(orjson.dumps(spec | genesis)) == CHAIN.network
     assert (await get("/eth/v1/node/version"))[0] == 200
 
 

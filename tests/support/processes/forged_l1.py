@@ -1,0 +1,40 @@
+"""An L1 that lies: valid blocks from the genesis of a local network's L1, signed by a third of each sync committee.
+
+It mints on L2 what nobody has paid on L1."""
+
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.batcher.driver import dynamic_fee_transaction
+from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L1_CHAIN_ID, PORTAL
+from rollup_node.tools.devnet.traffic import DEPOSIT_GAS, FEES, deposit_call
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet, Program, call
+
+WINDOW = ("--sequencing-window", "10")
+"""Flags of a network on which L2 blocks with the deposits alone are derived where no batches come for ten L1 blocks."""
+THIEF = to_hex(bytes(19) + b"\x99")
+LOOT = 10**24
+"""Wei."""
+
+
+class ForgedL1(Program):
+    """The program; `url` and `beacon` are its endpoints. Its pool has a deposit to THIEF."""
+
+    def __init__(self, leftovers: Leftovers, net: Devnet, *flags: str) -> None:
+        genesis = net.wait(lambda: net.network["nodes"] and str(net.root / "l1-genesis.json"), "the network")
+        words = ("--genesis", genesis, "--slot-time", "1", "--branch", "1", "--signers", "10", *flags)
+        super().__init__(leftovers, "rollup_node.tools.devnet.l1", *words)
+        printed = self.wait_for_line("L1 ").split()
+        self.url, self.beacon = (printed[printed.index(name) + 1] for name in ("L1", "beacon"))
+        data = deposit_call(DEPOSITOR_KEY.address, bytes.fromhex(THIEF[2:]), mint=LOOT, value=LOOT, gas=DEPOSIT_GAS)
+        raw = dynamic_fee_transaction(DEPOSITOR_KEY, L1_CHAIN_ID, 0, PORTAL, 0, data, DEPOSIT_GAS, FEES)
+        call(self.url, "eth_sendRawTransaction", to_hex(raw))
+
+    def has_block(self, block: dict[str, object]) -> bool:
+        """Whether a block of a node's status is one of this chain alone."""
+        known = call(self.url, "eth_getBlockByHash", block["hash"], False) is not None
+        return known and block["number"] != 0
+
+
+def has_loot(engine: str) -> bool:
+    """Whether an engine has executed the deposit; `engine` is its public URL."""
+    return int(call(engine, "eth_getBalance", THIEF, "latest"), 16) == LOOT

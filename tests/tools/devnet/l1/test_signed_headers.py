@@ -1,0 +1,199 @@
+"""The signed beacon chain of the local network: the node's light client follows it over periods and forks."""
+
+from collections.abc import Callable
+
+import msgspec
+import orjson
+import pytest
+
+from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
+from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
+from rollup_node.stages.l1.light_client.network import BeaconNetwork, Preset
+from rollup_node.stages.l1.light_client.store import LightClientStore, Refusal, check_bootstrap
+from rollup_node.tools.devnet.chain.blocks import Block
+from rollup_node.tools.devnet.files import l1_genesis
+from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
+from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
+from rollup_node.tools.devnet.l1.light_client_json import Json
+from rollup_node.tools.devnet.l1.signed_headers import beacon_network, committee_keys
+
+GENESIS_TIME, SLOT = 1_700_000_000, 2
+PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
+PERIOD = 16
+"""Slots."""
+GLOAS_SLOT = 24
+"""In the second period."""
+
+
+def l1(signers: int | None = None, branch: int = 0) -> L1Backend:
+    genesis = l1_genesis(GENESIS_TIME, l1_fork_offsets(f"gloas={GLOAS_SLOT * SLOT}"))
+    return L1Backend(genesis, SLOT, preset=PRESET, signers=signers, branch=branch)
+
+
+def mine(chain: L1Backend, count: int = 1) -> None:
+    for _ in range(count):
+        chain.mine(chain.chain.head.header.timestamp + SLOT)
+
+
+def started(chain: L1Backend, network: BeaconNetwork | None = None, block: Block | None = None) -> LightClientStore:
+    """Return a client that starts from a block, or from genesis."""
+    network, root = network or chain.network, chain.headers.root(block or chain.chain.genesis)
+    answer = chain.headers.bootstrap(root)
+    assert answer is not None
+    bootstrap = parse_bootstrap(orjson.dumps(answer), network)
+    assert check_bootstrap(bootstrap, root, network) is None
+    return LightClientStore(network, bootstrap)
+
+
+def newest(chain: L1Backend, with_finality: bool = True) -> LightClientUpdate:
+    answer = chain.headers.newest_update(with_finality)
+    assert answer is not None
+    return parse_update(orjson.dumps(answer), chain.network)
+
+
+def updates(chain: L1Backend, start: int = 0, count: int = 8) -> list[LightClientUpdate]:
+    return parse_updates(orjson.dumps(chain.headers.updates(start, count)), chain.network)
+
+
+def slot(chain: L1Backend) -> int:
+    return chain.network.slot_at(chain.chain.head.header.timestamp)
+
+
+def proves(chain: L1Backend, header: LightClientHeader, number: int) -> None:
+    """Assert that a header proves a block of the chain, or its parent from Gloas on."""
+    block = chain.chain.at(number - (header.beacon.slot >= GLOAS_SLOT))
+    assert block is not None and header.execution_block_hash == block.hash
+
+
+def test_a_light_client_follows_over_periods_and_into_gloas() -> None:
+    chain = l1()
+    client = started(chain)
+    for number in range(1, 4 * PERIOD):
+        mine(chain)
+        if client.next_sync_committee is None:
+            for update in updates(chain, client.period, 1):
+                assert client.process(update, slot(chain)) is None
+        for with_finality in (True, False):
+            if number > FINALIZED_DISTANCE + 1 or not with_finality:
+                # The second of the two has nothing new, which is no fault.
+                assert client.process(newest(chain, with_finality), slot(chain)) in (None, Refusal.NOT_RELEVANT)
+        assert client.optimistic.beacon.slot == number - 1
+        proves(chain, client.optimistic, number - 1)
+        if number > FINALIZED_DISTANCE + 1:
+            proves(chain, client.finalized, number - 1 - FINALIZED_DISTANCE)
+    assert client.period == 3 and client.current_sync_committee == committee_keys(3, 32).committee
+
+
+def test_a_client_starts_at_any_finalized_block() -> None:
+    """Of the chain as it is now: one that left it in a reorg is unknown."""
+    chain = l1()
+    mine(chain, 3 * PERIOD)
+    start = chain.chain.at(PERIOD + 3)
+    assert start is not None
+    client = started(chain, block=start)
+    for update in updates(chain, client.period):
+        assert client.process(update, slot(chain)) is None
+    assert client.process(newest(chain), slot(chain)) is None
+    proves(chain, client.finalized, 3 * PERIOD - 1 - FINALIZED_DISTANCE)
+    head = chain.chain.head
+    root = chain.headers.root(head)
+    assert chain.headers.bootstrap(root) is None and chain.headers.block(root) == head, "not finalized"
+    chain.reorg(2)
+    assert chain.headers.block(root) is None
+    assert newest(chain).attested_header.beacon.slot == head.number
+    assert client.process(newest(chain), slot(chain)) is None
+    proves(chain, client.optimistic, head.number)
+
+
+def test_the_best_update_of_a_period_finalizes_a_block_of_it() -> None:
+    chain = l1()
+    mine(chain, PERIOD + 2)
+    first, second = updates(chain, count=1)[0], updates(chain, start=1)
+    assert first.finalized_slot == 1 and first.attested_header.beacon.slot == 1 + FINALIZED_DISTANCE
+    assert [update.finalized_slot for update in second] == [PERIOD - FINALIZED_DISTANCE]
+    mine(chain, PERIOD)
+    assert updates(chain, start=1)[0].finalized_slot == PERIOD
+    assert updates(chain, start=3) == [] == updates(chain, start=0, count=0)
+
+
+def test_nothing_is_signed_or_final_at_genesis() -> None:
+    chain = l1()
+    assert chain.headers.bootstrap(chain.headers.root(chain.chain.genesis)) is not None
+    assert chain.headers.newest_update(with_finality=False) is None and updates(chain) == []
+    mine(chain)
+    assert newest(chain, with_finality=False).attested_header.beacon.slot == 0
+    assert chain.headers.newest_update(with_finality=True) is None
+
+
+def test_execution_blocks_have_the_root_of_the_beacon_block_before() -> None:
+    chain = l1()
+    mine(chain, 2)
+    blocks = [block for number in range(3) if (block := chain.chain.at(number))]
+    roots = [chain.headers.root(block) for block in blocks]
+    assert [block.header.parent_beacon_root for block in blocks[1:]] == roots[:2]
+    assert chain.headers.record(blocks[2]).light.beacon.parent_root == roots[1]
+
+
+@pytest.mark.parametrize(
+    ("signers", "is_head", "is_final"), [(10, False, False), (16, False, False), (21, True, False), (22, True, True)]
+)
+def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bool) -> None:
+    """[LCP8] A fork by a third makes no final block and no head, and one by more than half no final block."""
+    honest, other = l1(), l1(signers, branch=1)
+    for chain in (honest, other):
+        mine(chain, 8)
+    assert honest.chain.genesis == other.chain.genesis
+    client = started(other)
+    assert client.process(newest(other), slot(other)) is None
+    assert (client.optimistic.beacon.slot > 0, client.finalized.beacon.slot > 0) == (is_head, is_final)
+    client = started(honest)
+    assert client.process(newest(honest), slot(honest)) is None
+    mine(other, 2)
+    assert client.process(newest(other), slot(other)) is None
+    assert (client.optimistic.beacon.slot == 9) is is_head
+    assert (client.finalized.beacon.slot == 5) is is_final
+
+
+def _signature_slot(update: Json) -> None:
+    update["data"]["signature_slot"] = str(int(update["data"]["signature_slot"]) + PERIOD)
+
+
+def _finalized_slot(update: Json) -> None:
+    update["data"]["finalized_header"]["beacon"]["slot"] = "2"
+
+
+def _block_hash(update: Json) -> None:
+    update["data"]["attested_header"]["execution"]["block_hash"] = "0x" + "11" * 32
+
+
+@pytest.mark.parametrize(
+    ("change", "later", "refusal"),
+    [
+        (_signature_slot, 0, Refusal.FUTURE),
+        (_signature_slot, 2 * PERIOD, Refusal.PERIOD),
+        (_finalized_slot, 0, Refusal.FINALITY),
+        (_block_hash, 0, Refusal.HEADER),
+    ],
+)
+def test_altered_updates_are_refused(change: Callable[[Json], None], later: int, refusal: Refusal) -> None:
+    chain = l1()
+    mine(chain, 8)
+    client, answer = started(chain), chain.headers.newest_update(with_finality=True)
+    assert answer is not None
+    change(answer)
+    assert client.process(parse_update(orjson.dumps(answer), chain.network), slot(chain) + later) is refusal
+
+
+def test_another_genesis_root_refuses_every_signature() -> None:
+    chain = l1()
+    mine(chain, 8)
+    network = msgspec.structs.replace(chain.network, genesis_validators_root=bytes(32))
+    assert started(chain, network).process(newest(chain), slot(chain)) is Refusal.SIGNATURE
+
+
+def test_forks_activate_with_epochs() -> None:
+    """The local network has the forks of the execution layer at the same time, or an epoch later."""
+    config = l1_genesis(GENESIS_TIME, l1_fork_offsets("fulu=8,gloas=17"))["config"]
+    forks = beacon_network(config, GENESIS_TIME, SLOT, PRESET).forks
+    assert [(fork.name, fork.epoch) for fork in forks[-3:]] == [("electra", 0), ("fulu", 1), ("gloas", 3)]
+    assert len({fork.version for fork in forks}) == len(forks) == 8
