@@ -4,8 +4,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.stages.messages.interop import BlockRef, DerivedPair, InteropEvent
+from rollup_node.stages.messages.interop import DerivedPair, InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 
 MAX_QUEUED = 100

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.messages.interop import BlockRef, DerivedPair, InteropEvent, Replacement
+from rollup_node.stages.messages.interop import DerivedPair, InteropEvent, Replacement
+from rollup_node.stages.protocol.types import BlockRef
 from rollup_node.stages.rpc.event_stream import MAX_QUEUED, EventStream, shown_event
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 

@@ -9,14 +9,13 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.messages.interop import (
-    BlockRef,
     InteropEvent,
     InteropEvents,
     InteropEventsRequest,
     InteropRequest,
     InteropResponse,
 )
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
