@@ -237,31 +237,28 @@ def _verify(
     stored: Stored,
 ) -> Step:
     """Return the decision about the heads of a round, or what else is needed for it [VR5, VR7, VR11]."""
-    timestamp, heights = next_time(config, state), config.heights_at(next_time(config, state))
+    timestamp = next_time(config, state)
+    heights = config.heights_at(timestamp)
     heads = {chain_id: block.logs for chain_id, block in blocks.items()}
     for chain_id, logs in sorted(heads.items()):
         block, tip = logs.block, state.tips.get(chain_id)
-        fits = (block.number, block.timestamp) == (
-            heights[chain_id],
-            config.chains[chain_id].timestamp_of(block.number),
-        )
-        if not fits or (tip is not None and not _follows(logs, tip)):
+        place = heights[chain_id], config.chains[chain_id].timestamp_of(heights[chain_id])
+        if (block.number, block.timestamp) != place or (tip is not None and not _follows(logs, tip)):
             return Wait(WaitReason.DIVERGED, chain_id, f"{block} on {tip}")
-    is_known = {chain_id: state.tips.get(chain_id) == logs.block.id for chain_id, logs in heads.items()}
-    # A head that a second before had was checked then, with the same result: what it depends on has not changed.
-    unchecked = [chain_id for chain_id in heads if state.verified is None or not is_known[chain_id]]
-    verdicts = check_heads(config, timestamp, heads, stored, unchecked)
+    # A head that its chain had in the second before was checked then: what its messages depend on has not changed.
+    new = {chain_id: logs for chain_id, logs in heads.items() if state.tips.get(chain_id) != logs.block.id}
+    verdicts = check_heads(config, timestamp, heads, stored, new)
     if verdicts.unread:
         return AskStored(verdicts.unread)
     if verdicts.missing:
-        place = min(verdicts.missing)
-        return Wait(WaitReason.NO_LOGS, place.chain_id, f"block {place.number}")
+        missing = min(verdicts.missing)
+        return Wait(WaitReason.NO_LOGS, missing.chain_id, f"block {missing.number}")
     l1 = max((*anchors, *(block.l1 for block in blocks.values())), key=lambda block: block.number)
     if verdicts.invalid:
         invalid = sorted(verdicts.invalid.items())
         heads_of = [_invalid_head(chain_id, blocks[chain_id], str(verdict)) for chain_id, verdict in invalid]
         return Invalidate(timestamp, l1, tuple(heads_of))
-    return Advance(timestamp, l1, {chain_id: logs for chain_id, logs in heads.items() if not is_known[chain_id]})
+    return Advance(timestamp, l1, new)
 
 
 def _follows(logs: BlockLogs, tip: BlockId) -> bool:
