@@ -467,8 +467,8 @@ class Code(CodeEntry):
     )
     INTEROP_STORE = (
         "The interop database cannot be opened, read or written, or it is damaged. No block is verified meanwhile.",
-        "check the disk and the permissions of --data-dir; if the line says that the file is damaged, stop the node,"
-        " remove the file, and start again: the logs are read from the engines again",
+        "check the disk and the permissions of the file's folder; if the line says that the file is damaged, stop the"
+        " node, remove the file, and start again: the logs are read from the engines again",
     )
     INTEROP_DIVERGED = (
         "A chain of the dependency set has another block than the one that was verified, although L1 is the same. No"
@@ -479,8 +479,8 @@ class Code(CodeEntry):
     INTEROP_LOGS = (
         "A message names a block of another chain whose logs were not read, so the block that executes it can be called"
         " neither valid nor invalid. No block is verified meanwhile.",
-        "start with an empty interop database and --interop.log-backfill-depth=168h, and an engine of that chain which"
-        " has the blocks and receipts of seven days",
+        "start with an empty interop database, a log backfill of seven days, and an engine of that chain which has the"
+        " blocks and receipts of seven days",
     )
     SAFEDB_GAP = (
         "Blocks became safe that the safe head database lacks: it was unavailable, or the node ran without it.",

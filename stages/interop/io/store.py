@@ -183,6 +183,10 @@ class InteropStore:
         )
         for chain_id, logs in change.blocks.items():
             self._append(chain_id, logs)
+        for chain_id, number in self._config.heights_at(change.timestamp).items():
+            tip = self._tip(chain_id)
+            text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is the last block"
+            self._require(tip is None or tip.number == number, text)
         if verified is None or verified.l1 != change.l1:
             self._connection.execute("insert into inclusions values (?, ?, ?)", (change.timestamp, *_row(change.l1)))
         self._connection.execute("update progress set verified = ?, decided = null", (change.timestamp,))

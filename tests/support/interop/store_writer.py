@@ -83,7 +83,7 @@ def scripted_changes(seed: int) -> Iterator[Change]:
             change = _rewind(model, chance)
         elif kind < 0.2:
             change = _invalidate(model, chance)
-        elif not model.rounds and kind < 0.5:
+        elif not model.rounds and not model.logs[2] and kind < 0.5:
             change = _backfill(chance)
         else:
             change = _advance(model, chance)

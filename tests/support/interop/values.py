@@ -45,7 +45,7 @@ class Claim(NamedTuple):
 
     chain_id: int
     number: int
-    index: int
+    log_index: int
     timestamp: int
     payload: bytes
     origin: bytes = ORIGIN
@@ -63,7 +63,7 @@ def plain_log(payload: bytes, origin: bytes = ORIGIN) -> LogJson:
 
 def claim_data(claim: Claim) -> bytes:
     """Return the data of the log of an executing message."""
-    words = (claim.number, claim.index, claim.timestamp, claim.chain_id)
+    words = (claim.number, claim.log_index, claim.timestamp, claim.chain_id)
     return bytes(12) + claim.origin + b"".join(word.to_bytes(32, "big") for word in words)
 
 

@@ -122,7 +122,7 @@ class World:
         at = self.config.chains[source_id].timestamp_of(number)
         claim = Claim(source_id, number, index, at, _payload(source_id, number, index, epoch))
         changes = {
-            0: {"index": index + 1},
+            0: {"log_index": index + 1},
             1: {"number": number + 1},
             2: {"timestamp": at - 1},
             3: {"timestamp": time + 1},
@@ -166,7 +166,7 @@ def judge(config: InteropConfig, timestamp: int, chains: Mapping[int, Sequence[B
                 claim.chain_id in config.chains
                 and time >= begins[chain_id]
                 and begins[claim.chain_id] <= claim.timestamp <= time <= claim.timestamp + config.expiry_window
-                and known.get((claim.chain_id, claim.number, claim.index)) == (claim.timestamp, claim.log_hash)
+                and known.get((claim.chain_id, claim.number, claim.log_index)) == (claim.timestamp, claim.log_hash)
             )
             if not is_valid:
                 invalid.add(chain_id)
@@ -176,7 +176,7 @@ def judge(config: InteropConfig, timestamp: int, chains: Mapping[int, Sequence[B
 def _in_cycles(timestamp: int, chains: Mapping[int, Sequence[Block]]) -> set[int]:
     """Return the chains with a message that can be reached from one that can be reached from itself."""
     messages = {
-        (chain_id, index): (claim.chain_id, claim.index)
+        (chain_id, index): (claim.chain_id, claim.log_index)
         for chain_id, blocks in chains.items()
         if blocks[-1].ref.timestamp == timestamp
         for index, claim in enumerate(blocks[-1].logs)

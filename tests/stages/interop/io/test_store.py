@@ -115,6 +115,7 @@ def test_a_round_must_follow_the_last_one(store: InteropStore) -> None:
         (advance(1003), r"the round 1003 does not follow"),
         (advance(1001), r"the round 1001 does not follow"),
         (Advance(1002, L1, {2: TWO[1], 1: odd}), "block 2:.* of chain 1 does not follow 1:"),
+        (Advance(1002, L1, {1: ONE[2]}), "the round 1002 has no head of chain 2: 0:.* is the last block"),
         (Advance(1002, L1, {1: ONE[3]}), "block 3:.* of chain 1 does not follow 1:"),
         (AddLogs(1, (ONE[3],), 1), "block 3:.* of chain 1 does not follow 1:"),
     ):
