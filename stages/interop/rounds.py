@@ -13,7 +13,6 @@ import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.message_checks import LogPlace, Stored, check_heads
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash
 
@@ -22,21 +21,17 @@ NO_L1_BLOCK = BlockId(0, ZERO_HASH)
 
 
 class WaitReason(Enum):
-    """Why a round is repeated: the rule, the text, and the code of what an operator has to look at."""
+    """Why a round is repeated: the rule, and what it says of the chain or of L1."""
 
-    NOT_READY = ("VR3", "it has no safe block of that time yet", None)
-    NO_HISTORY = (
-        "VR3",
-        "its safe head database does not know with which L1 block the block became safe",
-        Code.SAFEDB_GAP,
-    )
-    L1_UNSETTLED = ("VR4", "an L1 block of its safe head is not on L1's chain now", None)
-    L1_FINAL = ("VR13", "L1 has left a block that it had finalized", Code.L1_CONTRADICTS)
-    DIVERGED = ("VR11", "its block does not follow the verified one, though L1 is the same", Code.INTEROP_DIVERGED)
-    NO_LOGS = ("EM10", "a message names a block whose logs are not known", Code.INTEROP_LOGS)
+    NOT_READY = ("VR3", "it has no safe block of that time yet")
+    NO_HISTORY = ("VR3", "its safe head database does not know with which L1 block the block became safe")
+    L1_UNSETTLED = ("VR4", "an L1 block of its safe head is not on L1's chain now")
+    L1_FINAL = ("VR13", "L1 has left a block that it had finalized")
+    DIVERGED = ("VR11", "its block does not follow the verified one, though L1 is the same")
+    NO_LOGS = ("EM10", "a message names a block whose logs are not known")
 
-    def __init__(self, rule: str, text: str, code: Code | None) -> None:
-        self.rule, self.text, self.code = rule, text, code
+    def __init__(self, rule: str, text: str) -> None:
+        self.rule, self.text = rule, text
 
 
 class ChainBlock(msgspec.Struct, frozen=True):

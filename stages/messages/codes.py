@@ -470,18 +470,6 @@ class Code(CodeEntry):
         "check the disk and the permissions of the file's folder; if the line says that the file is damaged, stop the"
         " node, remove the file, and start again: the logs are read from the engines again",
     )
-    INTEROP_DIVERGED = (
-        "A chain of the dependency set has another block than the one that was verified, although L1 is the same. No"
-        " block is verified meanwhile.",
-        "if the chain's execution engine was restored from a snapshot, let it sync; if the network was started anew,"
-        " remove the interop database; otherwise compare the chain's outputs with those of another node",
-    )
-    INTEROP_LOGS = (
-        "A message names a block of another chain whose logs were not read, so the block that executes it can be called"
-        " neither valid nor invalid. No block is verified meanwhile.",
-        "start with an empty interop database, a log backfill of seven days, and an engine of that chain which has the"
-        " blocks and receipts of seven days",
-    )
     SAFEDB_GAP = (
         "Blocks became safe that the safe head database lacks: it was unavailable, or the node ran without it.",
         "nothing, unless proposers or challengers need those blocks; then derive them again with an empty database",
