@@ -198,6 +198,31 @@ def test_rounds_go_on_from_logs_of_before(seed: int, safe: int, depth: int, reor
     run.store.close()
 
 
+def test_denials_are_void_once_l1_has_left_their_round() -> None:
+    """[RA2]: L1 changes between a denial and the next round, but not below the last round."""
+    left = 0
+    for seed in range(60):
+        run = Run(THREE, seed, THREE.first_round)
+        run.world.grow(20)
+        for chain_id in THREE.chains:
+            run.world.follow(chain_id)
+        for _ in range(10 + 7 * (seed % 20)):
+            run.step()
+        for _ in range(100):
+            run.step()
+            state = run.state
+            last = 0 if state.verified is None else state.verified.l1.number
+            if state.decided is not None and state.decided.number > last and state.pending is None:
+                count = len(run.world.l1) - state.decided.number
+                run.world.grow(count, drop=count)
+                left += 1
+                break
+        run.finish()
+        run.assert_true()
+        run.store.close()
+    assert left > 30
+
+
 def test_histories_have_all_kinds_of_decisions() -> None:
     """What the walks above meet: one long history has it all."""
     kinds: set[str] = set()

@@ -1,7 +1,8 @@
 """Chains with messages on one L1 that may change, and a judge that reads all of their blocks for each round.
 
-The content of a block follows from a seed and from the L1 block that it is derived from. A denied block is replaced by
-one without logs. A chain knows L1 up to its last `follow`, and denied blocks up to its last `restart`."""
+The content of a block follows from a seed and, for one L1 block of four, from the L1 block with which it becomes safe.
+So after a change of L1 some chains have the same blocks and others have not. A denied block is replaced by one without
+logs. A chain knows L1 up to its last `follow`, and denied blocks up to its last restart."""
 
 import functools
 import random
@@ -17,6 +18,7 @@ from tests.support.interop.values import Claim, block, logs_of
 Denied = frozenset[tuple[int, int, Hash]]
 """Chain, number and hash of denied blocks."""
 Logs = tuple[bytes | Claim, ...]
+COMMON = b""
 L1_STEP = 3
 """Seconds of L2 in one L1 block."""
 
@@ -42,11 +44,11 @@ class World:
 
     def __init__(self, config: InteropConfig, seed: int) -> None:
         self.config, self._seed = config, seed
-        self.l1: list[Hash] = [keccak256(b"l1")]
+        self.l1: list[Hash] = [keccak256(b"l1 %d" % seed)]
         self.seen: dict[int, list[Hash]] = {chain_id: list(self.l1) for chain_id in config.chains}
         self.denied: dict[int, Denied] = {chain_id: frozenset() for chain_id in config.chains}
         self._branch = 0
-        self._known: dict[tuple[int, int, Hash], Logs] = {}
+        self._known: dict[tuple[int, int, bytes], Logs] = {}
 
     def grow(self, blocks: int = 1, drop: int = 0) -> None:
         """Remove the last L1 blocks, but never the first, and add new ones."""
@@ -70,12 +72,12 @@ class World:
     def derive(self, chain_id: int, timestamp: int, l1: Sequence[Hash], denied: Denied) -> list[Block] | None:
         """Return the blocks of a chain up to a time, None if the last one is not derived yet."""
         last = self.config.heights_at(timestamp)[chain_id]
-        if self._epoch(chain_id, last) + 1 + chain_id % 2 >= len(l1):
+        if self._source(chain_id, last) >= len(l1):
             return None
         chain, result, parent = self.config.chains[chain_id], [], bytes(32)
         for number in range(last + 1):
-            source = self._epoch(chain_id, number) + 1 + chain_id % 2
-            logs = self._content(chain_id, number, l1)
+            source = self._source(chain_id, number)
+            logs = self._content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
             time, hash_ = chain.timestamp_of(number), keccak256(parent + repr(logs).encode())
             if (chain_id, number, hash_) in denied:
                 logs, hash_ = (), keccak256(parent + b"deposits of %d" % number)
@@ -84,43 +86,43 @@ class World:
             parent = hash_
         return result
 
-    def _epoch(self, chain_id: int, number: int) -> int:
-        """Return the L1 block from which the content of all blocks of that time follows; later ones make them safe."""
+    def _source(self, chain_id: int, number: int) -> int:
+        """Return the number of the L1 block with which a block becomes safe."""
         chain = self.config.chains[chain_id]
-        return (chain.timestamp_of(number) - chain.genesis.l2_time) // L1_STEP
+        return 1 + (chain.timestamp_of(number) - chain.genesis.l2_time) // L1_STEP + chain_id % 2
 
-    def _content(self, chain_id: int, number: int, l1: Sequence[Hash]) -> Logs:
-        epoch = l1[self._epoch(chain_id, number)]  # a hash is of all L1 blocks before it
-        key = chain_id, number, epoch
+    def _content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+        key = chain_id, number, variant
         if key not in self._known:
             time = self.config.chains[chain_id].timestamp_of(number)
-            chance, is_plain = self._kinds(chain_id, number, epoch)
+            chance, is_plain = self._kinds(chain_id, number, variant)
             self._known[key] = tuple(
-                _payload(chain_id, number, index, epoch) if plain else self._claim(chance, time, l1)
+                _payload(chain_id, number, index, variant) if plain else self._claim(chance, time)
                 for index, plain in enumerate(is_plain)
             )
         return self._known[key]
 
-    def _kinds(self, chain_id: int, number: int, epoch: Hash) -> tuple[random.Random, list[bool]]:
+    def _kinds(self, chain_id: int, number: int, variant: bytes) -> tuple[random.Random, list[bool]]:
         """Return which logs of a block are not executing messages."""
-        chance = random.Random(f"{self._seed} {chain_id} {number} {epoch.hex()}")
+        chance = random.Random(f"{self._seed} {chain_id} {number} {variant.hex()}")
         return chance, [chance.random() < 0.6 for _ in range(chance.randrange(5) if number else 0)]
 
-    def _claim(self, chance: random.Random, time: int, l1: Sequence[Hash]) -> Claim:
-        """Return a message of a recent second, often of the same one; once in a while it is not as it says."""
+    def _claim(self, chance: random.Random, time: int) -> Claim:
+        """Return a message of a recent second, often of the same one; once in a while it is not as it says.
+
+        It is of the content that most L1 blocks lead to."""
         for _ in range(20):
             source_id = chance.choice(list(self.config.chains))
             at = time - chance.choice((0, 0, 0, 1, 2, 3, self.config.expiry_window, self.config.expiry_window + 1))
             number = self.config.heights_at(at)[source_id]
-            epoch = l1[self._epoch(source_id, number)] if number > 0 else b""
-            is_plain = self._kinds(source_id, number, epoch)[1] if number > 0 else []
+            is_plain = self._kinds(source_id, number, COMMON)[1] if number > 0 else []
             if any(is_plain):
                 break
         else:
             return Claim(source_id, 1, 0, time, b"nothing")
         index = chance.choice([place for place, plain in enumerate(is_plain) if plain])
         at = self.config.chains[source_id].timestamp_of(number)
-        claim = Claim(source_id, number, index, at, _payload(source_id, number, index, epoch))
+        claim = Claim(source_id, number, index, at, _payload(source_id, number, index, COMMON))
         changes = {
             0: {"log_index": index + 1},
             1: {"number": number + 1},
@@ -130,11 +132,11 @@ class World:
             5: {"payload": b"other"},
             6: {"origin": b"\x0b" * 20},
         }
-        return claim._replace(**changes.get(chance.randrange(40), {}))  # type: ignore[arg-type]
+        return claim._replace(**changes.get(chance.randrange(60), {}))  # type: ignore[arg-type]
 
 
-def _payload(chain_id: int, number: int, index: int, epoch: Hash) -> bytes:
-    return b"%d %d %d " % (chain_id, number, index) + epoch[:4]
+def _payload(chain_id: int, number: int, index: int, variant: bytes) -> bytes:
+    return b"%d %d %d " % (chain_id, number, index) + variant[:4]
 
 
 @functools.cache
