@@ -36,11 +36,16 @@ TEST_SECONDS = 58.0
 RECURSION_LIMIT = sys.getrecursionlimit()
 
 
-def pytest_configure() -> None:
-    """The time of an example means nothing on a machine that does other work beside the tests."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run the same examples, unless `--hypothesis-seed` asks for others; a slow machine fails none."""
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    settings.register_profile(
+        "untimed",
+        deadline=None,
+        derandomize=config.getoption("--hypothesis-seed", None) is None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     settings.load_profile("untimed")
 
 

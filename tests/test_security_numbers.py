@@ -31,10 +31,10 @@ NUMBERS: dict[str, dict[str, str]] = {
         "32 MiB": "stages.rpc.process.stage.RPC_LIMITS.held_bytes",
         "8 MiB": "stages.rpc.process.stage.METRICS_LIMITS.held_bytes",
     },
-    "work |": {"4 ms": "stages.rpc.process.turns.TURN_SECONDS"},
+    "work |": {"4 ms": "stages.rpc.process.listener.TURN_SECONDS"},
     "a call that waits": {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
-        "64 at a time": "stages.rpc.process.node_view.MAX_PENDING",
+        "64 at a time": "stages.io.requests.MAX_PENDING",
     },
     "a message of a supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",
@@ -110,7 +110,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "large calldata": {"24 MiB": "stages.derivation.process.l1_buffer.MAX_BUFFERED"},
     "hundreds of thousands of frames": {"1,000 are kept": "stages.derivation.process.derivation_log.KEPT"},
     "connections | 62": {
-        "8 per": "stages.p2p.gating.accept_limits.MAX_PER_HOST",
+        "8 per": "stages.p2p.gating.connections.MAX_PER_HOST",
         "4 per peer": "stages.p2p.config.ResourceLimits.connections_per_peer",
     },
     "handshakes": {"64 unfinished": "stages.p2p.config.ResourceLimits.half_open"},
@@ -125,7 +125,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64;": "stages.p2p.host.io.connection.STREAM_BURST",
     },
     "CPU time of received bytes": {
-        "0.4 of": "stages.p2p.gating.work_shares.TOTAL_SHARE",
+        "0.4 of": "stages.p2p.gating.budgets.TOTAL_SHARE",
         "4,000": "stages.p2p.host.io.connection.MAX_SMALL_FRAMES",
     },
     "CPU time of gossip": {"0.3 of": "stages.p2p.gossipsub.validation_queue.TOTAL_SHARE"},
@@ -141,7 +141,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "blocks that we requested": {
         "10 MiB": "stages.p2p.encoding.snappy.MAX_BYTES",
-        "32 MiB": "stages.p2p.reqresp.quarantine.MAX_BYTES",
+        "32 MiB": "stages.p2p.reqresp.planner.MAX_BYTES",
     },
     "identify": {
         "2 KiB": "stages.p2p.host.io.identify_service.MAX_STORED_CHARACTERS",
@@ -164,7 +164,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     "an answer | 64 KiB": {"64 KiB": "stages.p2p.signer.io.remote_signer.MAX_ANSWER_BYTES"},
     "nothing, errors": {"16 blocks": "stages.p2p.signer.signing_queue.MAX_WAITING"},
     "descriptions and SOAP": {"64 KiB": "stages.p2p.nat.upnp.MAX_RESPONSE_BYTES"},
-    "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.tls_files.MAX_FILE_BYTES"},
+    "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.remote_signer.MAX_FILE_BYTES"},
     "signed blocks": {
         "4096 heights": "stages.p2p.signer.signed_blocks.MAX_HEIGHTS",
         "128 blocks": "stages.p2p.signer.signed_blocks.MAX_PAYLOADS",

@@ -40,6 +40,7 @@ class TaskDispatcher:
     async def run(self, task: Any) -> Any:
         """Return the result of `task` from some worker. Raises TaskFailed when there is none. May be cancelled."""
         body = self._down.encode(task)
+        del task  # which may hold megabytes that the body has as well
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         number = self.scheduler.submit(body, time.monotonic())
         self._futures[number] = future

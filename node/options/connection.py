@@ -11,7 +11,8 @@ L1 = Section(
     Option(
         "l1",
         value_types.RPC_URLS,
-        "JSON-RPC endpoint of L1 (eth namespace); several, separated by commas, take over from each other.",
+        "JSON-RPC endpoint of L1 (eth namespace), or the path of an IPC socket; several, separated by commas, take "
+        "over from each other.",
         default="http://127.0.0.1:8545",
         variable="NODE_L1_ETH_RPC",
         field=L1Config.endpoints,
@@ -128,7 +129,8 @@ L2 = Section(
     Option(
         "l2",
         value_types.RPC_URL,
-        "JSON-RPC endpoint of the execution engine with JWT authentication (engine and eth namespaces). Required.",
+        "JSON-RPC endpoint of the execution engine with JWT authentication (engine and eth namespaces), or the path of "
+        "its IPC socket, which needs no JWT. Required.",
         variable="NODE_L2_ENGINE_RPC",
         field=EngineConfig.url,
     ),

@@ -94,6 +94,17 @@ def _read_yaml(text: str) -> dict[str, Any]:
     """Return a mapping whose values are texts as they are written. Raises ValueError."""
     import yaml
 
+    class Loader(yaml.BaseLoader):  # type: ignore[misc]
+        """Refuses a key that is there twice, as TOML does."""
+
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            keys = [str(key.value) for key, _ in node.value]
+            for index, (key, _) in enumerate(node.value):
+                if str(key.value) in keys[:index]:
+                    raise ValueError(f"{shown(str(key.value))} is there twice (at line {key.start_mark.line + 1})")
+            result: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+            return result
+
     try:
         depth = 0
         for count, token in enumerate(yaml.scan(text)):
@@ -103,7 +114,7 @@ def _read_yaml(text: str) -> dict[str, Any]:
                 raise ValueError("it is nested too deeply" if depth > MAX_PARTS else "it has too many values")
             if isinstance(token, yaml.AliasToken):
                 raise ValueError("aliases are not read")
-        settings = yaml.load(text, yaml.BaseLoader)
+        settings = yaml.load(text, Loader)
     except yaml.MarkedYAMLError as error:
         line = f" (at line {error.problem_mark.line + 1})" if error.problem_mark else ""
         raise ValueError(f"{error.problem}{line}") from None

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from rollup_node.node.options.errors import ValueHint
 from rollup_node.node.system.log_formats import FORMATS
+from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.io.log.logger import Level, parse_level
 
 _NANOSECONDS = {
@@ -61,6 +62,8 @@ _HOST_AND_PORT = re.compile(r"([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+:[0-9]{1,5}", re.AS
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _MAX_INTEGER = (1 << 63) - 1
 MAX_PATH_BYTES = 4095
+MAX_SOCKET_PATH = 107
+"""Bytes: that of a Unix socket in Linux."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +209,22 @@ OPTIONAL_COUNT = zero_is_none(COUNT)
 PORT = integer(0, 65535)
 DURATION: ValueType[float] = scalar("duration", "a duration such as 12s, 6m24s or 500ms", parse_duration)
 _read_http_url = partial(_read_url, schemes=("http", "https"))
-_read_rpc_url = partial(_read_url, schemes=("http", "https", "ws", "wss"))
+
+
+def _read_rpc_url(text: str) -> str:
+    if not is_ipc(text):
+        if text.endswith(".ipc") and "://" not in text:
+            raise ValueHint(f"did you mean ./{text}?")
+        return _read_url(text, ("http", "https", "ws", "wss"))
+    if not _is_path(text):
+        raise ValueError("not a path")
+    if len(os.fsencode(text)) > MAX_SOCKET_PATH:
+        raise ValueHint(f"the path of a socket has at most {MAX_SOCKET_PATH} bytes")
+    return text
+
 
 HTTP_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_http_url)
-RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545", _read_rpc_url)
+RPC_URL = scalar("url", "an address such as http://127.0.0.1:8545, or the path of an IPC socket", _read_rpc_url)
 HTTP_URLS = list_of("list of url", f"{HTTP_URL.expected}, or several with commas between", _read_http_url)
 RPC_URLS = list_of("list of url", f"{RPC_URL.expected}, or several with commas between", _read_rpc_url)
 TEXT = scalar("string", "a text on one line", checked(str.isprintable))

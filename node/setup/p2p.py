@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
-from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
+from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)

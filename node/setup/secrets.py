@@ -14,14 +14,15 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
 from rollup_node.stages.io.files.private_files import open_private_file, others_may_write, why_unusable
+from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.io.log.logger import Level
 
 
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one. Raises OptionError for a file or an option that is malformed, SetupError for
-    a file that cannot be used."""
+    `notice` gets a line for each new one. An engine behind an IPC socket needs none [OPT13]. Raises OptionError for a
+    file or an option that is malformed, SetupError for a file that cannot be used."""
 
     def load(option: str, user: str) -> JwtSecret:
         jwt = load_jwt_secret(plan.values[option], option)
@@ -29,7 +30,11 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecret
             notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: {user}"))
         return jwt
 
-    jwt, rpc_jwt, interop_jwt = load("l2.jwt-secret", "the execution engine needs it"), None, b""
+    if is_ipc(plan.values["l2"]):
+        jwt = JwtSecret(b"", DEFAULT_FILE, False)
+    else:
+        jwt = load("l2.jwt-secret", "the execution engine needs it")
+    rpc_jwt, interop_jwt = None, b""
     if plan.values["rpc.jwt-secret"]:
         rpc_jwt = load("rpc.jwt-secret", "clients of the admin API need it").secret
     if plan.values["interop.rpc.addr"]:

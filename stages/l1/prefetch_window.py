@@ -132,12 +132,9 @@ class PrefetchWindow:
 
     def _ahead(self, ranges: Sequence[BlockRange]) -> tuple[int, int]:
         """How many blocks and bytes are prefetched or being fetched."""
-        count = size = 0
-        for number, cached in self._verified.items():
-            if any(wanted.first < number <= wanted.last for wanted in ranges):
-                count += 1
-                size += cached.size
-        return count + len(self._fetching), size
+        wanted = {number for first, last in ranges for number in range(first + 1, last + 1)}
+        sizes = [cached.size for number in wanted if (cached := self._verified.get(number)) is not None]
+        return len(sizes) + len(self._fetching), sum(sizes)
 
     def _forget_failures(self, ranges: Sequence[BlockRange]) -> None:
         """Drop the failures of blocks that no client wants any more."""

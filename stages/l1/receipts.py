@@ -1,17 +1,17 @@
 """Checks an L1 block's receipts, in JSON or raw, against the receipts root of its header [LHD13, LHD15]."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 import orjson
 
 from rollup_node.stages.l1.filter import L1Filter, split_logs, wanted_events
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result
 from rollup_node.stages.protocol.answer_limits import receipts_limit
 from rollup_node.stages.protocol.commitments import CHALLENGE_TOPIC, resolves
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import (
@@ -40,13 +40,6 @@ class _Listed(msgspec.Struct):
     receipts: list[msgspec.Raw]
 
 
-class _Answer(msgspec.Struct):
-    """A JSON-RPC response."""
-
-    result: _Listed | list[msgspec.Raw] | None = None
-    error: Any = None
-
-
 def verified_logs(body: bytes, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
     """Return the wanted logs in the JSON-RPC response about a block's receipts.
 
@@ -54,13 +47,8 @@ def verified_logs(body: bytes, block: VerifiedBlock, l1_filter: L1Filter) -> Ver
     receipt after the other is decoded, so that memory holds the objects of one. Raises InvalidDataError where they are
     not the block's receipts."""
     where = f"the receipts of block {block.header.number}"
-    try:
-        answer: _Answer = decode_json(body, _Answer, receipts_limit(block.gas_used).values)
-    except MalformedJsonError as error:
-        raise InvalidDataError(str(error)) from None
-    if answer.error is not None:
-        raise InvalidDataError(f"the endpoint answered with an error: {str(answer.error)[:200]}")
-    receipts = answer.result.receipts if isinstance(answer.result, _Listed) else answer.result
+    answer = parse_result(body, receipts_limit(block.gas_used), _Listed | list[msgspec.Raw])
+    receipts: list[msgspec.Raw] | None = answer.receipts if isinstance(answer, _Listed) else answer
     if receipts is None:
         raise InvalidDataError(f"{where} are not a list")
     if len(receipts) != len(block.transaction_hashes):
@@ -110,10 +98,12 @@ class _Places:
 
     def __init__(self, block: VerifiedBlock) -> None:
         self._block, self._gas, self._logs = block, 0, 0
+        self._number, self._hash = hex(block.header.number), to_hex(block.header.hash)
 
     def check(self, receipt: ReceiptJson, index: int) -> None:
         """Raise InvalidDataError or HexError if a field is not that of the receipt's place in the block."""
-        place = _usual_place(index, self._block)
+        # As nearly all servers write it.
+        place = hex(index), self._number, self._hash, to_hex(self._block.transaction_hashes[index])
         if _place(receipt) != place:
             _check_place(receipt, f"receipt {index}", index, self._block)
         total = from_quantity(receipt.cumulative_gas_used)
@@ -131,14 +121,8 @@ class _Places:
             self._logs += 1
 
 
-def _place(item: ReceiptJson | LogJson) -> tuple[str | None, ...]:
-    return item.transaction_index, item.block_number, item.block_hash, item.transaction_hash
-
-
-def _usual_place(index: int, block: VerifiedBlock) -> tuple[str, ...]:
-    """Return the fields of a transaction's place as nearly all servers write them."""
-    header = block.header
-    return hex(index), hex(header.number), to_hex(header.hash), to_hex(block.transaction_hashes[index])
+_place: Callable[[ReceiptJson | LogJson], tuple[str | None, ...]]
+_place = attrgetter("transaction_index", "block_number", "block_hash", "transaction_hash")
 
 
 def _check_place(item: ReceiptJson | LogJson, name: str, index: int, block: VerifiedBlock) -> None:

@@ -4,8 +4,7 @@ import msgspec
 
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.receipts import verified_logs
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_result, verify_block
-from rollup_node.stages.protocol.answer_limits import L1_BLOCK
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, parse_block, verify_block
 from rollup_node.stages.protocol.types import L1Block
 
 
@@ -59,7 +58,7 @@ def run(task: Task) -> Result:
 
 
 def _verify_block(task: VerifyBlock) -> Result:
-    block = verify_block(parse_result(task.body, L1_BLOCK), task.number, task.trust, task.l1_filter)
+    block = verify_block(parse_block(task.body), task.number, task.trust, task.l1_filter)
     if block.needs_receipts:
         return NeedsReceipts(block)
     return Verified(L1Block(block.header, block.inbox, (), ()))

@@ -1,18 +1,22 @@
 """Checks an endpoint's L1 block against its own hash: header, transactions and withdrawals [LHD10, LHD11, LHD14]."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from rollup_node.stages.l1.filter import L1Filter, bloom_excludes_challenges, bloom_excludes_logs
-from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.answer_limits import L1_BLOCK, AnswerLimit
 from rollup_node.stages.protocol.commitments import ChallengeError, resolve_data
 from rollup_node.stages.protocol.deposits import DepositError, is_deposit
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.errors import DECODE_ERRORS
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json, shown_body
 from rollup_node.stages.protocol.headers import (
+    HEADER_MEMBERS,
     Header,
     HeaderError,
+    WithdrawalJson,
     header_from_json,
     header_hash,
     l1_header,
@@ -22,7 +26,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_qu
 from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, verify_account, verify_storage
-from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, transaction_from_json
+from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, TransactionJson, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import (
     SEQUENCER_FEE_VAULT,
@@ -34,8 +38,19 @@ from rollup_node.stages.protocol.types import (
     L1Header,
 )
 
-Json = Mapping[str, Any]
 _NO_LOGS = bytes(256)
+_NULL = msgspec.Raw(b"null")
+
+
+class _Transaction(TransactionJson, gc=False):
+    hash: str | None = None
+
+
+BlockJson: Any = msgspec.defstruct(
+    "BlockJson",
+    [*HEADER_MEMBERS, ("transactions", list[_Transaction] | None, None), ("withdrawals", msgspec.Raw, _NULL)],
+)
+"""The members of a JSON-RPC block with full transactions that are verified."""
 
 
 class InvalidDataError(ValueError):
@@ -57,17 +72,28 @@ class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
     resolve_data: tuple[tuple[int, bytes], ...] = ()
 
 
-def parse_result(body: bytes, limit: AnswerLimit) -> Any:
-    """Return the result in a response. Raises InvalidDataError for an error, other JSON, or too many values."""
+def parse_result(body: bytes, limit: AnswerLimit, shape: Any) -> Any:
+    """Return the result in a response as a value of a type msgspec knows, or None where it is null.
+
+    Raises InvalidDataError for an error, a result of another type, other JSON, or too many values."""
     try:
-        answer = decode_json(body, Any, limit.values)
+        answer = decode_json(body, _answer(shape), limit.values)
     except MalformedJsonError as error:
         raise InvalidDataError(str(error)) from None
-    if not isinstance(answer, dict):
-        raise InvalidDataError("the answer is not JSON-RPC")
-    if answer.get("error") is not None:
-        raise InvalidDataError(f"the endpoint answered with an error: {str(answer['error'])[:200]}")
-    return answer.get("result")
+    if bytes(answer.error) != b"null":
+        raise InvalidDataError(f"the endpoint answered with an error: {shown_body(bytes(answer.error))}")
+    return answer.result
+
+
+@cache
+def _answer(shape: Any) -> type[msgspec.Struct]:
+    """Return the type of a JSON-RPC response."""
+    return msgspec.defstruct("Answer", [("result", shape | None, None), ("error", msgspec.Raw, _NULL)])
+
+
+def parse_block(body: bytes) -> Any:
+    """Return the BlockJson in a response to eth_getBlockByNumber, None where it is null. Raises InvalidDataError."""
+    return parse_result(body, L1_BLOCK, BlockJson)
 
 
 def verify_header(block: Any, trust: bool) -> tuple[Header, Hash]:
@@ -93,21 +119,23 @@ def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
 
 
 def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> VerifiedBlock:
-    """Return the block of that number from a JSON-RPC block with full transactions, cut down by the filter.
+    """Return the block of that number from a BlockJson, or None, cut down by the filter.
 
     With `trust` hash and roots are not checked. Raises InvalidDataError."""
-    header, block_hash = verify_header(block, trust)
+    header, block_hash = verify_header(None if block is None else msgspec.structs.asdict(block), trust)
     if header.number != number:
         raise InvalidDataError(f"requested block {number}, got block {header.number}")
     # Messages carry it in 64 bits, which no real fee exceeds.
     if header.base_fee is not None and header.base_fee > U64_MASK:
         raise InvalidDataError(f"block {number} has base fee {header.base_fee}, which has more than 64 bits")
-    transactions = _list_of(block, "transactions", number)
+    transactions: list[_Transaction] | None = block.transactions
+    if transactions is None:
+        raise InvalidDataError(f"block {number} has no list of full transactions")
     encoded = [_encoded(tx, index, number, trust) for index, tx in enumerate(transactions)]
     if not trust:
         if ordered_root(encoded) != header.transactions_root:
             raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
-        _check_withdrawals(block, header, is_op_block(header, encoded))
+        _check_withdrawals(block.withdrawals, header, is_op_block(header, encoded))
     needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filter)
     return VerifiedBlock(
         header=l1_header(header, block_hash),
@@ -147,10 +175,10 @@ def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -
     return tuple(result)
 
 
-def _encoded(tx: Json, index: int, number: int, trust: bool) -> bytes:
+def _encoded(tx: TransactionJson, index: int, number: int, trust: bool) -> bytes:
     """Return a transaction's bytes; with `trust` empty for an unknown type, which the inbox ignores [BF1]."""
     try:
-        if trust and from_quantity(tx.get("type") or "0x0") not in KNOWN_TYPES:
+        if trust and from_quantity(tx.type or "0x0") not in KNOWN_TYPES:
             return b""
         return transaction_from_json(tx)
     except (TransactionError, HexError) as error:
@@ -163,39 +191,34 @@ def is_op_block(header: Header, transactions: Sequence[bytes]) -> bool:
     return is_genesis or any(map(is_deposit, transactions[:1]))
 
 
-def _check_withdrawals(block: Json, header: Header, is_op: bool) -> None:
+def _check_withdrawals(listed: msgspec.Raw, header: Header, is_op: bool) -> None:
     """Check the withdrawals; an endpoint may leave them out, as nothing reads them [HSH8, HSH9]."""
-    if block.get("withdrawals") is None:
+    if listed == _NULL:
         return
     if header.withdrawals_root is None:
         raise InvalidDataError(f"block {header.number} has withdrawals, but no withdrawals root")
-    withdrawals = _list_of(block, "withdrawals", header.number)
-    if is_op:
-        if withdrawals:
-            raise InvalidDataError(f"block {header.number} is one of an OP Stack chain, but has withdrawals")
-        return
     try:
+        withdrawals = msgspec.json.decode(listed, type=list[WithdrawalJson])
+        if is_op:
+            if withdrawals:
+                raise InvalidDataError(f"block {header.number} is one of an OP Stack chain, but has withdrawals")
+            return
         root = withdrawals_root(withdrawals)
-    except HexError as error:
+    except (HexError, *DECODE_ERRORS) as error:
         raise InvalidDataError(f"block {header.number} has a malformed withdrawal: {error}") from None
     if root != header.withdrawals_root:
         raise InvalidDataError(f"the withdrawals of block {header.number} do not match its withdrawals root")
 
 
-def _transaction_hashes(transactions: list[Json], encoded: list[bytes], trust: bool) -> tuple[Hash, ...]:
+def _transaction_hashes(
+    transactions: Sequence[_Transaction], encoded: Sequence[bytes], trust: bool
+) -> tuple[Hash, ...]:
     if not trust:
-        return tuple(keccak256(raw) for raw in encoded)
+        return tuple(map(keccak256, encoded))
     try:
-        return tuple(hash_from_hex(tx.get("hash")) for tx in transactions)
+        return tuple([hash_from_hex(tx.hash) for tx in transactions])
     except HexError as error:
         raise InvalidDataError(f"a transaction has a malformed hash: {error}") from None
-
-
-def _list_of(block: Json, name: str, number: int) -> list[Json]:
-    items = block.get(name)
-    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise InvalidDataError(f"block {number} has no list of full {name}")
-    return items
 
 
 SIGNER_SLOT: Hash = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")

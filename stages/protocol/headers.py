@@ -180,17 +180,26 @@ def l1_header(header: Header, block_hash: Hash) -> L1Header:
     )
 
 
-def withdrawals_root(withdrawals: Sequence[Mapping[str, Any]]) -> Hash:
+class WithdrawalJson(msgspec.Struct, rename="camel"):
+    """The members of a JSON-RPC withdrawal."""
+
+    index: str
+    validator_index: str
+    address: str
+    amount: str
+
+
+def withdrawals_root(withdrawals: Sequence[WithdrawalJson]) -> Hash:
     """Return the withdrawals root of a JSON-RPC block's list. Raises HexError for a malformed entry."""
     return ordered_root([_encode_withdrawal(withdrawal) for withdrawal in withdrawals])
 
 
-def _encode_withdrawal(withdrawal: Mapping[str, Any]) -> bytes:
+def _encode_withdrawal(withdrawal: WithdrawalJson) -> bytes:
     return rlp.encode_list(
         (
-            encode_int(from_quantity(withdrawal.get("index"))),
-            encode_int(from_quantity(withdrawal.get("validatorIndex"))),
-            encode_bytes(address_from_hex(withdrawal.get("address"))),
-            encode_int(from_quantity(withdrawal.get("amount"))),
+            encode_int(from_quantity(withdrawal.index)),
+            encode_int(from_quantity(withdrawal.validator_index)),
+            encode_bytes(address_from_hex(withdrawal.address)),
+            encode_int(from_quantity(withdrawal.amount)),
         )
     )

@@ -2,6 +2,7 @@
 
 A header whose bloom excludes an address or topic proves that none of its block's logs has it."""
 
+from binascii import unhexlify
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,8 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_PREFIX, DEPOSIT_TYPE
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.rlp import RlpError, encode_int, wrap_list
+from rollup_node.stages.protocol.rlp import RlpError
+from rollup_node.stages.protocol.rlp_hex import data, list_header, number, string_header, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash, Log
 
 _FIELDS, _LOGS_FIELD = 4, 3
@@ -86,8 +88,9 @@ def receipt_from_json(value: Any) -> bytes:
     try:
         receipt = value if isinstance(value, ReceiptJson) else msgspec.convert(value, ReceiptJson)
         kind = int(receipt.type or "0x0", 16)
-        body = wrap_list(_encoded_body(receipt, kind))
-        return body if kind == 0 else kind.to_bytes(1, "big") + body
+        fields = _encoded_fields(receipt, kind)
+        prefix = f"{kind:02x}" if kind else ""
+        return unhexlify("".join((prefix, list_header(sum(map(len, fields)) >> 1), *fields)))
     except (ValueError, TypeError, OverflowError) as error:
         raise ReceiptError(f"malformed receipt: {error}"[:200]) from None
 
@@ -103,42 +106,36 @@ def receipt_from_raw(raw: bytes) -> bytes:
     return raw[:1] + rlp.encode(fields[:_FIELDS]) if len(fields) == _FIELDS + 1 else raw
 
 
-def _encoded_body(receipt: ReceiptJson, kind: int) -> bytes:
+def _encoded_fields(receipt: ReceiptJson, kind: int) -> list[str]:
+    """Return the digits of the fields in pieces, as joining them twice would take longer."""
     if receipt.status is not None:
-        outcome = encode_int(int(receipt.status, 16))
+        outcome = number(receipt.status)
     elif receipt.root is not None:
-        outcome = b"\xa0" + bytes.fromhex(receipt.root[2:])
+        outcome = "a0" + receipt.root[2:]
     else:
         raise ReceiptError("receipt without status and root")
-    parts = [
-        outcome,
-        encode_int(int(receipt.cumulative_gas_used, 16)),
-        b"\xb9\x01\x00" + bytes.fromhex(receipt.logs_bloom[2:]),
-        wrap_list(bytes.fromhex("".join(map(_log_hex, receipt.logs)))),
-    ]
+    logs = "".join([_log_hex(log) for log in receipt.logs])
+    gas, bloom = number(receipt.cumulative_gas_used), receipt.logs_bloom[2:]
+    fields = [outcome, gas, "b90100", bloom, list_header(len(logs) >> 1), logs]
     if kind == DEPOSIT_TYPE and receipt.deposit_nonce is not None and receipt.deposit_receipt_version is not None:
-        parts.append(encode_int(int(receipt.deposit_nonce, 16)))
-        parts.append(encode_int(int(receipt.deposit_receipt_version, 16)))
-    return b"".join(parts)
+        fields += number(receipt.deposit_nonce), number(receipt.deposit_receipt_version)
+    return fields
 
 
 def _log_hex(log: LogJson) -> str:
-    """Return the digits of a log's encoding: all logs of a receipt are converted at once."""
-    topics = "".join(["a0" + topic[2:] for topic in log.topics])
-    data = log.data[2:]
+    topics = "".join(log.topics).replace("0x", "a0")
+    body, topics_header, data_header = _log_headers(len(topics) >> 1, (len(log.data) >> 1) - 1)
     # One byte below 0x80 is its own encoding.
-    data = data if len(data) == 2 and data < "80" else _header_hex(0x80, len(data) >> 1) + data
-    body = f"94{log.address[2:]}{_header_hex(0xC0, len(topics) >> 1)}{topics}{data}"
-    return _header_hex(0xC0, len(body) >> 1) + body
+    if len(log.data) == 4:
+        return wrap_list(f"94{log.address[2:]}{topics_header}{topics}{data(log.data)}")
+    return f"{body}{log.address[2:]}{topics_header}{topics}{data_header}{log.data[2:]}"
 
 
-@lru_cache(4096)
-def _header_hex(kind: int, size: int) -> str:
-    """Return the digits of the header of a string (0x80) or list (0xc0) of so many bytes."""
-    if size < 56:
-        return f"{kind + size:02x}"
-    width = (size.bit_length() + 7) >> 3
-    return f"{kind + 55 + width:02x}{size:0{2 * width}x}"
+@lru_cache(1024)
+def _log_headers(topics: int, size: int) -> tuple[str, str, str]:
+    """Return what stands before the address, the topics, and the data of a log, by the bytes of topics and data."""
+    topics_header, data_header = list_header(topics), string_header(size)
+    return f"{list_header(21 + len(topics_header + data_header) // 2 + topics + size)}94", topics_header, data_header
 
 
 def decode_receipt(raw: bytes) -> Receipt:
@@ -171,23 +168,20 @@ def _decoded_log(item: Any) -> tuple[Address, tuple[bytes, ...], bytes]:
 
 def logs_of_receipts(receipts: Sequence[bytes], wanted: Collection[tuple[Address, Hash]]) -> tuple[Log, ...]:
     """Return the wanted logs of successful receipts, by address and first topic, numbered over the whole block."""
-    addresses = {address for address, _ in wanted}
     # Most blocks have none, and a search is much cheaper than decoding.
-    if not any(address in raw for raw in receipts for address in addresses):
-        return ()
+    holders = {index for address, _ in wanted for index, raw in enumerate(receipts) if address in raw}
     result: list[Log] = []
-    index = 0
-    for raw in receipts:
-        if not any(address in raw for address in addresses):
-            # Logs are numbered over the block, so those of other receipts count without being decoded.
-            index += _log_count(raw)
-            continue
-        receipt = _decoded_or_none(raw)
+    index = counted = 0
+    for holder in sorted(holders):
+        # Logs are numbered over the block, so those of other receipts count without being decoded.
+        index += sum(map(_log_count, receipts[counted:holder]))
+        counted = holder + 1
+        receipt = _decoded_or_none(receipts[holder])
         if receipt is None:
             continue
-        for address, topics, data in receipt.logs:
+        for address, topics, log_data in receipt.logs:
             if receipt.succeeded and topics and (address, topics[0]) in wanted:
-                result.append(Log(address, topics, data, index))
+                result.append(Log(address, topics, log_data, index))
             index += 1
     return tuple(result)
 
@@ -201,9 +195,10 @@ def _decoded_or_none(raw: bytes) -> Receipt | None:
 
 
 def _log_count(raw: bytes) -> int:
+    """Return how many logs an encoded receipt has. They are counted in the verified bytes, never in JSON."""
     try:
-        fields = rlp.split(raw, 0 if raw[:1] >= b"\xc0" else 1)
-        return len(rlp.split(fields[_LOGS_FIELD]))
+        fields = rlp.item_ends(raw, 0 if raw[:1] >= b"\xc0" else 1)
+        return len(rlp.item_ends(raw[: fields[_LOGS_FIELD]], fields[_LOGS_FIELD - 1]))
     except (RlpError, IndexError):
         return 0
 

@@ -134,26 +134,35 @@ def header(data: bytes, at: int, end: int) -> tuple[bool, int, int]:
 
 def split(data: bytes, at: int = 0) -> list[bytes]:
     """Return the raw items of the list that fills `data` from `at` on, with checked headers. Raises RlpError."""
+    start = header(data, at, len(data))[1]
+    items: list[bytes] = []
+    for end in item_ends(data, at):
+        items.append(data[start:end])
+        start = end
+    return items
+
+
+def item_ends(data: bytes, at: int = 0) -> list[int]:
+    """Return the offsets at which the items of the list that fills `data` from `at` on end. Raises RlpError."""
     is_list, start, stop = header(data, at, len(data))
     if not is_list:
         raise RlpError("expected a list, got a string")
     if stop != len(data):
         raise RlpError(f"{len(data) - stop} bytes after the item")
-    items: list[bytes] = []
+    ends: list[int] = []
     while start < stop:
         first = data[start]
         if first < 0x80:
-            end = start + 1
+            start += 1
         # Short items, whose length is in the first byte. 0x81 is left to `header`: it may encode a single byte wrongly.
         elif 0x81 < first < 0xB8 or 0xC0 <= first < 0xF8:
-            end = start + 1 + (first & 0x3F)
-            if end > stop:
+            start += 1 + (first & 0x3F)
+            if start > stop:
                 raise RlpError("item cut off")
         else:
-            _, _, end = header(data, start, stop)
-        items.append(data[start:end])
-        start = end
-    return items
+            start = header(data, start, stop)[2]
+        ends.append(start)
+    return ends
 
 
 def _items(data: bytes, at: int, end: int, depth: int) -> list[Any]:

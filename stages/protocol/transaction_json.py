@@ -1,17 +1,17 @@
 """The encoding of JSON-RPC transactions, without checks: wrong values show in the transactions root."""
 
-from collections.abc import Callable, Mapping
+from binascii import unhexlify
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from rollup_node.stages.protocol import rlp
-from rollup_node.stages.protocol.rlp import encode_bytes, encode_int
+from rollup_node.stages.protocol import rlp_hex
+from rollup_node.stages.protocol.rlp_hex import data, number
 from rollup_node.stages.protocol.transactions import TransactionError
 
-Object = Mapping[str, Any]
-Encoder = Callable[[Object], bytes]
-Text = str | msgspec.UnsetType | None
+Text = str | None
 
 
 class AccessJson(msgspec.Struct, rename="camel", gc=False):
@@ -33,150 +33,136 @@ class TransactionJson(msgspec.Struct, rename="camel", gc=False):
 
     Which of them a transaction must have depends on its type, so none is required here."""
 
-    type: Text = msgspec.UNSET
-    chain_id: Text = msgspec.UNSET
-    nonce: Text = msgspec.UNSET
-    gas_price: Text = msgspec.UNSET
-    max_priority_fee_per_gas: Text = msgspec.UNSET
-    max_fee_per_gas: Text = msgspec.UNSET
-    max_fee_per_blob_gas: Text = msgspec.UNSET
-    gas: Text = msgspec.UNSET
-    to: Text = msgspec.UNSET
-    value: Text = msgspec.UNSET
-    input: Text = msgspec.UNSET
-    access_list: list[AccessJson] | msgspec.UnsetType | None = msgspec.UNSET
-    blob_versioned_hashes: list[str] | msgspec.UnsetType | None = msgspec.UNSET
-    authorization_list: list[AuthorizationJson] | msgspec.UnsetType | None = msgspec.UNSET
-    y_parity: Text = msgspec.UNSET
-    v: Text = msgspec.UNSET
-    r: Text = msgspec.UNSET
-    s: Text = msgspec.UNSET
-    source_hash: Text = msgspec.UNSET
-    sender: Text = msgspec.field(default=msgspec.UNSET, name="from")
-    mint: Text = msgspec.UNSET
-    is_system_tx: bool | str | msgspec.UnsetType | None = msgspec.UNSET
+    type: Text = None
+    chain_id: Text = None
+    nonce: Text = None
+    gas_price: Text = None
+    max_priority_fee_per_gas: Text = None
+    max_fee_per_gas: Text = None
+    max_fee_per_blob_gas: Text = None
+    gas: Text = None
+    to: Text = None
+    value: Text = None
+    input: Text = None
+    access_list: list[AccessJson] | None = None
+    blob_versioned_hashes: list[str] | None = None
+    authorization_list: list[AuthorizationJson] | None = None
+    y_parity: Text = None
+    v: Text = None
+    r: Text = None
+    s: Text = None
+    source_hash: Text = None
+    sender: Text = msgspec.field(default=None, name="from")
+    mint: Text = None
+    is_system_tx: bool | str | None = None
 
 
 def transaction_from_json(value: Any) -> bytes:
-    """Return the encoding of a JSON object or TransactionJson of types 0 to 4 or 0x7e. Raises TransactionError."""
-    if isinstance(value, TransactionJson):
-        value = msgspec.to_builtins(value)
+    """Return the encoding of a TransactionJson or JSON object of types 0 to 4 or 0x7e. Raises TransactionError."""
     try:
-        kind = int(value.get("type") or "0x0", 16)
+        transaction = value if isinstance(value, TransactionJson) else msgspec.convert(value, TransactionJson)
+        kind = int(transaction.type or "0x0", 16)
         encoder = _ENCODERS.get(kind)
         if encoder is None:
             raise TransactionError(f"unknown transaction type 0x{kind:02x}")
-        body = encoder(value)
-        return body if kind == 0 else kind.to_bytes(1, "big") + body
+        try:
+            body = rlp_hex.wrap_list(encoder(transaction))
+        except TypeError:
+            raise TransactionError(f"transaction without {_missing(transaction, encoder)}") from None
+        return unhexlify(body if kind == 0 else f"{kind:02x}{body}")
     except TransactionError:
         raise
-    except KeyError as error:
-        raise TransactionError(f"transaction without {error.args[0]}") from None
-    except (ValueError, TypeError, AttributeError, OverflowError, IndexError) as error:
+    except ValueError as error:
         raise TransactionError(f"malformed transaction: {error}"[:200]) from None
 
 
-def _number(text: str) -> bytes:
-    digits = text[2:]
-    data = bytes.fromhex("0" + digits if len(digits) & 1 else digits)
-    # Some servers send quantities with leading zeros; RLP has none.
-    if data[:1] == b"\0":
-        data = data.lstrip(b"\0")
-    return encode_bytes(data)
+def _to(value: TransactionJson) -> str:
+    return rlp_hex.EMPTY if value.to is None else data(value.to)
 
 
-def _data(text: str) -> bytes:
-    return encode_bytes(bytes.fromhex(text[2:]))
+def _access_list(value: TransactionJson) -> str:
+    if not value.access_list:
+        return rlp_hex.EMPTY_LIST
+    entries = [rlp_hex.wrap_list(data(item.address) + rlp_hex.hashes(item.storage_keys)) for item in value.access_list]
+    return rlp_hex.wrap_list("".join(entries))
 
 
-def _recipient(value: Object) -> bytes:
-    to = value.get("to")
-    return rlp.EMPTY_STRING if to is None else _data(to)
+def _authorization(item: AuthorizationJson) -> str:
+    delegation = f"{number(item.chain_id)}{data(item.address)}{number(item.nonce)}"
+    return rlp_hex.wrap_list(f"{delegation}{number(item.y_parity)}{number(item.r)}{number(item.s)}")
 
 
-def _hashes(texts: list[str]) -> bytes:
-    return rlp.encode_list([b"\xa0" + bytes.fromhex(text[2:]) for text in texts])
-
-
-def _access_list(value: Object) -> bytes:
-    entries = value.get("accessList")
-    if not entries:
-        return rlp.EMPTY_LIST
-    return rlp.encode_list(
-        [rlp.wrap_list(_data(entry["address"]) + _hashes(entry["storageKeys"])) for entry in entries]
-    )
-
-
-def _authorizations(value: Object) -> bytes:
-    names = ("chainId", "address", "nonce", "yParity", "r", "s")
-    convert = (_number, _data, _number, _number, _number, _number)
-    return rlp.encode_list(
-        [
-            rlp.encode_list([encode(item[name]) for name, encode in zip(names, convert, strict=True)])
-            for item in value["authorizationList"]
-        ]
-    )
-
-
-def _signature(value: Object) -> bytes:
+# Reading a member that is missing is a TypeError.
+def _signature(value: Any) -> str:
     # Older servers send the parity as `v` alone.
-    parity = value.get("yParity")
-    return _number(value["v"] if parity is None else parity) + _number(value["r"]) + _number(value["s"])
+    return f"{number(value.v if value.y_parity is None else value.y_parity)}{number(value.r)}{number(value.s)}"
 
 
-def _call(value: Object) -> bytes:
-    return _number(value["gas"]) + _recipient(value) + _number(value["value"]) + _data(value["input"])
+def _call(value: Any) -> str:
+    return f"{number(value.gas)}{_to(value)}{number(value.value)}{data(value.input)}"
 
 
-def _legacy(value: Object) -> bytes:
-    price = _number(value["nonce"]) + _number(value["gasPrice"])
-    signature = _number(value["v"]) + _number(value["r"]) + _number(value["s"])
-    return rlp.wrap_list(price + _call(value) + signature)
+def _legacy(value: Any) -> str:
+    signature = f"{number(value.v)}{number(value.r)}{number(value.s)}"
+    return f"{number(value.nonce)}{number(value.gas_price)}{_call(value)}{signature}"
 
 
-def _access(value: Object) -> bytes:
-    head = _number(value["chainId"]) + _number(value["nonce"]) + _number(value["gasPrice"])
-    return rlp.wrap_list(head + _call(value) + _access_list(value) + _signature(value))
+def _access(value: Any) -> str:
+    head = f"{number(value.chain_id)}{number(value.nonce)}{number(value.gas_price)}"
+    return f"{head}{_call(value)}{_access_list(value)}{_signature(value)}"
 
 
-def _fee_head(value: Object) -> bytes:
-    fees = _number(value["maxPriorityFeePerGas"]) + _number(value["maxFeePerGas"])
-    return _number(value["chainId"]) + _number(value["nonce"]) + fees + _call(value) + _access_list(value)
+def _with_fees(value: Any, rest: str = "") -> str:
+    """Return the fields of a type with two fees; `rest` is what stands before the signature."""
+    head = f"{number(value.chain_id)}{number(value.nonce)}{number(value.max_priority_fee_per_gas)}"
+    body = f"{head}{number(value.max_fee_per_gas)}{_call(value)}{_access_list(value)}"
+    return f"{body}{rest}{_signature(value)}"
 
 
-def _dynamic_fee(value: Object) -> bytes:
-    return rlp.wrap_list(_fee_head(value) + _signature(value))
+def _blob(value: Any) -> str:
+    blobs = number(value.max_fee_per_blob_gas) + rlp_hex.hashes(value.blob_versioned_hashes)
+    return _with_fees(value, blobs)
 
 
-def _blob(value: Object) -> bytes:
-    blobs = _number(value["maxFeePerBlobGas"]) + _hashes(value["blobVersionedHashes"])
-    return rlp.wrap_list(_fee_head(value) + blobs + _signature(value))
+def _set_code(value: Any) -> str:
+    return _with_fees(value, rlp_hex.wrap_list("".join(map(_authorization, value.authorization_list))))
 
 
-def _set_code(value: Object) -> bytes:
-    return rlp.wrap_list(_fee_head(value) + _authorizations(value) + _signature(value))
+def _deposit(value: Any) -> str:
+    mint = rlp_hex.EMPTY if value.mint is None else number(value.mint)
+    # A boolean, as op-geth writes it, or a quantity, as op-reth does; missing where it is false.
+    flag = value.is_system_tx
+    is_system = number(flag) if isinstance(flag, str) else "01" if flag else rlp_hex.EMPTY
+    head = f"{data(value.source_hash)}{data(value.sender)}{_to(value)}{mint}"
+    return f"{head}{number(value.value)}{number(value.gas)}{is_system}{data(value.input)}"
 
 
-def _flag(value: Any) -> bytes:
-    """Return a boolean, as op-geth writes it, or a quantity, as op-reth does; missing where it is false."""
-    return _number(value) if isinstance(value, str) else encode_int(1 if value else 0)
-
-
-def _deposit(value: Object) -> bytes:
-    mint = value.get("mint")
-    parts = (
-        _data(value["sourceHash"]),
-        _data(value["from"]),
-        _recipient(value),
-        rlp.EMPTY_STRING if mint is None else _number(mint),
-        _number(value["value"]),
-        _number(value["gas"]),
-        _flag(value.get("isSystemTx")),
-        _data(value["input"]),
-    )
-    return rlp.encode_list(parts)
-
-
-_ENCODERS: dict[int, Encoder] = {0: _legacy, 1: _access, 2: _dynamic_fee, 3: _blob, 4: _set_code, 0x7E: _deposit}
+_ENCODERS: dict[int, Callable[[Any], str]] = {
+    0: _legacy,
+    1: _access,
+    2: _with_fees,
+    3: _blob,
+    4: _set_code,
+    0x7E: _deposit,
+}
 
 KNOWN_TYPES = frozenset(_ENCODERS)
+
+
+class _LastRead:
+    """Notes which member of a transaction was read last: the one whose absence ended its encoding."""
+
+    def __init__(self, transaction: TransactionJson) -> None:
+        self._transaction, self.name = transaction, ""
+
+    def __getattr__(self, name: str) -> Any:
+        self.name = TransactionJson.__struct_encode_fields__[TransactionJson.__struct_fields__.index(name)]
+        return getattr(self._transaction, name)
+
+
+def _missing(transaction: TransactionJson, encoder: Callable[[Any], str]) -> str:
+    """Return the name of the member that the transaction lacks."""
+    reader = _LastRead(transaction)
+    with suppress(TypeError):
+        encoder(reader)
+    return reader.name

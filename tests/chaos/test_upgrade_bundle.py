@@ -34,14 +34,28 @@ def reason(net: Devnet, url: str, *words: str) -> str:
     return net.wait(found, f"a reason with {words}")
 
 
+def node_with_unsafe_blocks(leftovers: Leftovers, net: Devnet) -> ExtraNode:
+    """Return a node whose engine has the sequencer's blocks beyond the fork before it derives the first one."""
+    options = {"rollup.bundle-dir": leftovers.folder / "seen", "verifier.l1-confs": 1000}
+    own = ExtraNode(leftovers, net, net.node("sequencer")["p2p"], options)
+    try:
+        net.wait(lambda: own.head() > ACTIVATION, "blocks of the sequencer")
+        assert own.head("safe_l2") == 0
+    except BaseException:
+        own.stop()
+        raise
+    own.kill()
+    own.start({"verifier.l1-confs": 0})
+    return own
+
+
 @pytest.mark.condition("C13")
 def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: Leftovers) -> None:
     """The verifier chooses by itself; a node without that option is started again with the file that it wrote."""
     words = (*FORKS, *CALLDATA, "--dependency-set", "902", "--lagoon-bundle", f"sequencer={FILE}")
     with Devnet(leftovers, *words, "--lagoon-bundle", "verifier=auto") as net:
-        peer = net.node("sequencer")["p2p"]
-        own = ExtraNode(leftovers, net, peer, {"rollup.bundle-dir": leftovers.folder / "seen"})
-        alone = ExtraNode(leftovers, net, peer, {"p2p.disable": "true"}, "alone")
+        own = node_with_unsafe_blocks(leftovers, net)
+        alone = ExtraNode(leftovers, net, "", {"p2p.disable": "true"}, "alone")
         try:
             result = reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
             activates = rf"before block {ACTIVATION}:0x\w+, .* lagoon .* {OURS.sha256[:8]}.*: transaction 4"
@@ -75,7 +89,7 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
 def test_processes_may_die_and_l1_may_change_during_the_wait(leftovers: Leftovers) -> None:
     words = (*FORKS, *CALLDATA, "--lagoon-bundle", f"sequencer={FILE}", "--lagoon-bundle", f"verifier={FILE}")
     with Devnet(leftovers, *words) as net:
-        own = ExtraNode(leftovers, net, net.node("sequencer")["p2p"], {"rollup.bundle-dir": leftovers.folder / "seen"})
+        own = node_with_unsafe_blocks(leftovers, net)
         try:
             reason(net, own.url, "BUNDLE-DIFFERS")
             depth = int(call(net.network["l1"], "eth_blockNumber"), 16) - own.head("current_l1") + 1
@@ -87,7 +101,9 @@ def test_processes_may_die_and_l1_may_change_during_the_wait(leftovers: Leftover
                 reason(net, own.url, "BUNDLE-DIFFERS")
                 own.kill_process(role)
             reason(net, own.url, "BUNDLE-DIFFERS", "later batch on L1")
-            assert own.head("safe_l2") == ACTIVATION - 1 < own.head()
+            net.wait(
+                lambda: own.head("safe_l2") == ACTIVATION - 1 < own.head(), "what was derived again after the kills"
+            )
             own.kill()
             own.start({"rollup.lagoon-bundle": FILE})
             wait_for(lambda: own.head("safe_l2") >= ACTIVATION + 2, f"safe head: {own.program.out[-3000:]}")

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, PipelineEvents
 from rollup_node.stages.derivation.reasons import l1 as l1_reasons
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect

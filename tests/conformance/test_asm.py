@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.derivation.codec.frames import Frame
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelAssembler
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import (
     FrameNotNext,
     FrameOfOtherChannel,

@@ -9,8 +9,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelBank
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, PipelineEvents
 from rollup_node.stages.derivation.reasons import channels as channel_reasons
 from rollup_node.stages.derivation.reasons.batches import (
     OverlapTransactionsMismatch,

@@ -7,12 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch
-from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchVerdict
-from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
+from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchVerdict, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BatchQueue
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
-from rollup_node.stages.derivation.pipeline.span_checks import SpanBatchChecks
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
 from rollup_node.stages.messages.derivation import DropEffect

@@ -10,9 +10,8 @@ from rollup_node.stages.blobs.blob_requests import PendingRequests
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable

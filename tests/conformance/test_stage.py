@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.batch_stages import BatchStage
 from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons import channels as channel_reasons

@@ -14,7 +14,7 @@ from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.encoding import snappy
-from rollup_node.stages.p2p.gossipsub.message_cache import MessageIdScheme, message_id
+from rollup_node.stages.p2p.gossipsub.message_cache import message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
@@ -47,7 +47,7 @@ def message(payload: ExecutionPayload, version: int = 4, **changes: Any) -> byte
 
 
 def id_of(data: bytes, topic: str = TOPIC) -> bytes:
-    return message_id(MessageIdScheme.OP_NODE, topic, data, snappy.decompress(data))
+    return message_id(topic, data, snappy.decompress(data))
 
 
 def large_block(number: int, size: int) -> ExecutionPayload:

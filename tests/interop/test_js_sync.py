@@ -17,7 +17,7 @@ from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.host.io.connection import STREAM_BURST, STREAM_RATE
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT, PEER_BURST, PEER_RATE, RequestLimiter
-from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import ResponseCounts
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer

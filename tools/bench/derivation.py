@@ -16,7 +16,7 @@ import msgspec
 from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.pipeline.deriver import Deriver
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded, NeedL1Block
-from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.attributes import prepare_attributes, system_config_after, with_transactions
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.engine_json import encode_attributes
@@ -99,7 +99,7 @@ class DerivationRun:
     def _derive(self, decoding: bool) -> Iterator[PayloadAttributes]:
         deriver = Deriver(self._config, L1_CHAINS[1])
         safe, system = self._refs[0], self._systems[0]
-        deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
+        deriver.reset(safe.l1_origin, system)
         for number in range(1, self._chain.blocks + 1):
             result = self._attributes(deriver, self._refs[number - 1], self._systems[number - 1], decoding)
             if len(self._systems) == number:
@@ -155,7 +155,7 @@ def memory_growth(chain: synthetic_chain.SyntheticChain) -> float:
     config = synthetic_chain.config()
     deriver = Deriver(config, L1_CHAINS[1])
     safe, system = synthetic_chain.l2_ref(0), config.genesis.system_config
-    deriver.reset(PipelineStart(1, safe, system, safe.l1_origin, system))
+    deriver.reset(safe.l1_origin, system)
     early = late = 0
     while safe.number < chain.blocks:
         output = deriver.step(safe, system)

@@ -15,7 +15,6 @@ from rollup_node.stages.derivation.process.prefetch import Prefetcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.log.logger import Level, configure, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import InboxTransaction, L1Block
 from rollup_node.tools.batcher.channels import batcher_data, frames
@@ -131,13 +130,12 @@ class FloodRun:
         safe, system = synthetic_chain.l2_ref(0), self._config.genesis.system_config
         deriver, log = Deriver(self._config, L1_CHAINS[1]), DerivationLog(Meter("derivation"), get_logger("bench"))
         prefetcher = Prefetcher(self._config)
-        start = PipelineStart(1, safe, system, safe.l1_origin, system)
-        deriver.reset(start)
+        deriver.reset(safe.l1_origin, system)
         kinds: list[Dropped] = []
         started = time.process_time()
-        prefetcher.start_at(self._blocks[start.base.number], system)
-        prefetcher.add_block(self._blocks[start.base.number + 1])
-        for _ in prefetcher.complete_channels(start.base.number):
+        prefetcher.start_at(self._blocks[safe.l1_origin.number], system)
+        prefetcher.add_block(self._blocks[safe.l1_origin.number + 1])
+        for _ in prefetcher.complete_channels(safe.l1_origin.number):
             pass
         while True:
             output = deriver.step(safe, system)

@@ -54,8 +54,6 @@ class GossipBench:
         self._params = GossipParams()
         self._router = GossipSubRouter(self._params, TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(seed))
         self._now = 1000.0
-        for topic in TOPICS:
-            self._router.join(topic)
         hello = encode_rpc(Rpc([Subscription(topic, True) for topic in TOPICS]))
         self._peers = [number.to_bytes(4, "big") for number in range(peers)]
         for number, peer in enumerate(self._peers):

@@ -11,7 +11,7 @@ from rollup_node.stages.io.http.endpoint_errors import endpoint_name
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.filter import L1Filter, filter_of_rollup
 from rollup_node.stages.l1.receipts import is_not_found
-from rollup_node.stages.l1.verify import InvalidDataError, parse_result, verify_block
+from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, receipts_limit
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.texts import escaped_line
@@ -119,7 +119,7 @@ async def _sampled(client: JsonRpcClient, l1_filter: L1Filter, numbers: Sequence
 
 async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int) -> SampledBlock:
     body = await client.call_raw("eth_getBlockByNumber", to_quantity(number), True, limit=L1_BLOCK)
-    result = parse_result(body, L1_BLOCK)
+    result = parse_block(body)
     if result is None:
         raise EndpointError(client.name, f"does not have block {number}")
     block = verify_block(result, number, True, l1_filter)

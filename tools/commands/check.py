@@ -31,6 +31,7 @@ from rollup_node.node.setup.plan import (
 from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import plain_text
 from rollup_node.stages.p2p.config import MEMORY
@@ -125,7 +126,8 @@ def _files(plan: NodePlan) -> dict[str, str]:
 
 def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
     """Return the findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
-    wanted = [("l2.jwt-secret", values["l2.jwt-secret"])]
+    by_ipc = is_ipc(values["l2"] or "")
+    wanted = [] if by_ipc else [("l2.jwt-secret", values["l2.jwt-secret"])]
     if values["rpc.jwt-secret"]:
         wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))
     if values["interop.rpc.addr"]:
@@ -134,7 +136,7 @@ def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
     engine = _Jwt(b"", Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute())
     with suppress(OptionError):
         stored = stored_jwt_secret(values["l2.jwt-secret"])
-        if stored is not None:
+        if stored is not None and not by_ipc:
             engine = _Jwt(stored.secret, stored.path)
     return result, engine
 

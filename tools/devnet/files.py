@@ -133,6 +133,10 @@ class NetworkFiles:
         """Return the directory in which the embedded engine of a node keeps its chain."""
         return self.root / f"{name}-engine-data"
 
+    def engine_ipc(self, name: str) -> Path:
+        """Return the path of the socket of the embedded engine of a node."""
+        return self.root / f"{name}-engine.ipc"
+
     def peer_key(self, name: str) -> Path:
         """Return the P2P key of a node."""
         return self.root / f"{name}-p2p-key.txt"

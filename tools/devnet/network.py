@@ -131,6 +131,9 @@ class NetworkPrograms:
             *nodes,
         ]
 
+    def _has_ipc(self, name: str) -> bool:
+        return self._settings.ipc and self._external_engines.get(name) is None
+
     def _embedded(self, name: str) -> tuple[str, str]:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
 
@@ -315,6 +318,7 @@ class NetworkPrograms:
             arguments += [f"--like={trait}" for node, trait in self._settings.engine_traits if node in (name, None)]
             again = self._settings.conductor or bool(self._settings.scenarios) or self._settings.keeps_engines
             arguments += ["--data-dir", str(self.files.engine_data(name))] if again else []
+            arguments += ["--ipc", str(self.files.engine_ipc(name))] if self._has_ipc(name) else []
             command = python("rollup_node.tools.devnet.engine", *arguments)
             self.children.start(f"{name} engine", command, self.files.log(f"{name}-engine"), is_restarted=again)
 
@@ -349,7 +353,7 @@ class NetworkPrograms:
             "l1.http-poll-interval": HEAD_POLL,
             "l1.epoch-poll-interval": EPOCH_POLL,
             **({"l1.beacon.ignore": "true", "l1.trustrpc": "true"} if without_beacon else {"l1.beacon": self.beacon}),
-            "l2": self.engines[name][1],
+            "l2": str(self.files.engine_ipc(name)) if self._has_ipc(name) else self.engines[name][1],
             "l2.jwt-secret": str(self.files.jwt),
             "rollup.config": str(self.files.rollup),
             "rollup.l1-chain-config": str(self.files.l1_chain),

@@ -65,12 +65,12 @@ class ExternalServices:
 class DevnetSettings:
     """The network to run and when to end it; times in seconds.
 
-    `forks` is as of `fork_offsets`, `l1_forks` as of `l1_fork_offsets`; with `keeps_engines` the embedded engines
-    keep their chains, so that they can be restarted. An entry of `engine_traits` is for the embedded engine of one
-    node, or for all. L1's finalized block is `finalized_distance` below its head, 4 without one. `dependencies` are
-    the other chains of the dependency set; `lagoon_bundles` has what `rollup.lagoon-bundle` is for a node, or under
-    the empty name for the others. The verifier's files are on a disk of their own with `small_disk`, and its clock
-    is set by `clock_library`."""
+    `forks` is as of `fork_offsets`, `l1_forks` as of `l1_fork_offsets`; with `ipc` nodes reach the embedded engines
+    over sockets, and with `keeps_engines` these keep their chains, so that they can be restarted. An entry of
+    `engine_traits` is for the embedded engine of one node, or for all. L1's finalized block is `finalized_distance`
+    below its head, 4 without one. `dependencies` are the other chains of the dependency set; `lagoon_bundles` has what
+    `rollup.lagoon-bundle` is for a node, or under the empty name for the others. The verifier's files are on a disk of
+    their own with `small_disk`, and its clock is set by `clock_library`."""
 
     blocks: int | None
     duration: float | None
@@ -100,6 +100,7 @@ class DevnetSettings:
     scenarios: "tuple[Scenario, ...]" = ()
     scenario_seconds: float | None = None
     keeps_engines: bool = False
+    ipc: bool = False
     finalized_distance: int | None = None
     small_disk: bool = False
     clock_library: Path | None = None
@@ -148,6 +149,7 @@ def parse(argv: Sequence[str]) -> DevnetSettings:
         log_level=args.log_level,
         signer=args.signer,
         el_sync=args.el_sync,
+        ipc=args.ipc,
         external=_external_services(args),
         sequencers=args.sequencers,
         conductor=args.conductor,
@@ -280,8 +282,9 @@ def _scenarios(namespace: argparse.Namespace) -> "tuple[Scenario, ...]":
     for flag, value in (("--chaos", namespace.chaos), ("--l1", namespace.l1), ("--anvil", namespace.anvil)):
         if value is not None:
             raise SettingsError(f"--faults: it needs the embedded L1 and engines, without {flag}")
-    if namespace.no_batcher or namespace.verifier_engine or namespace.sequencers > 1 or namespace.el_sync:
-        raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --sequencers and --el-sync")
+    others = namespace.no_batcher, namespace.verifier_engine, namespace.sequencers > 1, namespace.el_sync, namespace.ipc
+    if any(others):
+        raise SettingsError("--faults: leave out --no-batcher, --verifier-engine, --sequencers, --el-sync and --ipc")
     _need_checkout("--faults")
     from rollup_node.tools.faults.scenario import ScenarioError, parse_scenarios
 
@@ -464,6 +467,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--l1-forks", metavar="NAME=OFFSET,...", help=_L1_FORKS_HELP)
     add("--l2-alloc", type=Path, metavar="FILE", help=_ALLOC_HELP)
     add("--batch", choices=("span", "singular"), default="span", help="type of batches, once Delta is active")
+    add("--ipc", action="store_true", help="nodes reach the embedded engines over IPC sockets instead of HTTP")
     add("--el-sync", action="store_true", help="start the verifiers late; their engines fetch the chain by themselves")
     add("--compression", choices=("brotli", "zlib"), default="brotli", help="of channels, once Fjord is active")
     add("--da", choices=("blobs", "calldata"), default="blobs", help="data availability, once Ecotone is active")

@@ -9,7 +9,7 @@ import orjson
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, batcher_transactions
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig

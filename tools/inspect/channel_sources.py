@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, batcher_transactions
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig

@@ -14,9 +14,8 @@ import msgspec
 
 from rollup_node.stages.blobs.tasks import BLOB_SIZE, BlobDataError, decode_blob
 from rollup_node.stages.derivation.codec.batches import RejectedBatch
-from rollup_node.stages.derivation.codec.channel_body import open_body
+from rollup_node.stages.derivation.codec.channel_body import open_body, read_items
 from rollup_node.stages.derivation.codec.frames import Frame, parse_frames
-from rollup_node.stages.derivation.codec.rlp_stream import read_items
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.batch_checks import transaction_rejection
 from rollup_node.stages.derivation.pipeline.channel_bank import ChannelFrames

@@ -10,10 +10,9 @@ from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.block_frames import blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel, ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.derivation.tasks import run

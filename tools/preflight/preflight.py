@@ -36,7 +36,7 @@ from rollup_node.node.system.limits import free_tasks, task_limit_text
 from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, is_ipc
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
@@ -161,7 +161,7 @@ class _Preflight:
 
     async def _check_engine(self, findings: list[Finding]) -> None:
         check, rollup = self._engine, self._endpoints.rollup
-        if not self._endpoints.jwt_secret:
+        if not self._endpoints.jwt_secret and not is_ipc(self._endpoints.l2):
             findings += await _find_without_secret(check)
             findings.append(not_checked(check.name, "there is no JWT secret to ask it with"))
             return
@@ -206,7 +206,7 @@ class _Preflight:
 
     async def _check_clocks(self, findings: list[Finding]) -> None:
         beacon = [self._endpoints.beacon] if self._endpoints.beacon else []
-        urls = [*self._endpoints.l1, self._endpoints.l2, *beacon]
+        urls = [url for url in (*self._endpoints.l1, self._endpoints.l2, *beacon) if not is_ipc(url)]
         asked = (clock_skew(url, CALL_SECONDS, url == self._endpoints.l2) for url in urls)
         for url, skew in zip(urls, await asyncio.gather(*asked), strict=True):
             check = f"clock {endpoint_name(url)}"

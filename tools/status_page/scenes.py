@@ -16,7 +16,7 @@ from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status.rates import STEP_SECONDS, HeadHistory
+from rollup_node.stages.rpc.status.progress import STEP_SECONDS, HeadHistory
 from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 

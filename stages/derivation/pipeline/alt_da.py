@@ -4,8 +4,7 @@ An input that no DA server has makes the resolver read ahead the events of chall
 input is found or resolved on L1, its challenge expires, or nobody can challenge it any more [AD6]."""
 
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput
+from rollup_node.stages.derivation.pipeline.outputs import NeedChallenges, NeedInput, PipelineEvents
 from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.codes import Code

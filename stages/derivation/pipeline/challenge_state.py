@@ -6,7 +6,7 @@ block being read while an input is missing; commitments expire by the block bein
 from collections import deque
 from dataclasses import dataclass
 
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol import commitments

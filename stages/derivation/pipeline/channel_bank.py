@@ -4,7 +4,7 @@ from collections import OrderedDict
 from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.frames import Frame
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect

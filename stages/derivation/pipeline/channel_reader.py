@@ -11,10 +11,9 @@ import msgspec
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import Flow, Need, NeedData, NeedDecoded, PipelineEvents
 from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel

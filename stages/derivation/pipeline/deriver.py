@@ -4,23 +4,30 @@
 drops; only contradictions in our own state raise."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
-from rollup_node.stages.derivation.pipeline.base_batch_stage import AcceptedBatch, BaseBatchStage, BatchStageContext
-from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes
-from rollup_node.stages.derivation.pipeline.batch_checks import SingularBatchChecks
-from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
-from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, Lookahead, batch_attributes
+from rollup_node.stages.derivation.pipeline.batch_checks import OverlapBlocks, SingularBatchChecks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_stages import (
+    AcceptedBatch,
+    BaseBatchStage,
+    BatchQueue,
+    BatchStage,
+    BatchStageContext,
+)
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames
 from rollup_node.stages.derivation.pipeline.channel_bank import PartialChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelBatches, ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow, L1Traversal, without_inbox
-from rollup_node.stages.derivation.pipeline.lookahead import Lookahead
-from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead, Flow, Need, NeedL1Block, NeedReset
-from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.outputs import (
+    AwaitSafeHead,
+    Flow,
+    Need,
+    NeedL1Block,
+    NeedReset,
+    PipelineEvents,
+)
 from rollup_node.stages.derivation.reasons.batches import L1OriginInvalid, PayloadReplacedByDeposits, StagesReplaced
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ChallengeExpired, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
@@ -40,16 +47,6 @@ BATCH_STAGES: dict[BatchStageKind, type[BaseBatchStage]] = {
     BatchStageKind.BATCH_QUEUE: BatchQueue,
     BatchStageKind.BATCH_STAGE: BatchStage,
 }
-
-
-class ResetPoint(Protocol):
-    """Where a reset starts to read: an L1 block, and the system config with this block's updates in it [RS1]."""
-
-    @property
-    def base(self) -> BlockId: ...
-
-    @property
-    def base_config(self) -> SystemConfig: ...
 
 
 class _Pipeline:
@@ -118,7 +115,7 @@ class Deriver:
         self.events = PipelineEvents() if events is None else events
         self.alt_da = _alt_da_resolver(config, self.events)
         self._chains = Chains(config, l1_chain)
-        self._start: ResetPoint | None = None
+        self._base: tuple[BlockId, SystemConfig] | None = None
         self._pipeline: _Pipeline | None = None
         self._ready: AttributesReady | None = None
         self._emitted: AttributesReady | None = None
@@ -149,13 +146,13 @@ class Deriver:
 
     # --- inputs ----------------------------------------------------------------------------------------------------
 
-    def reset(self, start: ResetPoint) -> None:
-        """Discards everything and starts to read at the base of `start`.
+    def reset(self, base: BlockId, config: SystemConfig) -> None:
+        """Discards everything and starts to read at an L1 block; `config` has this block's updates in it [RS1].
 
         After an expired challenge, the challenges of Alt-DA stay known: they say which commitment to skip [RS3]."""
         if self.alt_da is not None:
             self.alt_da.clear(keep_challenges=isinstance(self._reset_reason, ChallengeExpired))
-        self._start = start
+        self._base = base, config
         self._pipeline = self._ready = self._emitted = self._lookahead = self._reset_reason = None
         self._needed_block = self._exhausted_on = None
         self.events.origin = None
@@ -181,13 +178,13 @@ class Deriver:
 
     def add_l1_block(self, block: L1Block, frames: BlockFrames | None = None) -> bool:
         """Bring the L1 block that is needed, with `frames` parsed ahead of it if any; False if it is another."""
-        if block.header.number != self._needed_block or self._start is None:
+        if block.header.number != self._needed_block or self._base is None:
             return False
         self._needed_block = self._exhausted_on = None
         if self._pipeline is None:
-            base = self._start.base
+            base, config = self._base
             if block.header.hash == base.hash:
-                self._pipeline = _Pipeline(self, block, self._start.base_config, frames)
+                self._pipeline = _Pipeline(self, block, config, frames)
                 self._open_alt_da(block)
             else:
                 self._request_reset(ResetBaseMismatch(base.number, block.header.hash, expected=base.hash))
@@ -286,11 +283,11 @@ class Deriver:
         self._lookahead = None
 
     def _next(self, safe_head: L2BlockRef, safe_config: SystemConfig) -> Output | Flow:
-        if self._start is None or self.config.ends_at(safe_head.number):
+        if self._base is None or self.config.ends_at(safe_head.number):
             return AwaitSafeHead()
         pipeline = self._pipeline
         if pipeline is None:
-            return self._need_block(self._start.base.number)
+            return self._need_block(self._base[0].number)
         # The stages are not stepped again while the next L1 block is missing: a step can give up an epoch [T2].
         if self._needed_block is not None and self._exhausted_on == safe_head:
             return NeedL1Block(self._needed_block)

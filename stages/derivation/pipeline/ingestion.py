@@ -20,8 +20,7 @@ from rollup_node.stages.derivation.pipeline.channel_bank import (
     PartialChannel,
     ReadyChannel,
 )
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedData
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedData, PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect

@@ -5,7 +5,7 @@ from copy import copy
 import msgspec
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.batches import SafeOriginMismatch
 from rollup_node.stages.derivation.reasons.l1 import ConfigUpdateMalformed, L1ParentMismatch
 from rollup_node.stages.derivation.reasons.reason import Reason

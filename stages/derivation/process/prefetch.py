@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import need_decoded, span_rules
-from rollup_node.stages.derivation.pipeline.events import DiscardedEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import DiscardedEvents, NeedBlobs, NeedDecoded
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1Rules

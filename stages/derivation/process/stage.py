@@ -9,8 +9,7 @@ from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient, InputMessage
-from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
-from rollup_node.stages.derivation.process.batch_watch import BatchWatch, UpgradeWatch
+from rollup_node.stages.derivation.process.batch_watch import WAITING_WINDOW, BatchParents, BatchWatch, UpgradeWatch
 from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
@@ -174,7 +173,7 @@ class DerivationStage(Stage):
         self._safe = start.safe_head, start.safe_config
         self._reset_reason = self._unmet = self._block_unavailable = self._blobs = None
         self._run.restart(start.reset)
-        self.deriver.reset(start)
+        self.deriver.reset(start.base, start.base_config)
         self._buffer.restart(start.base.number)
         self._prefetcher.clear()
         self.derivation_log.restart()

@@ -25,6 +25,7 @@ Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT49], [
 """
 
 from collections import deque
+from contextlib import suppress
 
 import msgspec
 
@@ -33,7 +34,7 @@ from rollup_node.stages.engine.attributes.attributes_job import LOST_BUILDS, Bui
 from rollup_node.stages.engine.attributes.attributes_job import AttributesJob as AttributesJob
 from rollup_node.stages.engine.attributes.attributes_job import AttributesStep as AttributesStep
 from rollup_node.stages.engine.calls import engine_api
-from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
 from rollup_node.stages.messages.attributes_channel import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.base import Problem
@@ -43,7 +44,7 @@ from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_on
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import Mismatch, first_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.protocol.unexecutable import unexecutable
@@ -203,6 +204,20 @@ class AttributesHandler:
         if defect is None:
             self._sound = derived.sequence
         return defect
+
+    def prepare(self) -> PayloadAttributes | None:
+        """Compute what the next answer will need while the engine works; return the attributes that follow [ENG44]."""
+        job = self.job
+        if job is not None and job.payload is not None and job.sealed is None:
+            # What cannot be read is an error once the engine has taken the block.
+            with suppress(UnreadableBlockError):
+                job.sealed = l2_block_info(job.payload, self.rollup)
+        if not self.run.ahead:
+            return None
+        following = self.run.ahead[0]
+        if following.sequence != self._sound and self._defect(following) is not None:
+            return None
+        return following.attributes
 
     def fail(self) -> None:
         """Note that an attempt to build the current job's block has failed for now."""
@@ -371,7 +386,7 @@ class AttributesHandler:
         if job.probe is not None:
             job.probe.built(answer.gas_used)
             return self._probed(job, job.probe)
-        job.payload, job.step = answer, AttributesStep.INSERT
+        job.payload, job.sealed, job.step = answer, None, AttributesStep.INSERT
         return None
 
     def _probed(self, job: AttributesJob, probe: BuildProbe) -> AttributesResult | None:
@@ -387,7 +402,7 @@ class AttributesHandler:
             return self._invalid(job, Problem(None, "", result.text))
         raise_unless_done(engine_api.CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, engine_api.PayloadAnswer) and job.payload is not None:
-            job.inserted = l2_block_info(job.payload, self.rollup)
+            job.inserted = job.sealed or l2_block_info(job.payload, self.rollup)
             job.step = AttributesStep.CHOOSE
             self.controller.insert_derived(job.inserted.ref, job.derived.concluding)
             if self.controller.forkchoice_due() is None:

@@ -87,15 +87,17 @@ class AttributesStep(Enum):
 class AttributesJob(msgspec.Struct):
     """Attributes on their way into the engine; `attributes` are those of `derived` or their deposits only.
 
-    `inserted` is their block, `following` the attributes that the update to it carries, unless the two are asked
-    `apart`. `failed`: the engine neither built the block nor said that it is invalid; `lost` counts the builds that it
-    began and did not return, until it is asked by a `probe` why."""
+    `sealed` is what is known of `payload` before the engine has taken it, and `inserted` after that; `following` are
+    the attributes that the update to their block carries, unless the two are asked `apart`. `failed`: the engine
+    neither built the block nor said that it is invalid; `lost` counts the builds that it began and did not return,
+    until it is asked by a `probe` why."""
 
     derived: AttributesReady
     attributes: PayloadAttributes
     step: AttributesStep
     payload_id: bytes = b""
     payload: ExecutionPayload | None = None
+    sealed: L2BlockInfo | None = None
     inserted: L2BlockInfo | None = None
     following: AttributesReady | None = None
     apart: bool = False

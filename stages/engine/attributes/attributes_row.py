@@ -78,6 +78,8 @@ class DerivationSession:
 class UpgradeDiffers(Action, frozen=True):
     """Report other upgrade transactions, perhaps `confirmed` by L1; `is_chosen`: the node takes them."""
 
+    precedes_calls = True
+
     other: OtherUpgrade
     confirmed: bool
     is_chosen: bool = False

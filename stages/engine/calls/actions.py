@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -20,7 +20,9 @@ LogLevel = Literal["trace", "debug", "info", "warn", "error"]
 
 
 class Action(msgspec.Struct, frozen=True):
-    """An instruction to the process."""
+    """An instruction to the process, which performs it after the calls that are due, unless it `precedes_calls`."""
+
+    precedes_calls: ClassVar[bool] = False
 
 
 class LogLine(Action, frozen=True):
@@ -106,6 +108,8 @@ class SendToP2P(Action, frozen=True):
 
 class PublishBlock(Action, frozen=True):
     """Have p2p sign and gossip a sealed block; the chain up to `derived` follows from L1 or is proven [FSR11]."""
+
+    precedes_calls = True
 
     payload: ExecutionPayload
     parent: L2BlockRef

@@ -72,6 +72,7 @@ from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
+from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import L2BlockRef
 
 POLL_SECONDS = 1.0
@@ -212,6 +213,10 @@ class EngineCore:
                 state.build_api_row.fail_commit(str(error))
             state.fail_by_reset(pending.purpose, error, now)
 
+    def prepare(self) -> PayloadAttributes | None:
+        """Compute ahead while the engine works on a call; return the attributes that will be sent next, if known."""
+        return self._state.attributes.prepare()
+
     def shut_down(self) -> None:
         """End: nothing new is sequenced; a block that is sealed may still be committed and inserted [SEQ28]."""
         if self._state.sequencer.sequencer.active:
@@ -242,6 +247,11 @@ class EngineCore:
                     calls.append(self._make(row, call, now))
         state.attributes_row.show_hold()
         return calls
+
+    @property
+    def acts_first(self) -> bool:
+        """Whether an action waits that is to be performed before the next calls."""
+        return any(action.precedes_calls for action in self._state.actions)
 
     def take_actions(self) -> list[Action]:
         """Return the actions since the last call, to be done in this order."""

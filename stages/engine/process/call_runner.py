@@ -1,9 +1,12 @@
-"""Makes the calls of the engine core, each in a task of its own."""
+"""Makes the calls of the engine core, those of a lane one after the other in a task [ENG44]."""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import coroutine
+from typing import Any
 
 from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
@@ -28,39 +31,95 @@ log = get_logger("engine")
 
 
 class CallRunner:
-    """`ask` makes a call, whose TemporaryError is the answer Unavailable; `wake` is called for each answer."""
+    """`ask` makes a call, whose TemporaryError is the answer Unavailable.
 
-    def __init__(self, ask: Callable[[CoreCall], Awaitable[CoreAnswer]], wake: Callable[[], None]) -> None:
-        self._ask, self._wake = ask, wake
-        self._tasks: dict[asyncio.Task[CoreAnswer], PendingCall] = {}
+    `take` takes an answer, and returns the calls to be made now; `settle` is called when they are on their way, `wake`
+    when one of the three has raised something else."""
+
+    def __init__(
+        self,
+        ask: Callable[[CoreCall], Coroutine[Any, Any, CoreAnswer]],
+        take: Callable[[PendingCall, CoreAnswer], list[PendingCall]],
+        settle: Callable[[], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._ask, self._take, self._settle, self._wake = ask, take, settle, wake
+        self._open: dict[asyncio.Task[None], PendingCall] = {}
 
     def start(self, pending: PendingCall) -> None:
-        task = asyncio.create_task(self._run(pending.call), name=f"{pending.purpose.value} call")
-        self._tasks[task] = pending
-        task.add_done_callback(lambda _: self._wake())
+        task = asyncio.create_task(self._run(pending), name=f"{pending.purpose.value} call")
+        self._open[task] = pending
+        task.add_done_callback(self._ended)
 
-    async def _run(self, call: CoreCall) -> CoreAnswer:
+    async def _run(self, pending: PendingCall) -> None:
+        """Make a call, and those of its lane that follow, in the same turn of the event loop as its answer comes."""
+        task = asyncio.current_task()
+        assert task is not None
+        answer = await self._answer(pending.call)
+        while True:
+            following = None
+            for call in self._take(pending, answer):
+                if call.purpose.lane is pending.purpose.lane:
+                    following = call
+                else:
+                    self.start(call)
+            if following is None:
+                self._settle()
+                return
+            self._open[task] = pending = following
+            answer = await _then(self._answer(pending.call), self._settle)
+
+    async def _answer(self, call: CoreCall) -> CoreAnswer:
         try:
             return await self._ask(call)
         except TemporaryError as error:
             code = error.code if isinstance(error.code, Code) else None
             return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code)
 
-    def answers(self) -> list[tuple[PendingCall, CoreAnswer]]:
-        """Return the answers since the last call. Raises what `ask` raised besides TemporaryError."""
-        done = [task for task in self._tasks if task.done()]
-        return [(self._tasks.pop(task), task.result()) for task in done]
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is None:
+            self._open.pop(task, None)
+        else:
+            self._wake()
+
+    def check(self) -> None:
+        """Raise what a call, or what followed from its answer, has raised."""
+        for task in [task for task in self._open if task.done()]:
+            del self._open[task]
+            task.result()
 
     async def close(self, seconds: float) -> None:
         """Wait up to `seconds` for the calls that move heads or record them, and cancel the others."""
-        moving = [task for task, pending in self._tasks.items() if pending.purpose.lane in _LASTING]
+        moving = [task for task, pending in self._open.items() if pending.purpose.lane in _LASTING]
         if moving:
             await asyncio.wait(moving, timeout=seconds)
-        open_tasks = [task for task in self._tasks if not task.done()]
+        open_tasks = [task for task in self._open if not task.done()]
         for task in open_tasks:
             task.cancel()
-            del self._tasks[task]
+            del self._open[task]
         await asyncio.gather(*open_tasks, return_exceptions=True)
+
+
+@coroutine
+def _then(asked: Coroutine[Any, Any, CoreAnswer], sent: Callable[[], None]) -> Generator[Any, Any, CoreAnswer]:
+    """Return the result of a coroutine; `sent` is called when it waits for the first time."""
+    step: Callable[[], Any] = partial(asked.send, None)
+    try:
+        future = step()
+        sent()
+        while True:
+            try:
+                yield future
+            except BaseException as error:
+                step = partial(asked.throw, error)
+            else:
+                step = partial(asked.send, None)
+            future = step()
+    except StopIteration as end:
+        result: CoreAnswer = end.value
+        return result
+    finally:
+        asked.close()
 
 
 @contextmanager

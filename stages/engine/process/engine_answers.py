@@ -77,19 +77,22 @@ _LISTS = {"transactions": list[str] | None, "withdrawals": _NoWithdrawals}
 _Payload = msgspec.defstruct(
     "_Payload", [(field.json_name, _LISTS.get(field.json_name, str | None), None) for field in PAYLOAD_FIELDS]
 )
-Envelope: Any = msgspec.defstruct(
-    "Envelope", [("executionPayload", _Payload | None, None), ("parentBeaconBlockRoot", str | None, None)]
-)
-"""The answer to engine_getPayload of any version."""
 
 
-def payload_of_envelope(answer: Any) -> ExecutionPayload:
-    """Return the payload in an Envelope. Raises PayloadError."""
-    payload = answer.executionPayload
+class SealedEnvelope(msgspec.Struct, rename="camel"):
+    """The answer to engine_getPayload of any version; the payload goes back to the engine as it is [ENG45]."""
+
+    execution_payload: msgspec.Raw = msgspec.Raw(b"null")
+    parent_beacon_block_root: str | None = None
+
+
+def payload_of_envelope(answer: SealedEnvelope) -> ExecutionPayload:
+    """Return the payload in an answer. Raises PayloadError, and MalformedJsonError for a member of another type."""
+    payload = decode_json(bytes(answer.execution_payload), _Payload | None, L2_BLOCK.values, "the execution payload")
     return envelope_from_json(
         {
             "executionPayload": None if payload is None else msgspec.structs.asdict(payload),
-            "parentBeaconBlockRoot": answer.parentBeaconBlockRoot,
+            "parentBeaconBlockRoot": answer.parent_beacon_block_root,
         }
     )
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import orjson
+from yarl import URL
 
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import (
@@ -16,9 +17,16 @@ from rollup_node.stages.engine.calls.engine_identity import (
     identity_of_versions,
 )
 from rollup_node.stages.engine.process import engine_answers as answers
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, NoAnswerError, tls_code
+from rollup_node.stages.io.http.endpoint_errors import (
+    EndpointError,
+    MalformedAnswerError,
+    NoAnswerError,
+    parsed_url,
+    tls_code,
+)
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.proxies import is_loopback
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
@@ -30,7 +38,7 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
 
@@ -58,18 +66,19 @@ class UnreadableAnswerError(TemporaryError):
     """The engine has answered, and not with what the call asks for."""
 
 
-class Token:
-    """The bearer token, renewed when it is TOKEN_SECONDS old [OPT74]."""
+class RequestHeaders:
+    """The headers of requests to a URL: the bearer token, renewed when it is TOKEN_SECONDS old [OPT74].
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self._made_at = float("-inf")
-        self._headers: dict[str, str] = {}
+    Without a `secret` there is none. Answers of this machine are not to be compressed [ENG46]."""
 
-    def headers(self) -> dict[str, str]:
+    def __init__(self, url: str, secret: bytes | None) -> None:
+        self._secret, self._made_at = secret, float("-inf")
+        self._headers = {"Accept-Encoding": "identity"} if is_loopback(parsed_url(url) or URL()) else {}
+
+    def __call__(self) -> dict[str, str]:
         now = time.time()
-        if not 0 <= now - self._made_at < TOKEN_SECONDS:
-            self._headers = {"Authorization": authorization(self._secret, now)}
+        if self._secret is not None and not 0 <= now - self._made_at < TOKEN_SECONDS:
+            self._headers = self._headers | {"Authorization": authorization(self._secret, now)}
             self._made_at = now
         return self._headers
 
@@ -86,12 +95,11 @@ class EngineClient:
         meter: Meter | None = None,
         record: EndpointRecord | None = None,
     ) -> None:
-        headers = None if secret is None else Token(secret).headers
         self._meter = RpcMeter(meter, RPC)
         self._rpc = JsonRpcClient(
             url,
             timeout=timeout,
-            headers=headers,
+            headers=RequestHeaders(url, secret),
             max_batch=READ_AT_ONCE,
             long_answers=True,
             on_exchange=self._meter.exchanged,
@@ -101,6 +109,8 @@ class EngineClient:
         self._schedule = rollup.schedule()
         self.record = record or EndpointRecord(RPC, self._rpc.name)
         self._answered_at = time.monotonic()
+        self._encoded: tuple[PayloadAttributes | None, bytes] = None, b""
+        self._sealed: tuple[ExecutionPayload | None, bytes] = None, b""
 
     @property
     def silent(self) -> float:
@@ -134,17 +144,28 @@ class EngineClient:
         except RpcFailure as failure:
             return engine_api.ErrorAnswer(failure.code, _message(failure))
 
+    def encode_ahead(self, attributes: PayloadAttributes) -> None:
+        """Encode attributes that will be sent soon; the last ones are kept."""
+        if attributes is not self._encoded[0]:
+            self._encoded = attributes, encode_attributes(attributes)
+
     async def _get_payload(self, call: engine_api.GetPayload) -> ExecutionPayload:
         version = self._schedule.l2(call.timestamp).get_payload_version
         method = f"engine_getPayloadV{version}"
-        result = await self._call(answers.Envelope, method, to_hex(call.payload_id))
-        return self._read(method, lambda: answers.payload_of_envelope(result))
+        result = await self._call(answers.SealedEnvelope, method, to_hex(call.payload_id))
+        try:
+            payload = self._read(method, lambda: answers.payload_of_envelope(result))
+        except MalformedJsonError as error:
+            raise self._failed(MalformedAnswerError(self._rpc.name, str(error))) from None
+        self._sealed = payload, bytes(result.execution_payload)
+        return payload
 
     async def _update_forkchoice(self, call: engine_api.ForkchoiceUpdate) -> engine_api.ForkchoiceAnswer:
         version, attributes = 3, None
         if call.attributes is not None:
             version = self._schedule.l2(call.attributes.timestamp).attributes_version
-            attributes = orjson.Fragment(encode_attributes(call.attributes))
+            self.encode_ahead(call.attributes)
+            attributes = orjson.Fragment(self._encoded[1])
         state = {
             "headBlockHash": to_hex(call.forkchoice.head),
             "safeBlockHash": to_hex(call.forkchoice.safe),
@@ -157,7 +178,8 @@ class EngineClient:
     async def _new_payload(self, call: engine_api.NewPayload) -> engine_api.PayloadAnswer:
         payload = call.payload
         version = self._schedule.l2(payload.timestamp).new_payload_version
-        params: list[Any] = [orjson.Fragment(encode_payload(payload))]
+        sealed, text = self._sealed
+        params: list[Any] = [orjson.Fragment(text if payload is sealed else encode_payload(payload))]
         if version >= 3:
             params += [[], None if payload.parent_beacon_root is None else to_hex(payload.parent_beacon_root)]
         if version >= 4:
@@ -283,8 +305,11 @@ class EngineClient:
             self.record.answered(time.monotonic() - began)
             raise
         except EndpointError as error:
-            self.record.failed(error)
-            raise TemporaryError(f"execution engine {error}", code_of(error)) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: EndpointError) -> TemporaryError:
+        self.record.failed(error)
+        return TemporaryError(f"execution engine {error}", code_of(error))
 
     async def _result(self, shape: Any, method: str, *params: Any) -> Any:
         """Make a call whose error is a TemporaryError."""

@@ -90,7 +90,9 @@ class EngineStage(Stage):
         self._asked = self._call_table()
         self._loop = PeriodicTask("engine", self._step)
         self.periodic_tasks = [self._loop, PeriodicTask("watch", self._watch, late=_HANGS)]
-        self._calls = CallRunner(self._ask, self._loop.wake.set)
+        self._calls = CallRunner(self._ask, self._take_answer, self._settle, self._loop.wake.set)
+        self._looked, self._due = clock(), 0.0
+        self._is_ending = self._is_closing = False
         self._status = StatusPublisher(bus, meter, self._client.record)
         self._l1 = L1Client(bus, self._on_message)
         self._p2p = P2PClient(bus, meter, self._on_message) if config.p2p else None
@@ -108,10 +110,7 @@ class EngineStage(Stage):
             self._p2p,
             bus.serve("engine.payloads", self._request) if config.p2p else None,
         )
-        self._interop: InteropServer | None = None
-        if config.interop:
-            reading = self._reading_client, self._reader, self._l1, self.core.interop
-            self._interop = InteropServer(config, bus, *reading, self._decide, lambda: self.core.reset_count)
+        self._interop = self._interop_server(bus) if config.interop else None
         signal = self._reading_client.signal_versions
         self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
         fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
@@ -121,6 +120,10 @@ class EngineStage(Stage):
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_status)
         self._actions.perform(self.core.take_actions())
+
+    def _interop_server(self, bus: Bus) -> InteropServer:
+        reading = self._reading_client, self._reader, self._l1, self.core.interop
+        return InteropServer(self.config, bus, *reading, self._decide, lambda: self.core.reset_count)
 
     def _call_table(self) -> dict[type, Callable[[Any], Awaitable[calls.CoreAnswer]]]:
         """Return who makes the core's calls that are not the engine client's, by type."""
@@ -151,8 +154,9 @@ class EngineStage(Stage):
         await self._finish_last_block(SEAL_SECONDS)
         if self._interop is not None:
             await self._interop.close()
+        self._is_closing = True
         await self._calls.close(FINISH_SECONDS)
-        self._take_answers()
+        self._calls.check()
         await self._client.close()
         await self._conductor.close()
         if self._follow is not None:
@@ -163,6 +167,7 @@ class EngineStage(Stage):
     async def _finish_last_block(self, seconds: float) -> None:
         """End sequencing, with the block that is sealed: the conductor and peers may have it already [SEQ28]."""
         self.core.shut_down()
+        self._is_ending = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.core.last_block_waits:
@@ -193,25 +198,44 @@ class EngineStage(Stage):
             self.core.decide(decision, self._clock(), reset_count)
 
     async def _step(self) -> float:
-        """Make a turn. Raises NetworkLeftError at the last block that can be derived [LFT4]."""
-        self._take_answers()
+        """Make the calls that are due. Raises NetworkLeftError at the last block that can be derived [LFT4]."""
+        self._calls.check()
         now = self._clock()
         with stimuli_logged(self.core.log):
             for pending in self.core.next_calls(now):
                 self._calls.start(pending)
-            self._actions.perform(self.core.take_actions())
-            if self._interop is not None:
-                self._interop.send_events()
-            pause = max(0.0, self.core.wait_until(now) - self._clock().monotonic)
+            self._perform()
+            self.core.log.settle()
+            self._due = self.core.wait_until(now)
         if (safe := self.core.last_safe_head) is not None:
             raise network_left(self.config.rollup, safe)
-        return pause
+        return max(0.0, self._due - self._clock().monotonic)
 
-    def _take_answers(self) -> None:
+    def _perform(self) -> None:
+        self._actions.perform(self.core.take_actions())
+        if self._interop is not None:
+            self._interop.send_events()
+
+    def _take_answer(self, pending: calls.PendingCall, answer: calls.CoreAnswer) -> list[calls.PendingCall]:
+        """Return the calls that are due after an answer. They are made before its actions are performed [ENG44]."""
+        self._looked = now = self._clock()
         with stimuli_logged(self.core.log):
-            for pending, answer in self._calls.answers():
-                self.core.answer(pending, answer, self._clock())
-            self._actions.perform(self.core.take_actions())
+            self.core.answer(pending, answer, now)
+            due = [] if self._is_closing else self.core.next_calls(now)
+            if self.core.acts_first:
+                self._perform()
+        return due
+
+    def _settle(self) -> None:
+        """Perform the actions after an answer; the loop goes on if it has to do something earlier than it knows."""
+        with stimuli_logged(self.core.log):
+            self._perform()
+            self.core.log.settle()
+            if (attributes := self.core.prepare()) is not None:
+                self._client.encode_ahead(attributes)
+            ends = self._is_ending or self.core.last_safe_head is not None
+            if ends or self.core.wait_until(self._looked) < self._due:
+                self._loop.wake.set()
 
     async def _ask(self, call: calls.CoreCall) -> calls.CoreAnswer:
         """Make one call. Raises TemporaryError when there is no answer."""

@@ -4,7 +4,7 @@ That comes before the sequencer builds others. Times are monotonic seconds.
 
 | phase    | event                                             | next phase                                        |
 |----------|---------------------------------------------------|---------------------------------------------------|
-| DONE     | a start is confirmed                              | ASKING                                            |
+| DONE     | a start is confirmed, or the head is replaced     | ASKING                                            |
 | ASKING   | each second                                       | the p2p process is asked for blocks above the head|
 |          | there are none                                    | DONE                                              |
 |          | the lowest of them                                | CHECKING                                          |
@@ -80,13 +80,20 @@ class LostBlocks:
         self.queued, self._blocks, self.count = [], [], 0
 
     def on_head(self, head: BlockId, now: float) -> None:
-        """Note that the unsafe head may have moved: ask for the next blocks, unless queued ones follow it."""
-        if not self.pending or head == self.head:
+        """Note that the unsafe head may have moved.
+
+        While blocks are missing, ask for the next ones, unless queued ones follow it. When derivation has replaced it,
+        begin again: the blocks of the chain that it comes back to may be missing too."""
+        if head == self.head or self.head is None:
             return
         if self.phase is LostBlocksPhase.QUEUED and self._is_on_the_way(head):
             self.head, self.deadline = head, now + PATIENCE_SECONDS
-        else:
+        elif self.pending:
             self._ask(head, now)
+        elif head.number <= self.head.number:
+            self.begin(head, now)
+        else:
+            self.head = head
 
     def _is_on_the_way(self, head: BlockId) -> bool:
         return head.number < self.queued[0].number - 1 or any(item.parent_hash == head.hash for item in self.queued)

@@ -209,8 +209,9 @@ class LostBlocksRow(Row):
     def step(self, now: Instant) -> None:
         """Do what is due without a call."""
         core, lost, heads = self._core, self._lost, self._core.confirmed_heads
-        if heads is not None and lost.pending:
+        if heads is not None:
             lost.on_head(heads.unsafe.id, now.monotonic)
+        if heads is not None and lost.pending:
             lost.expire(self._blocks.chain.queue.next(heads) is not None, now.monotonic)
             head = lost.question(now.monotonic)
             if head is not None:

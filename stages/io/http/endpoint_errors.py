@@ -83,8 +83,15 @@ def tls_code(text: str) -> Code | None:
     return Code.TLS_PORT if NO_TLS in text or any(item in text.lower() for item in _TLS_WANTED) else None
 
 
+def is_ipc(url: str) -> bool:
+    """Return whether an endpoint is the path of a Unix socket."""
+    return url.startswith(("/", "./", "../"))
+
+
 def endpoint_name(url: str) -> str:
-    """Host and port of a URL, for logs and errors."""
+    """Host and port of a URL, or the path of a socket, for logs and errors."""
+    if is_ipc(url):
+        return url
     parsed = parsed_url(url)
     if parsed is None:
         return "malformed endpoint"

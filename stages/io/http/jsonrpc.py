@@ -1,20 +1,22 @@
-"""A JSON-RPC 2.0 client over HTTP or WebSocket, within bounds of rate, time and bytes [LHD2, LHD16, LHD17, WSK1]."""
+"""A JSON-RPC 2.0 client over HTTP, WebSocket or IPC, bounded in rate, time and bytes [LHD2, LHD16, LHD17, WSK1]."""
 
 import asyncio
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import orjson
 from yarl import URL
 
+from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import (
     TOO_MANY_REQUESTS,
     endpoint_name,
+    is_ipc,
     is_throttled,
     parsed_url,
     refuses_array,
@@ -23,6 +25,7 @@ from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError as An
 from rollup_node.stages.io.http.endpoint_errors import EndpointError as EndpointError
 from rollup_node.stages.io.http.endpoint_errors import MalformedAnswerError as MalformedAnswerError
 from rollup_node.stages.io.http.endpoint_errors import RpcFailure as RpcFailure
+from rollup_node.stages.io.http.ipc import IpcTransport
 from rollup_node.stages.io.http.json_answers import (
     Call,
     batch_limit,
@@ -31,13 +34,11 @@ from rollup_node.stages.io.http.json_answers import (
     failure_in,
     split_batch,
 )
+from rollup_node.stages.io.http.message_transport import MessageTransport
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
-
-if TYPE_CHECKING:
-    from rollup_node.stages.io.http.web_socket import WebSocketTransport
 
 T = TypeVar("T")
 
@@ -52,13 +53,13 @@ log = get_logger("http")
 class JsonRpcClient:
     """Calls one endpoint, from one event loop.
 
-    `headers` and `tls` are called for every HTTP request and WebSocket handshake; another TLS context than before means
-    another connection. `timeout` is in seconds per request, twice that for a batch; `rate_limit` in calls a second,
-    each of a batch counts, 0 for no limit [LHD16]. Answers are limited by method and to `max_body` bytes;
-    with `long_answers` those of any length arrive over one WebSocket connection [WSK2].
-    `on_notification` is called for every notification and when its connection is lost; `on_exchange` with the method
-    of each request that was answered, and the bytes of request and answer. `direct` has the proxies of the environment
-    ignored."""
+    `url` may be the path of a socket, which needs neither `headers` nor `tls`. These are called for every HTTP request
+    and WebSocket handshake; another TLS context than before means another connection. `timeout` is in seconds per
+    request, twice that for a batch; `rate_limit` in calls a second, each of a batch counts, 0 for no limit [LHD16].
+    Answers are limited by method and to `max_body` bytes; with `long_answers` those of any length arrive over one
+    connection of WebSocket or IPC [WSK2]. `on_notification` is called for every notification and when its connection
+    is lost; `on_exchange` with the method of each request that was answered, and the bytes of request and answer.
+    `direct` has the proxies of the environment ignored."""
 
     def __init__(
         self,
@@ -81,15 +82,15 @@ class JsonRpcClient:
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
         self._http: HttpClient | None = None
-        self._socket: WebSocketTransport | None = None
-        if is_web_socket(url):
+        self._socket: MessageTransport | None = None
+        max_message = max_body or (message_transport.MAX_MESSAGE if long_answers else message_transport.SHARED_MESSAGE)
+        if is_ipc(url):
+            self._socket = IpcTransport(url, self.name, on_notification, max_message)
+        elif carries_notifications(url):
             # It imports aiohttp, which takes a third of the time until a node's first request.
-            from rollup_node.stages.io.http import web_socket
+            from rollup_node.stages.io.http.web_socket import WebSocketTransport
 
-            max_message = max_body or (web_socket.MAX_MESSAGE if long_answers else web_socket.SHARED_MESSAGE)
-            self._socket = web_socket.WebSocketTransport(
-                url, self.name, headers, tls, on_notification, max_message, direct
-            )
+            self._socket = WebSocketTransport(url, self.name, headers, tls, on_notification, max_message, direct)
         else:
             self._http = HttpClient(url, self.name, headers, tls, direct=direct)
         self._bucket = TokenBucket(rate_limit, self._max_batch) if rate_limit > 0 else None
@@ -154,7 +155,7 @@ class JsonRpcClient:
             self._socket.subscribed = True
 
     async def reconnect(self) -> None:
-        """Has the next call made over another WebSocket connection; requests in flight fail."""
+        """Has the next call made over another connection of WebSocket or IPC; requests in flight fail."""
         if self._socket is not None:
             await self._socket.reconnect()
 
@@ -266,9 +267,9 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def is_web_socket(url: str) -> bool:
-    """Return whether a URL is one of a WebSocket endpoint."""
-    return (parsed_url(url) or URL()).scheme in ("ws", "wss")
+def carries_notifications(url: str) -> bool:
+    """Return whether an endpoint is asked over WebSocket or IPC, which carry subscriptions."""
+    return is_ipc(url) or (parsed_url(url) or URL()).scheme in ("ws", "wss")
 
 
 def raise_for_status(endpoint: str, status: int, body: bytes, retry_after: str, target: str = "") -> NoReturn:

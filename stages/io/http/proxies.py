@@ -56,11 +56,18 @@ def through(proxy: URL, url: URL, head: bytes) -> bytes:
 
 def _is_direct(url: URL, exceptions: str) -> bool:
     """Return whether a URL is of this host, or among the exceptions of NO_PROXY."""
+    if is_loopback(url):
+        return True
     host, port = (url.raw_host or "").rstrip(".").lower(), str(url.port)
     address = _address(host)
-    if host == "localhost" or (address is not None and address.is_loopback):
-        return True
     return any(_matches(item.strip(), host, port, address) for item in exceptions.lower().split(",") if item.strip())
+
+
+def is_loopback(url: URL) -> bool:
+    """Return whether a URL is of this machine by its name or address."""
+    host = (url.raw_host or "").rstrip(".").lower()
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
 
 
 def _matches(item: str, host: str, port: str, address: _Address | None) -> bool:

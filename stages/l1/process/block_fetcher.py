@@ -10,6 +10,7 @@ from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointErro
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.head_tracker import NewestBlock
+from rollup_node.stages.l1.held_answers import HeldAnswers
 from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
@@ -35,6 +36,30 @@ class FetchResult(NamedTuple):
     endpoint: L1Endpoint | None = None
 
 
+class _Answer:
+    """An answer about a block. One that no archive keeps is forgotten once it is taken for a task, which has a copy.
+
+    Nothing else may hold the body while the task waits for a worker, or the receipts for the endpoint."""
+
+    def __init__(self, body: bytes, keep: bool) -> None:
+        self._body, self._keep = body, keep
+
+    def __len__(self) -> int:
+        return len(self._body)
+
+    @property
+    def body(self) -> bytes:
+        """The answer, empty once it is forgotten."""
+        return self._body
+
+    def take(self) -> bytes:
+        """Return the body for a task."""
+        body = self._body
+        if not self._keep:
+            self._body = b""
+        return body
+
+
 class BlockFetcher:
     """Runs requests side by side, so that one that fails or is slow delays no other.
 
@@ -56,10 +81,21 @@ class BlockFetcher:
         self._archive, self._large = archive, asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._results: list[FetchResult] = []
+        self._held = HeldAnswers()
 
     def __len__(self) -> int:
         """How many requests are running, or have ended and wait for `take_results`."""
         return len(self._tasks)
+
+    @property
+    def request_room(self) -> int:
+        """How many more requests may run; pollers need no place, as their calls come first when one has ended."""
+        return max(1, self._config.max_concurrency) - len(self)
+
+    @property
+    def block_room(self) -> int:
+        """How many more blocks may be fetched, by the requests that may run and by the bytes that are held."""
+        return min(self.request_room * self.request_size, self._held.room)
 
     @property
     def request_size(self) -> int:
@@ -71,6 +107,8 @@ class BlockFetcher:
 
     def start(self, fetches: Sequence[Fetch]) -> None:
         """Start fetches, those of several blocks as one request."""
+        for fetch in fetches:
+            self._held.hold(fetch.number)
         task = asyncio.create_task(self._run(fetches), name=f"L1 blocks from {fetches[0].number}")
         task.add_done_callback(lambda _: self._on_done())
         self._tasks.append(task)
@@ -101,8 +139,8 @@ class BlockFetcher:
         try:
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
-            block = await self._fetch(endpoint, fetch.number, polled and polled.body)
-            self._results.append(FetchResult(fetch, block, None, endpoint))
+            block = await self._fetch(endpoint, fetch.number, polled and self._answer(polled.body))
+            self._end(FetchResult(fetch, block, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
 
@@ -115,15 +153,20 @@ class BlockFetcher:
         except (EndpointError, RpcFailure) as error:
             self._failed(endpoint, error, *fetches)
             return True
-        await asyncio.gather(*map(self._take_body, repeat(endpoint), fetches, bodies))
+        answers = [self._answer(body) if isinstance(body, bytes) else body for body in bodies]
+        del bodies
+        await asyncio.gather(*map(self._take_answer, repeat(endpoint), fetches, answers))
         return True
 
-    async def _take_body(self, endpoint: L1Endpoint, fetch: Fetch, body: bytes | RpcFailure | None) -> None:
+    def _answer(self, body: bytes) -> _Answer:
+        return _Answer(body, keep=self._archive is not None)
+
+    async def _take_answer(self, endpoint: L1Endpoint, fetch: Fetch, answer: _Answer | RpcFailure | None) -> None:
         try:
-            if isinstance(body, RpcFailure):
-                raise body
-            block = None if body is None else await self._fetch(endpoint, fetch.number, body)
-            self._results.append(FetchResult(fetch, block, None, endpoint))
+            if isinstance(answer, RpcFailure):
+                raise answer
+            block = None if answer is None else await self._fetch(endpoint, fetch.number, answer)
+            self._end(FetchResult(fetch, block, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
         self._on_done()
@@ -135,7 +178,11 @@ class BlockFetcher:
         code = Code.WORKER_FAILED if isinstance(error, TaskFailed) else code_of(error)
         for fetch in fetches:
             text = f"L1 block {fetch.number}: {describe_error(endpoint, error)}"
-            self._results.append(FetchResult(fetch, None, Problem(code, "", text)))
+            self._end(FetchResult(fetch, None, Problem(code, "", text)))
+
+    def _end(self, result: FetchResult) -> None:
+        self._held.end(result.fetch.number)
+        self._results.append(result)
 
     async def _read_archive(self, fetch: Fetch) -> bool:
         """Take the block of a fetch from the archive; False if it is not there."""
@@ -145,7 +192,7 @@ class BlockFetcher:
             self._failed(None, error, fetch)
             return True
         if archived is not None:
-            self._results.append(FetchResult(fetch, archived, None))
+            self._end(FetchResult(fetch, archived, None))
         return archived is not None
 
     async def _from_archive(self, fetch: Fetch) -> L1Block | None:
@@ -159,7 +206,8 @@ class BlockFetcher:
             return await archive.receipts(block.header.hash, limit)
 
         try:
-            verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, result.body, receipts_of)
+            answer = _Answer(result.body, keep=False)
+            verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, answer, receipts_of)
             if verified is not None and verified.header.hash != result.hash:
                 raise InvalidDataError(f"it is block 0x{verified.header.hash.hex()}")
             return verified
@@ -167,7 +215,7 @@ class BlockFetcher:
             archive.damaged(result.hash, str(error))
             return None
 
-    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: bytes | None) -> L1Block | None:
+    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: _Answer | None) -> L1Block | None:
         try:
             return await self._fetch_within(ORDINARY_L1_BLOCK, endpoint, number, polled)
         except AnswerTooLargeError:
@@ -176,37 +224,45 @@ class BlockFetcher:
             return await self._fetch_within(L1_BLOCK, endpoint, number)
 
     async def _fetch_within(
-        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, polled: bytes | None = None
+        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: _Answer | None = None
     ) -> L1Block | None:
-        body = polled or await endpoint.block_body(to_quantity(number), limit)
-        if body is None:
-            return None
+        if answer is None:
+            body = await endpoint.block_body(to_quantity(number), limit)
+            if body is None:
+                return None
+            answer = self._answer(body)
+            del body
 
         async def receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
             return await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
 
-        block, receipts = await self._verified(limit, number, body, receipts_of)
+        block, receipts = await self._verified(limit, number, answer, receipts_of)
         if block is None:
             raise BehindError("the endpoint does not have the receipts yet")
         if self._archive is not None and limit is ORDINARY_L1_BLOCK:
-            await self._archive.keep(block.header, body, receipts)
+            await self._archive.keep(block.header, answer.body, None if receipts is None else receipts.body)
         return block
 
     async def _verified(
-        self, limit: AnswerLimit, number: int, body: bytes, receipts_of: ReceiptsOf
-    ) -> tuple[L1Block | None, bytes | None]:
+        self, limit: AnswerLimit, number: int, answer: _Answer, receipts_of: ReceiptsOf
+    ) -> tuple[L1Block | None, _Answer | None]:
         """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
         receipts = None
-        result = await self._workers.run(VerifyBlock(number, body, self._trust, self._l1_filter))
+        self._held.hold(number, len(answer))
+        result = await self._workers.run(VerifyBlock(number, answer.take(), self._trust, self._l1_filter))
+        self._held.hold(number, len(answer))
         if isinstance(result, NeedsReceipts):
             block = result.block
             most = receipts_limit(block.gas_used)
             if limit is ORDINARY_L1_BLOCK:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
-            receipts = await receipts_of(block, most)
-            if receipts is None:
+            body = await receipts_of(block, most)
+            if body is None:
                 return None, None
-            result = await self._workers.run(VerifyReceipts(block, receipts, self._l1_filter))
+            receipts = self._answer(body)
+            del body
+            self._held.hold(number, len(answer) + len(receipts))
+            result = await self._workers.run(VerifyReceipts(block, receipts.take(), self._l1_filter))
         if isinstance(result, Verified):
             return result.block, receipts
         raise InvalidDataError(result.reason if isinstance(result, Invalid) else "unexpected result from a worker")

@@ -33,6 +33,7 @@ RECEIPT_ROUNDS = 3
 NULL_RESPONSE_SIZE = 256
 RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
+_NULL = msgspec.Raw(b"null")
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
 
@@ -133,7 +134,7 @@ class L1Endpoint:
     def _of_batch(self, result: msgspec.Raw | RpcFailure) -> bytes | RpcFailure | None:
         """Return a result in a batch as the body of the response to its call."""
         if not isinstance(result, RpcFailure):
-            return None if bytes(result) == b"null" else b'{"result":' + result + b"}"
+            return None if result == _NULL else b'{"result":' + result + b"}"
         if is_not_found(result.message):
             return None
         self._record_failure(result, 0)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
-from rollup_node.stages.io.http.jsonrpc import is_web_socket
+from rollup_node.stages.io.http.jsonrpc import carries_notifications
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter, show_l1_block
@@ -63,7 +63,7 @@ class L1Stage(Stage):
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
-        self._polling = config.poll_interval > 0 or any(is_web_socket(url) for url in config.endpoints)
+        self._polling = config.poll_interval > 0 or any(carries_notifications(url) for url in config.endpoints)
         self._head_task: PeriodicTask | None = None
         self._blocks = PeriodicTask("blocks", self._step_blocks)
         self._publisher = bus.publish("status.l1")
@@ -190,9 +190,8 @@ class L1Stage(Stage):
         self._window.trim(ranges)
         self._count_added(taken, before - len(self._window))
         now = time.monotonic()
-        # Pollers need no place of their own: their calls come first when a fetch has ended.
-        room = max(1, self._config.max_concurrency) - len(self._fetcher)
-        for fetches in grouped(self._window.plan(ranges, room * self._fetcher.request_size, now), room):
+        planned = self._window.plan(ranges, self._fetcher.block_room, now)
+        for fetches in grouped(planned, self._fetcher.request_room):
             self._fetcher.start(fetches)
         self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
         self._publish_health()

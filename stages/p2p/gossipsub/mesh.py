@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource, TraceEvent
-from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, Prune, Rpc
+from rollup_node.stages.p2p.gossipsub.rpc import Prune
 from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 
@@ -18,32 +18,14 @@ class MeshChange(NamedTuple):
 
 
 class Meshes:
-    """Mesh members by topic that we have joined. Every member has a stream."""
+    """Mesh members by topic. Every member has a stream."""
 
-    def __init__(self, params: GossipParams, peers: PeerTable, scorer: PeerScorer, random: RandomSource) -> None:
+    def __init__(
+        self, params: GossipParams, topics: Iterable[str], peers: PeerTable, scorer: PeerScorer, random: RandomSource
+    ) -> None:
         self._params, self._peers, self._scorer, self._random = params, peers, scorer, random
-        self.members: dict[str, dict[PeerId, None]] = {}
+        self.members: dict[str, dict[PeerId, None]] = {topic: {} for topic in topics}
         self.backoff = PruneBackoff(params.backoff_slack)
-
-    def join(self, topic: str, favoured: Iterable[PeerId]) -> None:
-        """Start the mesh of a topic; `favoured` peers (its fanout) are grafted before others."""
-        members = self.members[topic] = {}
-        allowed = [peer for peer in favoured if self._may_graft(topic, peer)]
-        allowed += self.select_peers(
-            topic, self._params.d - len(allowed), lambda peer: self._may_graft(topic, peer), allowed
-        )
-        for peer in allowed:
-            members[peer] = None
-            self._peers.event_counts[TraceEvent.GRAFT] += 1
-            self._peers.send(peer, Rpc(control=ControlMessage(graft=(topic,))))
-
-    def leave(self, topic: str, now: float) -> None:
-        """Prunes all members of a topic's mesh and removes it."""
-        seconds = self._params.unsubscribe_backoff
-        for peer in self.members.pop(topic):
-            self._peers.event_counts[TraceEvent.PRUNE] += 1
-            self._peers.send(peer, Rpc(control=ControlMessage(prune=(self.make_prune(peer, topic, seconds),))))
-            self.backoff.add(topic, peer, seconds, now)
 
     def handle_graft(self, peer: PeerId, topic: str, now: float) -> bool:
         """Handle a peer's GRAFT; returns False if it must be answered with PRUNE."""
@@ -82,9 +64,8 @@ class Meshes:
         """Remove a peer from the mesh of a topic without a PRUNE."""
         self.members.get(topic, {}).pop(peer, None)
 
-    def make_prune(self, peer: PeerId, topic: str, seconds: float | None = None) -> Prune:
-        backoff = self._params.prune_backoff if seconds is None else seconds
-        return Prune(topic, int(backoff) if self._peers.states[peer].supports_backoff else None)
+    def make_prune(self, peer: PeerId, topic: str) -> Prune:
+        return Prune(topic, int(self._params.prune_backoff) if self._peers.states[peer].supports_backoff else None)
 
     def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
         """Brings every mesh back within its bounds; returns the changes by peer."""
@@ -158,28 +139,19 @@ class Meshes:
             self._graft(topic, self._params.opportunistic_graft_peers, lambda peer: score(peer) > median)
 
     def _graft(self, topic: str, count: int, fits: Callable[[PeerId], bool]) -> None:
+        """Graft at most `count` random peers of the topic that fit."""
         members = self.members[topic]
-        chosen = self.select_peers(
-            topic, count, lambda peer: not self.backoff.blocks_graft(topic, peer) and fits(peer), members
+        candidates = list(
+            self._peers.mesh_candidates(
+                topic, lambda peer: peer not in members and not self.backoff.blocks_graft(topic, peer) and fits(peer)
+            )
         )
-        members.update(dict.fromkeys(chosen))
+        self._random.shuffle(candidates)
+        members.update(dict.fromkeys(candidates[:count]))
 
     def _prune(self, topic: str, peer: PeerId, now: float) -> None:
         del self.members[topic][peer]
         self.backoff.add(topic, peer, self._params.prune_backoff, now)
-
-    def _may_graft(self, topic: str, peer: PeerId) -> bool:
-        return not self.backoff.blocks_graft(topic, peer) and self._scorer.score(peer) >= 0
-
-    def select_peers(
-        self, topic: str, count: int, fits: Callable[[PeerId], bool], without: Collection[PeerId] = ()
-    ) -> list[PeerId]:
-        """At most `count` random peers of a topic that fit and are not in `without`."""
-        if count <= 0:
-            return []
-        mesh_candidates = list(self._peers.mesh_candidates(topic, lambda peer: peer not in without and fits(peer)))
-        self._random.shuffle(mesh_candidates)
-        return mesh_candidates[:count]
 
 
 MAX_PER_TOPIC = 10_000
@@ -212,41 +184,3 @@ class PruneBackoff:
     def clear_expired(self, now: float) -> None:
         for topic, ends in list(self._ends.items()):
             self._ends[topic] = {peer: end for peer, end in ends.items() if end + self._slack >= now}
-
-
-class Fanout:
-    """Fanout peers by topic, and when each topic was last published to."""
-
-    def __init__(self, params: GossipParams, peers: PeerTable, meshes: Meshes) -> None:
-        self._params, self._peers, self._meshes = params, peers, meshes
-        self.members: dict[str, dict[PeerId, None]] = {}
-        self._published_at: dict[str, float] = {}
-
-    def peers_for(self, topic: str, fits: Callable[[PeerId], bool], now: float) -> Collection[PeerId]:
-        """Return the peers to send a message to in a topic that we have not joined."""
-        self._published_at[topic] = now
-        members = self.members.setdefault(topic, {})
-        if not members:
-            members.update(dict.fromkeys(self._meshes.select_peers(topic, self._params.d, fits)))
-        return members.keys()
-
-    def remove_topic(self, topic: str) -> list[PeerId]:
-        """End the fanout of a topic that is being joined; returns its peers."""
-        self._published_at.pop(topic, None)
-        return list(self.members.pop(topic, ()))
-
-    def remove_peer(self, peer: PeerId) -> None:
-        for members in self.members.values():
-            members.pop(peer, None)
-
-    def heartbeat(self, fits: Callable[[PeerId], bool], now: float) -> None:
-        """End topics not published to within the fanout TTL and replaces peers that left or do not fit."""
-        for topic, published_at in list(self._published_at.items()):
-            if published_at + self._params.fanout_ttl < now:
-                self.remove_topic(topic)
-        for topic, members in self.members.items():
-            subscribed = self._peers.topic_peers(topic)
-            for peer in [peer for peer in members if peer not in subscribed or not fits(peer)]:
-                del members[peer]
-            more = self._meshes.select_peers(topic, self._params.d - len(members), fits, members)
-            members.update(dict.fromkeys(more))

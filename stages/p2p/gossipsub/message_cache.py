@@ -21,13 +21,6 @@ class ValidationResult(Enum):
     REJECT = "reject"
 
 
-class MessageIdScheme(Enum):
-    """How message ids are computed: op-node hashes the topic too, the specification and kona do not."""
-
-    OP_NODE = "op-node"
-    SPECIFICATION = "specification"
-
-
 class UnvalidatedMessage(NamedTuple):
     """A message that awaits its validation result; `content` is its data decompressed, or why that failed."""
 
@@ -37,11 +30,9 @@ class UnvalidatedMessage(NamedTuple):
     content: bytes | SnappyFailure
 
 
-def message_id(scheme: MessageIdScheme, topic: str, data: bytes, content: bytes | SnappyFailure) -> MessageId:
-    """Return the id of a message whose `data` decompresses to `content`."""
+def message_id(topic: str, data: bytes, content: bytes | SnappyFailure) -> MessageId:
+    """Return the id of a message whose `data` decompresses to `content`, by op-node's rule [GSP5]."""
     domain, hashed = (_INVALID_SNAPPY, data) if isinstance(content, SnappyFailure) else (_VALID_SNAPPY, content)
-    if scheme is MessageIdScheme.SPECIFICATION:
-        return sha256(domain + hashed).digest()[:ID_SIZE]
     name = topic.encode()
     return sha256(b"".join((domain, len(name).to_bytes(8, "little"), name, hashed))).digest()[:ID_SIZE]
 

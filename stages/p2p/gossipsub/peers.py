@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class TraceEvent(StrEnum):
-    """The label `type` of the metric `p2p_gossip_events_total`."""
+    """The label `type` of the metric `p2p_gossip_events_total`; no topic is left."""
 
     ADD_PEER = "ADD_PEER"
     REMOVE_PEER = "REMOVE_PEER"
@@ -50,7 +50,6 @@ class GossipPeer:
         self.wasted_bytes_budget = params.wasted_bytes_budget
         self.pending_grafts: dict[str, None] = {}
         self.pending_prunes: dict[str, Prune] = {}
-        self.hello_pending = True
 
     @property
     def supports_mesh(self) -> bool:

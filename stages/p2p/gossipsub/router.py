@@ -21,11 +21,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
-from rollup_node.stages.p2p.gossipsub.mesh import Fanout, Meshes
+from rollup_node.stages.p2p.gossipsub.mesh import Meshes
 from rollup_node.stages.p2p.gossipsub.message_cache import (
     CachedMessage,
     MessageId,
-    MessageIdScheme,
     UnvalidatedMessage,
     ValidationResult,
 )
@@ -54,23 +53,22 @@ class MalformedRpc(NamedTuple):
 
 
 class GossipSubRouter:
-    """The state of gossip with all peers. We and peers may join `allowed_topics` only."""
+    """The state of gossip with all peers. We are in all `topics` for good; peers may join these only."""
 
     def __init__(
         self,
         params: GossipParams,
-        allowed_topics: Iterable[str],
+        topics: Iterable[str],
         scorer: PeerScorer,
         random: RandomSource,
-        id_scheme: MessageIdScheme = MessageIdScheme.OP_NODE,
     ) -> None:
         self.params, self.scorer = params, scorer
-        self.allowed_topics = frozenset(allowed_topics)
+        self.topics = tuple(sorted(topics))
         self.peers = PeerTable(params)
-        self.meshes = Meshes(params, self.peers, scorer, random)
-        self.fanout = Fanout(params, self.peers, self.meshes)
+        self.peers.event_counts[TraceEvent.JOIN] = len(self.topics)
+        self.meshes = Meshes(params, self.topics, self.peers, scorer, random)
         self.lazy_gossip = LazyGossip(params, self.peers, random)
-        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises, id_scheme)
+        self.validation_queue = ValidationQueue(params, self.peers, self.lazy_gossip.promises)
         self.heartbeat_ticks = 0
         self._early_subscriptions: dict[PeerId, list[Subscription]] = {}
 
@@ -82,7 +80,7 @@ class GossipSubRouter:
         self.peers.states[peer] = GossipPeer(protocol, outbound, self.params)
         self.peers.event_counts[TraceEvent.ADD_PEER] += 1
         self.scorer.add_peer(peer, addresses)
-        self._send_hello(peer)
+        self.peers.send(peer, Rpc(subscriptions=[Subscription(topic, True) for topic in self.topics]))
         self._handle_subscriptions(peer, [Subscription(topic, True) for topic in joined])
         self._handle_subscriptions(peer, self._early_subscriptions.pop(peer, ()))
 
@@ -111,33 +109,8 @@ class GossipSubRouter:
 
     def _remove(self, peer: PeerId) -> None:
         self.meshes.remove_peer(peer)
-        self.fanout.remove_peer(peer)
         self.peers.remove(peer)
         self.peers.event_counts[TraceEvent.REMOVE_PEER] += 1
-
-    def join(self, topic: str) -> None:
-        """Join one of the allowed topics and announces it to all peers."""
-        if topic in self.allowed_topics and topic not in self.meshes.members:
-            self.peers.event_counts[TraceEvent.JOIN] += 1
-            self._announce(Subscription(topic, True))
-            self.meshes.join(topic, self.fanout.remove_topic(topic))
-
-    def leave(self, topic: str, now: float) -> None:
-        """Leaves a topic and announces it to all peers."""
-        if topic in self.meshes.members:
-            self.peers.event_counts[TraceEvent.LEAVE] += 1
-            self._announce(Subscription(topic, False))
-            self.meshes.leave(topic, now)
-
-    def _announce(self, change: Subscription) -> None:
-        for peer, state in self.peers.states.items():
-            state.hello_pending |= not self.peers.send(peer, Rpc(subscriptions=(change,)))
-
-    def _send_hello(self, peer: PeerId, all_topics: bool = False) -> None:
-        """Send our subscriptions; with `all_topics` also topics that we left, as the peer may have missed that."""
-        subscriptions = [Subscription(topic, topic in self.meshes.members) for topic in sorted(self.allowed_topics)]
-        sent = tuple([subscription for subscription in subscriptions if subscription.subscribe or all_topics])
-        self.peers.states[peer].hello_pending = bool(sent) and not self.peers.send(peer, Rpc(subscriptions=sent))
 
     def publish(self, topic: str, data: bytes, now: float) -> int | None:
         """Publish a message of our own to the mesh, or more [GSP9]; return the number of peers, None if repeated."""
@@ -146,13 +119,11 @@ class GossipSubRouter:
             return None
         self.peers.event_counts[TraceEvent.PUBLISH_MESSAGE] += 1
         self.peers.event_counts[TraceEvent.DELIVER_MESSAGE] += 1
-        members = self.meshes.members.get(topic)
-        if self.params.flood_publish or (members is not None and len(members) < self.params.d_lo):
+        members = self.meshes.members[topic]
+        if self.params.flood_publish or len(members) < self.params.d_lo:
             receivers = [peer for peer in self.peers.topic_peers(topic) if self._may_publish_to(peer)]
-        elif members is not None:
-            receivers = [*members, *self._floodsub_peers(topic)]
         else:
-            receivers = [*self.fanout.peers_for(topic, self._may_publish_to, now), *self._floodsub_peers(topic)]
+            receivers = [*members, *self._floodsub_peers(topic)]
         return self._send_message(message_id, topic, data, receivers)
 
     def receive_rpc(self, peer: PeerId, raw: bytes, now: float) -> list[UnvalidatedMessage] | MalformedRpc:
@@ -170,7 +141,7 @@ class GossipSubRouter:
         if self.scorer.score(peer) < self.scorer.thresholds.graylist:
             return []
         messages = [
-            self._handle_message(peer, message, now) for message in rpc.messages if message.topic in self.meshes.members
+            self._handle_message(peer, message, now) for message in rpc.messages if message.topic in self.topics
         ]
         self._handle_control(peer, rpc.control, now)
         return [message for message in messages if message is not None]
@@ -180,7 +151,7 @@ class GossipSubRouter:
         accepted = self.validation_queue.finish(message_id, result)
         if accepted is None:
             return 0
-        receivers = [*self.meshes.members.get(accepted.topic, ()), *self._floodsub_peers(accepted.topic)]
+        receivers = [*self.meshes.members[accepted.topic], *self._floodsub_peers(accepted.topic)]
         others = [peer for peer in receivers if peer not in accepted.senders]
         return self._send_message(message_id, accepted.topic, accepted.data, others)
 
@@ -193,11 +164,9 @@ class GossipSubRouter:
 
     def _store_early_subscriptions(self, peer: PeerId, subscriptions: Iterable[Subscription]) -> None:
         """Keep the subscriptions of a peer that we cannot write to yet."""
-        known = [subscription for subscription in subscriptions if subscription.topic in self.allowed_topics]
+        known = [subscription for subscription in subscriptions if subscription.topic in self.topics]
         if known:
-            self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[
-                -len(self.allowed_topics) :
-            ]
+            self._early_subscriptions[peer] = (self._early_subscriptions.pop(peer, []) + known)[-len(self.topics) :]
             if len(self._early_subscriptions) > MAX_EARLY_SUBSCRIBERS:
                 del self._early_subscriptions[next(iter(self._early_subscriptions))]
 
@@ -205,7 +174,7 @@ class GossipSubRouter:
         """Apply the allowed ones; subscribing and unsubscribing to a topic in one RPC cancel out."""
         changes: dict[str, set[bool]] = {}
         for topic, subscribe in subscriptions:
-            if topic in self.allowed_topics:
+            if topic in self.topics:
                 changes.setdefault(topic, set()).add(subscribe)
         for topic, change in changes.items():
             if change == {True}:
@@ -245,7 +214,7 @@ class GossipSubRouter:
 
     def _handle_gossip(self, peer: PeerId, control: ControlMessage, now: float) -> None:
         def lacks(topic: str, message_id: MessageId) -> bool:
-            return topic in self.meshes.members and not self.validation_queue.seen.has(message_id, now)
+            return topic in self.topics and not self.validation_queue.seen.has(message_id, now)
 
         if control.ihave:
             wanted = self.lazy_gossip.handle_ihave(peer, control.ihave, lacks, now)
@@ -255,7 +224,7 @@ class GossipSubRouter:
             self.peers.send_frame(peer, message.frame)
 
     def heartbeat(self, now: float) -> None:
-        """Maintain scores, meshes, fanout, cache and counters; send at most one RPC per peer."""
+        """Maintain scores, meshes, cache and counters; send at most one RPC per peer."""
         self.heartbeat_ticks += 1
         self.scorer.refresh(now)
         for peer, count in self.lazy_gossip.promises.broken(now).items():
@@ -263,12 +232,9 @@ class GossipSubRouter:
         self.validation_queue.heartbeat(now)
         scores = {peer: self.scorer.score(peer) for peer in self.peers.states}
         changes = self.meshes.heartbeat(self.heartbeat_ticks, scores.__getitem__, now)
-        self.fanout.heartbeat(lambda peer: scores[peer] >= self.scorer.thresholds.publish, now)
         ihaves = self._emit_gossip(scores)
         for peer, state in self.peers.states.items():
             state.start_heartbeat(self.params)
-            if state.hello_pending:
-                self._send_hello(peer, all_topics=True)
             grafted, pruned = changes.get(peer, ((), ()))
             control = self._build_control(peer, state, ihaves.get(peer, ()), grafted, pruned)
             if any(control):
@@ -278,7 +244,7 @@ class GossipSubRouter:
     def _emit_gossip(self, scores: Mapping[PeerId, float]) -> Mapping[PeerId, list[IHave]]:
         ihaves: dict[PeerId, list[IHave]] = {}
         threshold = self.scorer.thresholds.gossip
-        for topic, members in (*self.meshes.members.items(), *self.fanout.members.items()):
+        for topic, members in self.meshes.members.items():
             for peer, ihave in self.lazy_gossip.emit_gossip(topic, members, lambda peer: scores[peer] >= threshold):
                 ihaves.setdefault(peer, []).append(ihave)
         return ihaves

@@ -10,7 +10,6 @@ from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
 from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
-    MessageIdScheme,
     SeenCache,
     UnvalidatedMessage,
     ValidationResult,
@@ -42,10 +41,8 @@ class _DecodedMessage(NamedTuple):
 class ValidationQueue:
     """The seen cache, and the messages whose validation is pending: oldest first, bounded in number and bytes."""
 
-    def __init__(
-        self, params: gossip_params.GossipParams, peers: PeerTable, promises: GossipPromises, id_scheme: MessageIdScheme
-    ) -> None:
-        self._params, self._peers, self._promises, self._id_scheme = params, peers, promises, id_scheme
+    def __init__(self, params: gossip_params.GossipParams, peers: PeerTable, promises: GossipPromises) -> None:
+        self._params, self._peers, self._promises = params, peers, promises
         self.seen: SeenCache[MessageId] = SeenCache(params.seen_ttl, gossip_params.MAX_SEEN)
         self.pending: dict[MessageId, PendingMessage] = {}
         self.pending_bytes = 0
@@ -101,7 +98,7 @@ class ValidationQueue:
     def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
         content = snappy.decompress(data)
         size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
-        return _DecodedMessage(message_id(self._id_scheme, topic, data, content), content, size)
+        return _DecodedMessage(message_id(topic, data, content), content, size)
 
     def _reject(self, peer: PeerId, size: int) -> None:
         self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1

@@ -12,7 +12,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
-from rollup_node.stages.p2p.gating.backoff import PeerBackoff
+from rollup_node.stages.p2p.gating.connections import PeerBackoff
 from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
@@ -57,8 +57,6 @@ class GossipService:
         self.failures: Counter[str] = Counter()
         self.accepted = 0
         self.accepted_at: float | None = None
-        for topic in self._topics:
-            self.router.join(topic)
         for protocol in PROTOCOLS:
             host.set_stream_handler(protocol, self._handle_stream)
         host.subscribe(self._on_host_event)

@@ -20,18 +20,15 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
-from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveryError, Discv5Server
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, DiscoveryService, Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
-from rollup_node.stages.p2p.process.block_publisher import BlockPublisher
-from rollup_node.stages.p2p.process.diagnosis_service import DiagnosisService
+from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
+from rollup_node.stages.p2p.process.peers_server import DiagnosisService, PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
-from rollup_node.stages.p2p.process.unsafe_blocks_server import UnsafeBlocksServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner

@@ -3,10 +3,10 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
 from rollup_node.stages.p2p.blocks.ssz import SszError
@@ -209,37 +209,19 @@ def count(host: Host, role: str, code: int, seconds: float) -> None:
     host.meter.observe("p2p_req_duration_seconds", seconds, p2p_role=role, p2p_method=METHOD, result_code=result)
 
 
-RESEND_SECONDS = 1.0
 TIMEOUT_SECONDS = 8.0
 
 
 class PayloadClient:
-    """Requests payloads from the engine process; a request is repeated until it is answered."""
+    """Requests payloads from the engine process."""
 
     def __init__(self, bus: Bus) -> None:
-        self._last = 0
-        self._waiting: dict[int, asyncio.Future[PayloadResponse]] = {}
-        self._client = bus.connect("engine.payloads", self._on_message)
+        self._client = RequestClient(bus, "engine.payloads")
 
     async def read(self, number: int) -> ExecutionPayload | None:
         """Return the canonical block of a number, if any. Raises TimeoutError without an answer, or for an error."""
-        self._last += 1
-        request = PayloadRequest(self._last, number)
-        response: asyncio.Future[PayloadResponse] = asyncio.get_running_loop().create_future()
-        self._waiting[request.id] = response
-        try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                while not response.done():
-                    self._client.send(request)
-                    await asyncio.wait((response,), timeout=RESEND_SECONDS)
-        finally:
-            del self._waiting[request.id]
-        result = response.result()
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            result: PayloadResponse = await self._client.request(lambda call: PayloadRequest(call, number))
         if result.error is not None:
             raise TimeoutError(result.error)
         return result.payload
-
-    def _on_message(self, message: Any) -> None:
-        response = self._waiting.get(message.id)
-        if response is not None and not response.done():
-            response.set_result(message)

@@ -198,9 +198,14 @@ class KeptPayloads:
         return next((item.position for item in self._kept.values()), self._next)
 
     def add(self, number: int, block_hash: Hash, size: int) -> KeptPayload | None:
-        """Add a block, and forget the oldest beyond the bounds, but never this one; None if it is kept already."""
-        if block_hash in self._kept:
+        """Add a block as the last one, and forget the oldest beyond the bounds, but never this one.
+
+        Return None where it is the last one already. One that is kept from before moves to the end."""
+        before = self._kept.get(block_hash)
+        if before is not None and before.position == self._next - 1:
             return None
+        if before is not None:
+            self._bytes -= self._kept.pop(block_hash).size
         added = self._kept[block_hash] = KeptPayload(self._next, number, block_hash, size)
         self._next += 1
         self._bytes += size

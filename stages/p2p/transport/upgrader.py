@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamEr
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.transport import noise, yamux
 from rollup_node.stages.p2p.transport import noise as noise_channel
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise import NoiseError, NoiseKeys
 
 UPGRADE_ERRORS = (MultistreamError, NoiseError)
 """What `Upgrader.receive_data` raises."""

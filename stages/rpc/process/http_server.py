@@ -16,10 +16,9 @@ from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.parameters import Method, parse_params
-from rollup_node.stages.rpc.process.listener import MALFORMED, Exchange, RequestTooLargeError
+from rollup_node.stages.rpc.process.listener import MALFORMED, TURN_SECONDS, Exchange, RequestTooLargeError
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.process.turns import TURN_SECONDS
 from rollup_node.stages.rpc.status.readiness import lag_reason, read_lag
 
 GUARDED = ("admin_", "opstack_")

@@ -17,10 +17,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DECISIONS
 from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc import jsonrpc
-from rollup_node.stages.rpc.event_stream import EventStream
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process.http_server import CALL_SECONDS, RpcServer
-from rollup_node.stages.rpc.process.interop_methods import InteropClient, interop_methods
+from rollup_node.stages.rpc.process.interop_methods import EventStream, InteropClient, interop_methods
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource

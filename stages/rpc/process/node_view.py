@@ -10,6 +10,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.bus.status import Subscriber
+from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
 from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
@@ -20,11 +21,6 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
 
 STATUS_SECONDS = 1.0
-
-REPEAT_SECONDS = 1.0
-MAX_PENDING = 64
-"""Requests that wait for their response at the same time; further ones wait to be sent, so that clients of the RPC
-server cannot keep the other process busy with repetitions."""
 
 
 class NodeView:
@@ -48,9 +44,9 @@ class NodeView:
         deriving = ("blobs", "derivation") if config.derives else ()
         processes = ("l1", *deriving, "engine", *(("p2p",) if config.p2p else ()))
         self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
-        self.control = ProcessClient(bus, "engine.control")
+        self.control = RequestClient(bus, "engine.control")
         self.drops = DropsClient(bus) if config.derives else None
-        self.peers = ProcessClient(bus, "p2p.control") if config.p2p else None
+        self.peers = RequestClient(bus, "p2p.control") if config.p2p else None
 
     def ages(self) -> dict[str, float | None]:
         """Seconds since each process published last; None before its first status."""
@@ -118,51 +114,11 @@ class NodeView:
         return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
 
 
-class ProcessClient:
-    """Sends requests, with ids unique within the process's life; `on_other` takes what is no response."""
-
-    def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
-        self._last_id = 0
-        self._pending: dict[int, asyncio.Future[Any]] = {}
-        self._free = asyncio.Semaphore(MAX_PENDING)
-        self._on_other = on_other
-        self._client = bus.connect(channel, self._on_response)
-
-    def send(self, message: Any) -> None:
-        """Send a message that has no response of its own."""
-        self._client.send(message)
-
-    async def request(self, new_request: Callable[[int], Any]) -> Any:
-        """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
-        async with self._free:
-            self._last_id += 1
-            message = new_request(self._last_id)
-            response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._pending[message.id] = response
-            try:
-                # A message may be lost with either process; the other side ignores repetitions.
-                while not response.done():
-                    self._client.send(message)
-                    await asyncio.wait((response,), timeout=REPEAT_SECONDS)
-                return response.result()
-            finally:
-                del self._pending[message.id]
-
-    def _on_response(self, message: Any) -> None:
-        request_id = getattr(message, "id", None)
-        if request_id is None:
-            self._on_other(message)
-            return
-        response = self._pending.get(request_id)
-        if response is not None and not response.done():
-            response.set_result(message)
-
-
 class DropsClient:
     """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
 
     def __init__(self, bus: Bus) -> None:
-        self._client = ProcessClient(bus, "derivation.drops")
+        self._client = RequestClient(bus, "derivation.drops")
 
     async def fetch(self) -> tuple[int, list[derivation.Drop]]:
         """Return the number of all drops since derivation started, and those that are kept, oldest first."""

@@ -16,7 +16,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.rpc.access import ANY, Access
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.status.node_status import NodeStatus
-from rollup_node.stages.rpc.status.rates import STEP_SECONDS, HeadHistory
+from rollup_node.stages.rpc.status.progress import STEP_SECONDS, HeadHistory
 
 FOLDER = Path(__file__).parents[1] / "page"
 PATH = "/status"

@@ -16,10 +16,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.messages.log_fields import FieldValue, TypedText
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.status.node_state import SlowSync
 from rollup_node.stages.rpc.status.node_status import NodeStatus, State
 from rollup_node.stages.rpc.status.progress import Progress
-from rollup_node.stages.rpc.status.readiness import UnreadyReason
+from rollup_node.stages.rpc.status.readiness import SlowSync, UnreadyReason
 
 PEERLESS_SECONDS = 25.0
 """So long a start, or a loss of the last peer, may take to find others."""

@@ -18,7 +18,6 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.status import readiness
-from rollup_node.stages.rpc.status.node_state import L1Lag, NodeState, SlowSync
 from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
     ChainStatus,
@@ -38,7 +37,8 @@ from rollup_node.stages.rpc.status.node_status import (
     State,
     StatusWarning,
 )
-from rollup_node.stages.rpc.status.rates import RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.progress import RateWindow, RecentDrops, RecentRequests, RecentWaits
+from rollup_node.stages.rpc.status.readiness import L1Lag, NodeState, SlowSync
 
 MAX_SENTENCE = 300
 THROTTLED_SECONDS = 60.0

@@ -5,11 +5,16 @@ from typing import Any
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.batch_checks import BatchValidity, BatchVerdict, SingularBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_checks import (
+    BatchValidity,
+    BatchVerdict,
+    OverlapBlocks,
+    SingularBatchChecks,
+    SpanBatchChecks,
+)
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
-from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockContent, L2BlockRef
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1Blocks, rollup

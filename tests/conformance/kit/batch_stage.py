@@ -5,15 +5,11 @@ from typing import Any
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.base_batch_stage import BatchStageContext, StageOutput
-from rollup_node.stages.derivation.pipeline.batch_checks import SingularBatchChecks
-from rollup_node.stages.derivation.pipeline.batch_queue import BatchQueue
-from rollup_node.stages.derivation.pipeline.batch_stage import BatchStage
+from rollup_node.stages.derivation.pipeline.batch_checks import OverlapBlocks, SingularBatchChecks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_stages import BatchQueue, BatchStage, BatchStageContext, StageOutput
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
-from rollup_node.stages.derivation.pipeline.outputs import Flow
-from rollup_node.stages.derivation.pipeline.span_checks import OverlapBlocks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.outputs import Flow, PipelineEvents
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.conformance.kit.chain import GENESIS, L1Blocks, rollup
 

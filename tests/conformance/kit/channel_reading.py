@@ -5,8 +5,7 @@ from typing import NamedTuple
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
 from rollup_node.stages.derivation.pipeline.channel_reader import ChannelReader, span_rules
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, PipelineEvents
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.derivation.tasks import run
 from rollup_node.stages.messages.derivation import DropEffect

@@ -2,8 +2,8 @@
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.channel_bank import ReadyChannel
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import InboxTransaction

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.derivation import tasks
+from rollup_node.stages.derivation.pipeline.batch_attributes import is_predicted
 from rollup_node.stages.derivation.pipeline.deriver import Deriver, Output
-from rollup_node.stages.derivation.pipeline.lookahead import is_predicted
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedDecoded, NeedL1Block, NeedL2Blocks, NeedReset
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
 from rollup_node.stages.messages.blobs import BlobContent
@@ -66,12 +66,6 @@ class DerivedBlock:
     def concluding(self) -> bool:
         assert self.output is not None
         return self.output.concluding
-
-
-@dataclass(frozen=True)
-class _ResetPoint:
-    base: BlockId
-    base_config: SystemConfig
 
 
 class RollupChain:
@@ -174,7 +168,7 @@ class RollupChain:
     def _begin(self, base: int, config: SystemConfig) -> None:
         self._known = len(self.l2)
         self._ahead.clear()
-        self.deriver.reset(_ResetPoint(BlockId(base, self.l1[base].header.hash), config))
+        self.deriver.reset(BlockId(base, self.l1[base].header.hash), config)
 
     def _handle(self, output: Output) -> bool:
         deriver = self.deriver

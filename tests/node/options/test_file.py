@@ -69,6 +69,7 @@ def test_numbers_durations_and_lists(write: Write) -> None:
         ('{"rpc.port": [}', "is not YAML: "),
         ("{a: &x [1], b: *x}", "is not YAML: aliases are not read"),
         ("{[1]: 2}", "is not YAML: "),
+        ('{"l1": "a",\n "l2": "b",\n "l1": "c"}', ', line 3 is not YAML: "l1" is there twice'),
         ('"l1.beacon" = "http://a"\n[l1]\nbeacon = "http://b"\n', "option l1.beacon is given twice in file"),
         ('{"l1": ' + "[" * 5000, "is not YAML: it is nested too deeply"),
         ('{"l1": [' + "a," * 60_000 + "]}", "is not YAML: it has too many values"),

@@ -40,6 +40,16 @@ def test_missing_secrets_are_created_once_with_a_notice(working_directory: Path)
     assert first.configs.p2p is not None and first.configs.p2p.priv_raw == bytes.fromhex(key)
 
 
+def test_an_engine_behind_a_socket_needs_no_secret(working_directory: Path) -> None:
+    """[OPT13, WSK7] Neither a file that is given is read, nor a new one written."""
+    (working_directory / "node_jwt.txt").unlink()
+    for words in (("--l2=/run/engine.ipc",), ("--l2=./engine.ipc", "--l2.jwt-secret=nowhere/jwt.txt")):
+        node = prepare(*words)
+        assert node.secrets.jwt == node.configs.engine.jwt_secret == b""
+        assert node.configs.engine.url == words[0].removeprefix("--l2=")
+    assert not list(working_directory.glob("*jwt*"))
+
+
 @pytest.mark.option("rpc.jwt-secret")
 def test_the_admin_api_has_a_secret_of_its_own_if_asked_for(working_directory: Path) -> None:
     assert prepare().configs.rpc.jwt_secret is None

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec import channel_body
-from rollup_node.stages.derivation.codec.channel_body import open_body
-from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
+from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, open_body, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK, LongStream, ZlibSource
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes

@@ -171,7 +171,7 @@ def test_every_round_is_the_judges(config: InteropConfig, seed: int, history: li
     run.world.grow(4)
     for kind, value in history:
         act(run, kind, value)
-    run.world.grow(2)
+    run.world.grow(max(2, 8 - len(run.world.l1)))
     run.finish()
     assert run.assert_true() >= 6
     run.store.close()

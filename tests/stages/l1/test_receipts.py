@@ -16,8 +16,9 @@ from rollup_node.stages.l1.receipts import (
     is_unsupported,
     verified_logs,
 )
-from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock, verify_block
+from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.tools.recorded.recording import Recording
+from tests.support.l1_blocks import verify_json
 
 BLOCK = 6_582_933
 Json = Any
@@ -30,7 +31,7 @@ def logs_of(receipts: Json, block: VerifiedBlock, l1_filter: L1Filter) -> Verifi
 @pytest.fixture
 def block(recording: Recording, l1_filter: L1Filter) -> VerifiedBlock:
     """Return a block with one deposit of OP Sepolia's, its log 90."""
-    return verify_block(recording.block(BLOCK).block(True), BLOCK, False, l1_filter)
+    return verify_json(recording.block(BLOCK).block(True), BLOCK, False, l1_filter)
 
 
 def error_of(receipts: Json, block: VerifiedBlock, l1_filter: L1Filter) -> str:
@@ -55,7 +56,7 @@ def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter)
     for item in recording.by_number.values():
         if item.transactions is None or item.receipts is None:
             continue
-        verified_block = verify_block(item.block(True), item.number, False, l1_filter)
+        verified_block = verify_json(item.block(True), item.number, False, l1_filter)
         hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in item.transactions_json)
         block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes, 30_000_000)
         logs = logs_of(item.receipts_json(), block, l1_filter).deposits

@@ -17,7 +17,6 @@ from rollup_node.stages.l1.verify import (
     parse_result,
     proven_value,
     stored_value,
-    verify_block,
     verify_block_ref,
     verify_header,
 )
@@ -29,6 +28,7 @@ from rollup_node.stages.protocol.types import BlobRef
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.recorded.recording import Recording
 from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
+from tests.support.l1_blocks import verify_json
 
 BLOCK = 6_582_896
 BATCHER = bytes.fromhex("8f23bb38f531600e5d8fddaaec41f13fab46e98c")
@@ -38,7 +38,7 @@ Blocks = Callable[[int], Json]
 
 def error_of(block: Json, l1_filter: L1Filter, trust: bool = False, number: int = BLOCK) -> str:
     with pytest.raises(InvalidDataError) as caught:
-        verify_block(block, number, trust, l1_filter)
+        verify_json(block, number, trust, l1_filter)
     return str(caught.value)
 
 
@@ -48,7 +48,7 @@ def test_all_recorded_blocks_verify(recording: Recording, l1_filter: L1Filter) -
     inbox: list[tuple[int, tuple[BlobRef, ...]]] = []
     with_receipts = []
     for block in whole:
-        verified = verify_block(block.block(True), block.number, False, l1_filter)
+        verified = verify_json(block.block(True), block.number, False, l1_filter)
         assert verified.header.hash == block.hash
         assert all(transaction.sender == BATCHER for transaction in verified.inbox)
         inbox += [(block.number, transaction.blobs) for transaction in verified.inbox]
@@ -65,14 +65,14 @@ def test_all_recorded_blocks_verify(recording: Recording, l1_filter: L1Filter) -
 def test_trusting_gives_the_same_as_verifying(recording: Recording, l1_filter: L1Filter) -> None:
     for number in (6_582_895, BLOCK, 6_582_952):
         block = recording.block(number).block(True)
-        assert verify_block(block, number, True, l1_filter) == verify_block(block, number, False, l1_filter)
+        assert verify_json(block, number, True, l1_filter) == verify_json(block, number, False, l1_filter)
 
 
 @pytest.mark.parametrize("form", ["pre-shanghai", "post-shanghai"])
 def test_recorded_mainnet_blocks_verify(form: str, shared_data: Path, l1_filter: L1Filter) -> None:
     block = orjson.loads((shared_data / "l1" / f"op_service_blocks_{form}-success_data.json").read_bytes())
     number = int(block["number"], 16)
-    verified = verify_block(block, number, False, l1_filter)
+    verified = verify_json(block, number, False, l1_filter)
     assert "0x" + verified.header.hash.hex() == block["hash"]
     assert verified.inbox == ()
     if form == "post-shanghai":
@@ -91,7 +91,7 @@ def test_a_trusted_header_may_lack_what_nothing_is_derived_from(block_json: Bloc
     whole, block = block_json(BLOCK), block_json(BLOCK)
     for name in UNREAD_FIELDS:
         del block[name]
-    assert verify_block(block, BLOCK, True, l1_filter) == verify_block(whole, BLOCK, True, l1_filter)
+    assert verify_json(block, BLOCK, True, l1_filter) == verify_json(whole, BLOCK, True, l1_filter)
     assert "malformed header" in error_of(block, l1_filter)
     del block["mixHash"]
     assert "malformed header: mixHash" in error_of(block, l1_filter, trust=True)
@@ -101,7 +101,7 @@ def test_a_header_that_does_not_hash_to_its_claim(block_json: Blocks, l1_filter:
     block = block_json(BLOCK)
     block["timestamp"] = hex(int(block["timestamp"], 16) + 1)
     assert "but its header hashes to 0x" in error_of(block, l1_filter)
-    assert verify_block(block, BLOCK, True, l1_filter).header.hash.hex() == block["hash"][2:]
+    assert verify_json(block, BLOCK, True, l1_filter).header.hash.hex() == block["hash"][2:]
 
 
 def test_a_block_of_another_number(block_json: Blocks, l1_filter: L1Filter) -> None:
@@ -128,7 +128,7 @@ def test_transactions_that_do_not_match(
     block = block_json(BLOCK)
     change(block)
     assert error_of(block, l1_filter) == f"the transactions of block {BLOCK} do not match its transactions root"
-    verify_block(block, BLOCK, True, l1_filter)
+    verify_json(block, BLOCK, True, l1_filter)
 
 
 def test_malformed_blocks(block_json: Blocks, l1_filter: L1Filter) -> None:
@@ -136,22 +136,25 @@ def test_malformed_blocks(block_json: Blocks, l1_filter: L1Filter) -> None:
     block["transactions"][5]["nonce"] = None
     assert f"transaction 5 of block {BLOCK}" in error_of(block, l1_filter)
     block["transactions"] = ["0x00"]
+    assert "Expected `object`, got `str` - at `$.result.transactions[0]`" in error_of(block, l1_filter)
+    block["transactions"] = None
     assert "has no list of full transactions" in error_of(block, l1_filter)
     del block["stateRoot"]
     assert "malformed header: stateRoot" in error_of(block, l1_filter)
-    others: list[Any] = [None, [], "0x", 5]
+    assert error_of(None, l1_filter) == "the answer is not a block"
+    others: list[Any] = [[], "0x", 5]
     for other in others:
-        assert error_of(other, l1_filter) == "the answer is not a block"
+        assert "the answer is malformed: Expected `object | null`" in error_of(other, l1_filter)
 
 
 def test_an_unknown_transaction_type_passes_only_from_a_trusted_endpoint(
     block_json: Blocks, l1_filter: L1Filter
 ) -> None:
     block = block_json(BLOCK)
-    expected = verify_block(block, BLOCK, False, l1_filter)
+    expected = verify_json(block, BLOCK, False, l1_filter)
     block["transactions"].append({**block["transactions"][0], "type": "0x5"})
     assert "unknown transaction type 0x05" in error_of(block, l1_filter)
-    assert verify_block(block, BLOCK, True, l1_filter) == expected
+    assert verify_json(block, BLOCK, True, l1_filter) == expected
     block["transactions"][-1]["type"] = "five"
     assert "transaction" in error_of(block, l1_filter, trust=True)
 
@@ -160,19 +163,19 @@ def test_a_block_without_transactions_has_no_receipts(block_json: Blocks, l1_fil
     block = block_json(6_582_952)
     block["transactions"] = []
     block["transactionsRoot"] = "0x" + EMPTY_ROOT.hex()
-    assert not verify_block(block, 6_582_952, True, l1_filter).needs_receipts
+    assert not verify_json(block, 6_582_952, True, l1_filter).needs_receipts
     block["hash"] = _rehashed(block)
     assert "a receipts root that is not empty" in error_of(block, l1_filter, number=6_582_952)
     block["receiptsRoot"] = "0x" + EMPTY_ROOT.hex()
     block["hash"] = _rehashed(block)
-    assert not verify_block(block, 6_582_952, False, l1_filter).needs_receipts
+    assert not verify_json(block, 6_582_952, False, l1_filter).needs_receipts
 
 
 def test_an_empty_bloom_proves_nothing_if_the_hash_is_not_checked(block_json: Blocks, l1_filter: L1Filter) -> None:
     block = block_json(BLOCK)
-    assert not verify_block(block, BLOCK, True, l1_filter).needs_receipts
+    assert not verify_json(block, BLOCK, True, l1_filter).needs_receipts
     block["logsBloom"] = "0x" + bytes(256).hex()
-    assert verify_block(block, BLOCK, True, l1_filter).needs_receipts
+    assert verify_json(block, BLOCK, True, l1_filter).needs_receipts
 
 
 def test_a_fee_too_large_for_a_message(block_json: Blocks, l1_filter: L1Filter) -> None:
@@ -197,15 +200,17 @@ def test_a_reference_is_verified_too(block_json: Blocks) -> None:
 
 
 def test_results_are_taken_out_of_answers() -> None:
-    assert parse_result(b'{"id":1,"result":[1]}', SMALL) == [1]
-    assert parse_result(b'{"id":1,"result":[1],"error":null}', SMALL) == [1], "[RPC97]"
+    assert parse_result(b'{"id":1,"result":[1]}', SMALL, list[int]) == [1]
+    assert parse_result(b'{"id":1,"result":[1],"error":null}', SMALL, list[int]) == [1], "[RPC97]"
+    assert parse_result(b'{"id":1,"result":null}', SMALL, list[int]) is None
     for body, text in (
-        (b'{"id":1,"error":{"code":1,"message":"no"}}', "answered with an error"),
-        (b"[]", "not JSON-RPC"),
+        (b'{"id":1,"error":{"code":1,"message":"no"}}', 'answered with an error: {"code":1,"message":"no"}'),
+        (b'{"id":1,"result":["1"]}', "malformed: Expected `int`"),
+        (b"[]", "malformed: Expected `object`"),
         (b"{", "not JSON"),
     ):
         with pytest.raises(InvalidDataError, match=text):
-            parse_result(body, SMALL)
+            parse_result(body, SMALL, list[int])
 
 
 JSON = st.recursive(
@@ -225,7 +230,7 @@ def test_no_change_raises_another_error(
     target = data.draw(st.sampled_from([block, *block["transactions"]]))
     target[data.draw(st.sampled_from(sorted(target)))] = data.draw(JSON)
     try:
-        verify_block(block, 6_582_950, trust, l1_filter)
+        verify_json(block, 6_582_950, trust, l1_filter)
     except InvalidDataError as error:
         assert str(error)
 

@@ -36,8 +36,7 @@ from rollup_node.stages.p2p.nat.upnp import UpnpError
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import ErrorResponse, RequestFailed
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
-from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseHandshake, encode_frame
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseError, NoiseHandshake, NoiseKeys, encode_frame
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession
 from tests.support.p2p.blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed

@@ -5,12 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import headers, rlp
-from rollup_node.stages.protocol.headers import Header, HeaderError, withdrawals_root
+from rollup_node.stages.protocol.headers import Header, HeaderError, WithdrawalJson, withdrawals_root
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
@@ -163,7 +164,10 @@ def test_recorded_l2_parent_headers(shared_data: Path) -> None:
 def test_the_root_of_a_recorded_block(shared_data: Path) -> None:
     block = json.loads((shared_data / "l1" / "op_service_blocks_post-shanghai-success_data.json").read_bytes())
     assert block["withdrawals"]
-    assert withdrawals_root(block["withdrawals"]).hex() == block["withdrawalsRoot"][2:]
+    assert (
+        withdrawals_root(msgspec.convert(block["withdrawals"], list[WithdrawalJson])).hex()
+        == block["withdrawalsRoot"][2:]
+    )
 
 
 def test_no_withdrawals_have_the_empty_root() -> None:
@@ -171,5 +175,7 @@ def test_no_withdrawals_have_the_empty_root() -> None:
 
 
 def test_a_malformed_withdrawal_is_refused() -> None:
-    with pytest.raises(HexError):
-        withdrawals_root([{"index": "0x1"}])
+    withdrawal = WithdrawalJson("0x1", "0x2", "0x" + "07" * 20, "0x5")
+    for name in WithdrawalJson.__struct_fields__:
+        with pytest.raises(HexError):
+            withdrawals_root([msgspec.structs.replace(withdrawal, **{name: "0xzz"})])

@@ -150,18 +150,6 @@ def test_members_of_another_type_are_named(changes: dict[str, Any], text: str) -
         typed(as_json(example(4)) | changes)
 
 
-@pytest.mark.parametrize("kind", range(3))
-def test_contract_creations(kind: int) -> None:
-    result = example(kind, to=None)
-    assert transaction_from_json(as_json(result)) == transactions.encode_transaction(result)
-
-
-def test_a_missing_type_is_legacy() -> None:
-    text = as_json(example(0))
-    del text["type"]
-    assert transaction_from_json(text) == transactions.encode_transaction(example(0))
-
-
 @pytest.mark.parametrize("to", [None, b"\x03" * 20])
 @pytest.mark.parametrize("mint", [0, 10**18])
 @pytest.mark.parametrize("is_system", [False, True])

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rollup_node.stages.engine.sequencer.block_production import sequencer_attri
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.block_refs import l2_ref_of_payload, system_config_of_payload
-from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, payload_to_json
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
@@ -27,7 +27,6 @@ from rollup_node.stages.protocol.l1_chains import L1Chain, parse_l1_chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import (
     BlobRef,
-    BlockId,
     Hash,
     InboxTransaction,
     L1Block,
@@ -54,13 +53,6 @@ START = 1_800_000_000
 GWEI = 10**9
 CALLDATA_TYPE, BLOB_TYPE = 2, 3
 NEWEST = channels.ChannelConfig(spans=True, blobs=True, compression=channels.Compression.BROTLI)
-
-
-class DerivationStart(NamedTuple):
-    """The L1 block that derivation starts at, and the system config there."""
-
-    base: BlockId
-    base_config: SystemConfig
 
 
 class InProcessEngine:
@@ -147,7 +139,7 @@ class SmallRollup:
         self._tip = self._safe = l2_ref_of_payload(self.config, payload_of(zero))
         self._tip_config = self._safe_config = self.config.genesis.system_config
         self._deriver = Deriver(self.config, self._l1_chain)
-        self._deriver.reset(DerivationStart(self.l1[0].ref.id, self.config.genesis.system_config))
+        self._deriver.reset(self.l1[0].ref.id, self.config.genesis.system_config)
 
     @property
     def safe(self) -> L2BlockRef:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
@@ -147,6 +147,7 @@ class CoreHarness:
         """Answers an open call, by default as an engine that works."""
         self.open.remove(pending)
         self.core.answer(pending, self.good_answer(pending) if answer is ... else answer, self.now)
+        self.core.prepare()
         self.drain()
 
     def good_answer(self, pending: PendingCall) -> CoreAnswer:

@@ -8,7 +8,6 @@ from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.gossipsub.message_cache import (
     MessageId,
-    MessageIdScheme,
     UnvalidatedMessage,
     ValidationResult,
     message_id,
@@ -28,7 +27,7 @@ from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, peer_scorer
 
 TOPIC = "/optimism/901/3/blocks"
 OTHER_TOPIC = "/optimism/901/2/blocks"
-TOPICS = (TOPIC, OTHER_TOPIC)
+"""A topic that the routers are not in."""
 
 
 def compressed(content: bytes) -> bytes:
@@ -38,7 +37,7 @@ def compressed(content: bytes) -> bytes:
 
 def id_of(content: bytes, topic: str = TOPIC) -> MessageId:
     """Return the id of a message with that content."""
-    return message_id(MessageIdScheme.OP_NODE, topic, compressed(content), content)
+    return message_id(topic, compressed(content), content)
 
 
 def read_frames(frames: Iterable[bytes]) -> list[Rpc]:
@@ -74,8 +73,7 @@ class RouterHarness:
     ) -> None:
         self.now = 1000.0
         self.scorer: PeerScorer = peer_scorer(scoring, 2)
-        self.router = GossipSubRouter(params or GossipParams(), TOPICS, self.scorer, random.Random(seed))
-        self.router.join(TOPIC)
+        self.router = GossipSubRouter(params or GossipParams(), (TOPIC,), self.scorer, random.Random(seed))
 
     def add_peer(
         self, name: str, protocol: str = MESHSUB_12, outbound: bool = False, joins: bool = True, ip: str = ""
@@ -162,11 +160,8 @@ class GossipSimulation:
         self.loss = loss
 
     def _router(self, name: bytes, seed: int) -> GossipSubRouter:
-        router = GossipSubRouter(
-            GossipParams(), TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
-        )
-        router.join(TOPIC)
-        return router
+        scorer, chance = peer_scorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
+        return GossipSubRouter(GossipParams(), (TOPIC,), scorer, chance)
 
     def _pairs(self, links: int) -> list[tuple[bytes, bytes]]:
         pairs = [(one, other) for at, one in enumerate(self.names) for other in self.names[at + 1 :]]

@@ -9,7 +9,7 @@ from typing import cast
 from aiohttp import web
 
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.peering.io.gateways import GatewayAddress, LocalPort
+from rollup_node.stages.p2p.peering.io.port_mapper import GatewayAddress, LocalPort
 from tests.support.servers.http_listener import listening
 
 EXTERNAL_IP = ipaddress.ip_address("8.8.4.4")

@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.transport.noise import SecureSession
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import Upgrader
 
 DATA, WINDOW_UPDATE, PING, GO_AWAY = range(4)

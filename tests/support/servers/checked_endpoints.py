@@ -1,8 +1,11 @@
 """The endpoints of a node on Zora Sepolia as `rollup-node check` finds them: each in order, until a test changes it."""
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -93,6 +96,28 @@ class CheckedEndpoints:
         apps = [app_for_every_path(self._handler(name)) for name in ("l1", "engine", "beacon")]
         with in_thread(listening(*apps)) as (l1, engine, beacon):
             yield l1, engine, beacon
+
+    @contextmanager
+    def served_over_ipc(self, folder: Path) -> Iterator[tuple[str, str]]:
+        """Yield the paths of sockets of L1 and engine, served by a thread."""
+        paths = folder / "l1.ipc", folder / "engine.ipc"
+        with in_thread(self._sockets(*paths)):
+            yield str(paths[0]), str(paths[1])
+
+    @asynccontextmanager
+    async def _sockets(self, *paths: Path) -> AsyncIterator[None]:
+        serve = [partial(self._serve_lines, methods) for methods in (self.l1, self.engine)]
+        servers = [await asyncio.start_unix_server(handler, path) for handler, path in zip(serve, paths, strict=True)]
+        yield
+        for server in servers:
+            server.close()
+
+    async def _serve_lines(self, methods: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            body = self._rpc_answer(methods, orjson.loads(line)).body
+            assert isinstance(body, bytes)
+            writer.write(body + b"\n")
+        writer.close()
 
     def _handler(self, name: str) -> Callable[[web.Request], Any]:
         async def handle(request: web.Request) -> web.StreamResponse:

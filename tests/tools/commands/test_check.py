@@ -102,6 +102,20 @@ def test_a_good_set_up_has_no_findings_and_writes_no_file(
     assert f"eth/v1/beacon/blobs/{endpoints.slot_of(endpoints.origin_time)}" in endpoints.paths
 
 
+def test_l1_and_engine_behind_sockets(endpoints: CheckedEndpoints, run: Check, tmp_path: Path) -> None:
+    """[WSK7, WSK9, OPT13] Without a secret, and without a clock to compare."""
+    (tmp_path / "jwt.hex").unlink()
+    with endpoints.served() as (_, _, beacon), endpoints.served_over_ipc(tmp_path) as (l1, engine):
+        done = run(*words(l1, engine, beacon))
+        wrong = run(*words(l1, f"{tmp_path}/none.ipc", beacon))
+    assert done.code == 0 and {item["level"] for item in done.shown} == {"ok"}, done.shown
+    checks = [item["check"] for item in done.shown]
+    assert f"L1 {l1}" in checks and f"engine {engine}" in checks and f"clock {l1}" not in checks
+    assert wrong.codes() == {"ENGINE-UNREACHABLE"}
+    assert f"{tmp_path}/none.ipc: cannot connect (No such file or directory)" in wrong.text_of("ENGINE-UNREACHABLE")
+    assert not (tmp_path / "jwt.hex").exists()
+
+
 def test_findings_for_people_are_aligned_and_end_with_the_errors(endpoints: CheckedEndpoints, cli: Cli) -> None:
     endpoints.engine["eth_chainId"] = "0x1"
     del endpoints.l1["eth_getBlockReceipts"]

@@ -1,6 +1,7 @@
 """A local network with a conductor and without a batcher: one of the user's is attached to it, and a sequencer that is
 killed is started again."""
 
+import json
 import os
 import signal
 
@@ -41,3 +42,14 @@ def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> N
     assert "sequencer leads and was started at block 0" in lines
     assert "sequencer node exited (signal SIGKILL) and was started again" in lines
     assert " blocks, output roots equal on all nodes; safe " in lines[-1]
+
+
+def test_nodes_reach_their_engines_over_ipc(leftovers: Leftovers) -> None:
+    """[WSK7, OPT13] Sequencing, derivation and gossip, also after an engine has started again."""
+    with Devnet(leftovers, "--ipc", "--conductor", *CALLDATA) as net:
+        net.wait_for_first_safe()
+        assert (net.root / "verifier-engine.ipc").is_socket()
+        os.kill(net.network["pids"]["verifier engine"], signal.SIGKILL)
+        net.wait_for_safe(net.safe_number("verifier") + 3)
+        ended = net.stop()
+    assert ended.code == 0 and json.loads(ended.out)["output_roots_equal"], ended

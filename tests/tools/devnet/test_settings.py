@@ -120,6 +120,7 @@ def test_invalid_fork_offsets(words: str, error: str) -> None:
         ("--faults /dev/null", "--faults /dev/null: no file of scenarios: Object missing required field `scenario`"),
         ("--faults /dev/null --sequencers 2 --conductor", "--faults: leave out --no-batcher, --verifier-engine"),
         ("--faults /dev/null --no-batcher", "--faults: leave out --no-batcher"),
+        ("--faults /dev/null --ipc", "--faults: leave out --no-batcher"),
         ("--engine-like op-reth", "--engine-like op-reth: unknown behaviour 'op-reth'; one of op-reth-skip"),
         ("--engine-like verifier-2=op-reth-skip", "--engine-like verifier-2=op-reth-skip: there is no node "),
         ("--faults /dev/null --l1 http://127.0.0.1:1 --da calldata", "--faults: it needs the embedded L1"),

@@ -1,18 +1,22 @@
-"""A JSON-RPC 2.0 server over HTTP POST for a method table, with batches and an optional JWT check."""
+"""A JSON-RPC 2.0 server over HTTP POST or IPC for a method table, with batches and an optional JWT check."""
 
 import asyncio
 import inspect
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from rollup_node.stages.io.http.connection import PIECE, BodyTooLargeError
+from rollup_node.stages.io.http.ipc import JsonStream
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError
 from rollup_node.stages.protocol.jwt_token import token_error
 from rollup_node.stages.rpc.jsonrpc import (
@@ -114,6 +118,45 @@ def application(
     for path, served in {"/": rpc, **(others or {})}.items():
         app.router.add_post(path, handler(served))
     return app
+
+
+class IpcListener:
+    """Serves `rpc` on a Unix socket at a path, as geth and reth serve IPC: without a token, JSON values in a row."""
+
+    def __init__(self, rpc: JsonRpc, path: Path) -> None:
+        self._rpc, self._path = rpc, path
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Bind the path, also where an ended server has left its socket. Raises OSError."""
+        self._path.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._serve, self._path)
+
+    async def stop(self) -> None:
+        """Close all connections, and remove the socket."""
+        if self._server is not None:
+            self._server.close()
+            self._path.unlink(missing_ok=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        stream = JsonStream(MAX_BODY)
+        try:
+            while data := await reader.read(PIECE):
+                for request in stream.feed(data):
+                    writer.write(await self._rpc.respond(request) + b"\n")
+                    await writer.drain()
+        except (OSError, MalformedJsonError, BodyTooLargeError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
 
 
 class Listener:

@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--genesis", type=Path, required=True, help="genesis file in geth's format")
     parser.add_argument("--http", type=int, default=9545, help="port of the public methods (0: a free one)")
     parser.add_argument("--auth", type=int, default=9551, help="port of the Engine API (0: a free one)")
+    parser.add_argument("--ipc", type=Path, metavar="PATH", help="socket that serves the same without a JWT")
     parser.add_argument("--jwt", type=Path, required=True, help="file with the 32-byte secret in hex")
     parser.add_argument(
         "--data-dir", type=Path, help="directory that keeps the chain; without it the chain is lost at the end"
@@ -67,6 +68,7 @@ def _server(options: argparse.Namespace) -> EngineServer:
             secret,
             http_port=options.http,
             auth_port=options.auth,
+            ipc=options.ipc,
             data_dir=options.data_dir,
             el_sync_from=options.el_sync_from,
             traits=frozenset(map(Trait, options.like)),

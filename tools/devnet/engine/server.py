@@ -1,4 +1,4 @@
-"""The engine's two listeners: eth_* for everybody, and with a JWT the Engine API as well."""
+"""The engine's listeners: eth_* for everybody, and with a JWT or over IPC the Engine API as well."""
 
 import asyncio
 import signal
@@ -9,7 +9,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.protocol.engine_json import payload_from_json
 from rollup_node.stages.protocol.hex_encoding import from_quantity, hash_from_hex, to_hex
 from rollup_node.tools.devnet.chain.eth_api import EthApi
-from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.devnet.chain.jsonrpc_server import IpcListener, JsonRpc, Listener, application
 from rollup_node.tools.devnet.engine.backend import Journal, L2Backend
 from rollup_node.tools.devnet.engine.chain_sync import ChainSync
 from rollup_node.tools.devnet.engine.engine_api import NO_TRAITS, EngineApi, Traits
@@ -22,7 +22,7 @@ log = get_logger("engine")
 
 
 class EngineServer:
-    """An embedded engine with its two listeners and, with `data_dir`, a journal to restart from.
+    """An embedded engine with its listeners, that of IPC at `ipc`, and with `data_dir` a journal to restart from.
 
     With `el_sync_from`, the URL of another engine's public methods, it fetches a chain that it lacks from there.
     `traits` are its differences from op-geth."""
@@ -34,6 +34,7 @@ class EngineServer:
         *,
         http_port: int = 0,
         auth_port: int = 0,
+        ipc: Path | None = None,
         data_dir: Path | None = None,
         el_sync_from: str | None = None,
         traits: Traits = NO_TRAITS,
@@ -50,6 +51,7 @@ class EngineServer:
         private = public | EngineApi(self.backend, self._journal, self._sync, traits).methods()
         self.http = Listener(application(JsonRpc(public)), http_port)
         self.auth = Listener(application(JsonRpc(private), jwt_secret), auth_port)
+        self._ipc = None if ipc is None else IpcListener(JsonRpc(private), ipc)
 
     def set_max_da_size(self, transaction: Any, block: Any) -> bool:
         """miner_setMaxDASize, by which a batcher slows the chain down.
@@ -60,12 +62,16 @@ class EngineServer:
         return True
 
     async def start(self) -> None:
-        """Binds both ports. Raises OSError where one is in use."""
+        """Binds the ports and the socket. Raises OSError where one is in use."""
         await self.http.start()
         await self.auth.start()
+        if self._ipc is not None:
+            await self._ipc.start()
 
     async def stop(self) -> None:
         """Close listeners and journal."""
+        if self._ipc is not None:
+            await self._ipc.stop()
         await self.auth.stop()
         await self.http.stop()
         if self._sync is not None:

@@ -10,7 +10,7 @@ from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
-from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash, withdrawals_root
+from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, WithdrawalJson, header_hash, withdrawals_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
@@ -177,7 +177,7 @@ def _header(bloom: bytes, transactions_root: bytes, receipts_root: bytes) -> Hea
         mix_hash=b"\x05" * 32,
         nonce=bytes(8),
         base_fee=7,
-        withdrawals_root=withdrawals_root([WITHDRAWAL]),
+        withdrawals_root=withdrawals_root([msgspec.convert(WITHDRAWAL, WithdrawalJson)]),
         blob_gas_used=0,
         excess_blob_gas=0,
         parent_beacon_root=b"\x06" * 32,

@@ -12,7 +12,7 @@ import aiohttp
 import orjson
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.io.http.web_socket import _Connection
+from rollup_node.stages.io.http.web_socket import WebSocketConnection
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.answer_limits import SMALL
 from rollup_node.stages.rpc.config import RpcConfig
@@ -179,9 +179,8 @@ async def _exchange(data: bytes) -> object:
     notified: list[None] = []
     lost: list[str] = []
     socket: Any = _Socket(data)
-    connection = _Connection(
-        "endpoint", socket, 1 << 20, lambda: notified.append(None), lambda _, reason: lost.append(reason)
-    )
+    connection = WebSocketConnection("endpoint", socket, 1 << 20)
+    connection.on_notification, connection.on_lost = lambda: notified.append(None), lambda _, text: lost.append(text)
     asked = [asyncio.ensure_future(connection.ask(b"{}", ids, SMALL)) for ids in ((1,), (2, 3))]
     await asyncio.wait([connection._reader])
     outcomes = []

@@ -164,7 +164,7 @@ TARGETS = {
         *({"payloadStatus": _STATUS, "payloadId": "0x0102030405060708"}, {"payloadStatus": {"status": "SYNCING"}}),
     ),
     "engine-payload": _target(
-        *("engine_getPayloadV4", answers.Envelope, _envelope),
+        *("engine_getPayloadV4", answers.SealedEnvelope, _envelope),
         *(envelope_to_json(payload(version)) for version in (1, 2, 3, 4)),
     ),
     "engine-block": _target("eth_getBlockByHash", answers.Block | None, _block, _L2_BLOCK, _L2_EMPTY),

@@ -1,6 +1,7 @@
 """Answers of L1 endpoints: blocks, receipts, heads, proofs, and batches of answers."""
 
 from random import Random
+from typing import Any
 
 import orjson
 
@@ -57,12 +58,12 @@ def receipts(data: bytes) -> object:
 
 def head(data: bytes) -> object:
     """Return an answer to a poll for a head."""
-    return verify_block_ref(parse_result(data, HEADER), data[-1:] == b"\n").number == NUMBER
+    return verify_block_ref(parse_result(data, HEADER, dict[str, Any]), data[-1:] == b"\n").number == NUMBER
 
 
 def proof(data: bytes) -> None:
     """Parse a proof of a storage slot, and a storage value."""
-    result = parse_result(data, SMALL)
+    result = parse_result(data, SMALL, Any)
     try:
         stored_value(result)
     except InvalidDataError:

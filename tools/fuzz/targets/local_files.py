@@ -40,8 +40,8 @@ from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
-from rollup_node.stages.p2p.signer.io.tls_files import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
 from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase

@@ -69,8 +69,7 @@ def gossip_router(data: bytes) -> object:
     """Return an RPC of a member of the mesh, a heartbeat, and the same RPC again.
 
     Honest peers are served meanwhile, and what is kept for them is bounded."""
-    router = GossipSubRouter(GossipParams(), ("/t", "/u"), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
-    router.join("/t")
+    router = GossipSubRouter(GossipParams(), ("/t",), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
     peers = [bytes((number,)) * 3 for number in range(3)]
     for number, peer in enumerate(peers):
         router.add_peer(peer, MESHSUB_12, False, [f"10.0.0.{number}"])

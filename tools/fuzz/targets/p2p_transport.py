@@ -14,8 +14,7 @@ from rollup_node.stages.p2p.identity.peer_id import (
     peer_id_text,
     validate_peer_id,
 )
-from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseHandshake, encode_frame
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseError, NoiseKeys
+from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseError, NoiseHandshake, NoiseKeys, encode_frame
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of

@@ -17,8 +17,7 @@ from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.transport import yamux
-from rollup_node.stages.p2p.transport.noise import SecureSession
-from rollup_node.stages.p2p.transport.noise_handshake import NoiseKeys
+from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
 from rollup_node.stages.protocol.pacing import TokenBucket
 

@@ -13,12 +13,14 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.accept_limits import PendingHandshakes, is_over_host_limit
-from rollup_node.stages.p2p.gating.connection_gater import ConnectionGater
-from rollup_node.stages.p2p.gating.connection_manager import ConnectionManager
-from rollup_node.stages.p2p.gating.memory_budget import MemoryBudget
+from rollup_node.stages.p2p.gating.budgets import MemoryBudget, WorkShares
+from rollup_node.stages.p2p.gating.connections import (
+    ConnectionGater,
+    ConnectionManager,
+    PendingHandshakes,
+    is_over_host_limit,
+)
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
-from rollup_node.stages.p2p.gating.work_shares import WorkShares
 from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer

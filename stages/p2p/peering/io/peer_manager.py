@@ -12,8 +12,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
-from rollup_node.stages.p2p.gating.backoff import PeerBackoff
-from rollup_node.stages.p2p.gating.connection_manager import TrimCandidate
+from rollup_node.stages.p2p.gating.connections import PeerBackoff, TrimCandidate
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected

@@ -8,8 +8,7 @@ from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.application_score import ResponseCounts
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, ResponseCounts
 from rollup_node.stages.p2p.storage.peer_record import PeerScores, ReqRespScores
 
 SAVE_INTERVAL = 15.0

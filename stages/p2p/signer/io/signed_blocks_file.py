@@ -46,6 +46,7 @@ _SELECT_KEPT = """select position, number, hash, length(signed_part) from payloa
   and typeof(signed_part) = 'blob' and version in (1, 2, 3, 4)"""
 _SELECT_PAYLOAD = "select version, signed_part from payloads where genesis = ? and position = ?"
 _INSERT_PAYLOAD = "insert or replace into payloads values (?, ?, ?, ?, ?, ?)"
+_DELETE_EARLIER = "delete from payloads where genesis = ? and hash = ? and position < ?"
 _DELETE_PAYLOADS = "delete from payloads where genesis = ? and position < ?"
 
 
@@ -129,6 +130,7 @@ class SignedBlocksFile:
                 rows.append((_DELETE_LOWER, (genesis, self._blocks.lowest)))
             for kept, payload in payloads.items():
                 rows.append((_INSERT_PAYLOAD, (genesis, kept.position, kept.number, kept.hash, *payload)))
+                rows.append((_DELETE_EARLIER, (genesis, kept.hash, kept.position)))
             if payloads:
                 rows.append((_DELETE_PAYLOADS, (genesis, self._kept.lowest)))
             if rows:

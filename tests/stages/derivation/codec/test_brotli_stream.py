@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.brotli_stream import BrotliSource, whole_output
-from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
+from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes

@@ -1,4 +1,5 @@
-"""Channel bodies: any bytes end with a reason, and real channels."""
+"""The stream of items, and its two readers against each other. Channel bodies: any bytes end with a reason, and
+real channels."""
 
 import zlib
 from pathlib import Path
@@ -8,12 +9,44 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, SingularBatch, SpanBatch
-from rollup_node.stages.derivation.codec.channel_body import read_batches
+from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, read_batches, read_items
 from rollup_node.stages.derivation.codec.frames import parse_frames
 from rollup_node.stages.derivation.codec.span_batch import SpanRules
+from rollup_node.stages.derivation.codec.zlib_stream import END
 from rollup_node.stages.derivation.reasons.channels import StreamExhausted
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes, wrap_list
+
+
+class Pieces:
+    """A source of sound pieces, whose end comes with the last."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = [piece for piece in pieces if piece]
+
+    def read(self, size: int) -> tuple[bytes, str | None]:
+        if not self._pieces:
+            return b"", END
+        part, rest = self._pieces[0][:size], self._pieces[0][size:]
+        self._pieces[:1] = [rest] if rest else []
+        return part, None if self._pieces else END
+
+
+@given(st.binary(max_size=300), st.integers(0, 300), st.lists(st.integers(1, 40), max_size=8))
+def test_pieces_of_a_sound_stream_do_not_matter(data: bytes, limit: int, cuts: list[int]) -> None:
+    pieces, rest = [], data
+    for cut in cuts:
+        pieces.append(rest[:cut])
+        rest = rest[cut:]
+    assert list(read_items(BufferedReader(Pieces([*pieces, rest])), limit)) == list(
+        read_items(WholeReader(data), limit)
+    )
+
+
+def test_what_lies_beyond_the_limit_is_not_read() -> None:
+    *items, end = read_items(WholeReader(b"\x83abc" * 2), 4)
+    assert (items, type(end)) == ([b"abc"], StreamExhausted)
+
 
 OP_SEPOLIA = SpanRules(11155420, 1691802540, 2)
 OP_MAINNET = SpanRules(10, 1686068903, 2)

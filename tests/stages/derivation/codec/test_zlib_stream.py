@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.derivation.codec.rlp_stream import BufferedReader, WholeReader, read_items
+from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import (
     CORRUPT,
     CUT_OFF,

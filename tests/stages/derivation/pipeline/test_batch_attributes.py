@@ -1,14 +1,37 @@
-"""The attributes of an accepted batch."""
+"""The attributes of an accepted batch. What is derived ahead of the engine's answers is what is derived after
+them: the chain checks each block of it."""
 
 import pytest
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch
-from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, batch_attributes, payload_transactions
+from rollup_node.stages.derivation.pipeline.batch_attributes import (
+    Chains,
+    batch_attributes,
+    block_of,
+    is_predicted,
+    payload_transactions,
+)
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
+from rollup_node.stages.derivation.pipeline.outputs import AwaitSafeHead
+from rollup_node.stages.derivation.reasons.batches import PayloadReplacedByDeposits, PendingSpanMismatch
+from rollup_node.stages.messages.derivation import DropEffect
+from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.stages.protocol.attributes import deposits_only
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
+from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.unexecutable import least_gas
-from tests.conformance.kit.chain import GENESIS, L1_CHAIN, SYSTEM_CONFIG, L1Blocks, forks_until, rollup
-from tests.conformance.kit.planning import USER
+from tests.conformance.kit.chain import (
+    GENESIS,
+    L1_CHAIN,
+    SYSTEM_CONFIG,
+    L1Blocks,
+    abi_words,
+    config_log,
+    forks_until,
+    rollup,
+)
+from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.rollup_chain import RollupChain
 from tests.stages.derivation.codec.test_packed import packed_transactions
 
 CHAINS = Chains(rollup(forks_until("holocene")), L1_CHAIN)
@@ -65,3 +88,106 @@ def test_a_post_exec_transaction_is_neither_counted_nor_cut_and_the_last() -> No
     for following in (b"\x7d", b"\x02"):
         result = tuple(payload_transactions(packed_transactions(*users, post_exec, *[following] * 5_000), GAS_LIMIT))
         assert result == (*users, post_exec, following)
+
+
+FORKS = ("granite", "holocene", "jovian")
+BLOCKS = 20
+
+
+def chain_with(forks: str, *items: bytes) -> RollupChain:
+    """L1 blocks up to the last epoch of the plan, then one with these items, and one more."""
+    chain = RollupChain(forks_until(forks))
+    chain.mine(updates=[config_log(2, abi_words(32, 32, 40_000_000))])
+    for _ in range(4):
+        chain.mine()
+    chain.mine(*items)
+    chain.mine()
+    return chain
+
+
+def ahead_of_first(chain: RollupChain) -> list[AttributesReady]:
+    """Return what can be derived ahead of the first attributes."""
+    chain.depth = 0
+    chain.run(until=lambda output: isinstance(output, AttributesReady))
+    result = []
+    while (output := chain.deriver.ahead()) is not None:
+        result.append(output)
+    return result
+
+
+@pytest.mark.parametrize("forks", FORKS)
+def test_the_rest_of_a_span_is_derived_ahead(forks: str) -> None:
+    """Over several epochs, the first of which changes the gas limit."""
+    blocks = plan(GENESIS, BLOCKS)
+    chain = chain_with(forks, *channel("A", span(blocks)))
+    result = ahead_of_first(chain)
+    assert [item.parent.number for item in result] == list(range(1, BLOCKS))
+    before = forks == "granite"
+    assert [item.concluding for item in result] == [not before] * (BLOCKS - 2) + [True]
+    assert all(is_predicted(item.parent, block.ref) for item, block in zip(result, blocks, strict=False))
+    limits = {item.attributes.gas_limit for item in result}
+    assert 40_000_000 in limits and len(limits) == 2
+    again = chain_with(forks, *channel("A", span(blocks)))
+    assert refs(again.run()) == refs(blocks)
+    assert [block.output.attributes for block in again.l2[2:] if block.output] == [item.attributes for item in result]
+
+
+def test_nothing_is_derived_ahead_of_a_batch_whose_parent_is_unknown() -> None:
+    first, second = plan(GENESIS, 2)
+    chain = chain_with("holocene", *channel("A", first.singular), *channel("B", span([second])))
+    assert chain.deriver.ahead() is None, "nothing was derived"
+    assert ahead_of_first(chain) == [], "a singular batch ends with its block"
+    assert chain.deriver.step(GENESIS, chain.l2[0].config) == AwaitSafeHead()
+
+
+@pytest.mark.parametrize("replaced", [0, 1, 7])
+def test_the_blocks_behind_a_replaced_one_count_no_more(replaced: int) -> None:
+    """The L1 window is still that of the block that was replaced, though epochs beyond were looked at."""
+    blocks = plan(GENESIS, BLOCKS)
+    parent = blocks[replaced - 1].ref if replaced else GENESIS
+    instead = child(parent, (), blocks[replaced].ref.l1_origin.number)
+    following = child(instead.ref)
+    chain = chain_with("holocene", *channel("A", span(blocks)), *channel("B", following.singular))
+    bad = blocks[replaced].ref.timestamp
+
+    def is_invalid(attributes: PayloadAttributes) -> bool:
+        return attributes.timestamp == bad and deposits_only(attributes) != attributes
+
+    chain.is_invalid = is_invalid
+    assert refs(chain.run()) == [*refs(blocks[:replaced]), instead.ref, following.ref]
+    assert (DropEffect.DISCARDED, PayloadReplacedByDeposits) in chain.take_drops()
+
+
+@pytest.mark.parametrize("refused", [0, 1, 7])
+def test_the_blocks_behind_a_refused_one_count_no_more(refused: int) -> None:
+    """The span's rest is discarded with a reason, as without anything derived ahead, and another batch goes on."""
+    blocks = plan(GENESIS, BLOCKS)
+    other = span([Planned(block.ref, block.transactions) for block in blocks])
+    outcomes = []
+    for depth in (0, 1_000):
+        chain = chain_with("granite", *channel("A", span(blocks)), *channel("B", other))
+        chain.depth = depth
+        left = [blocks[refused].ref.timestamp]
+        chain.is_refused = lambda attributes, left=left: attributes.timestamp in left and not left.clear()  # type: ignore[misc]
+        result = refs(chain.run())
+        outcomes.append((result, chain.take_drops()))
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == refs(blocks)
+    assert (DropEffect.DISCARDED, PendingSpanMismatch) in outcomes[0][1]
+
+
+def test_what_is_lost_is_derived_ahead_again() -> None:
+    chain = chain_with("holocene", *channel("A", span(plan(GENESIS, BLOCKS))))
+    result = ahead_of_first(chain)
+    assert chain.deriver.ahead() is None
+    chain.deriver.cancel_ahead()
+    assert [chain.deriver.ahead() for _ in result] == result
+
+
+def test_attributes_that_say_nothing_of_their_block() -> None:
+    chain = chain_with("granite", *channel("A", span(plan(GENESIS, 2, (USER,)))))
+    ahead_of_first(chain)
+    output = chain.last_output
+    assert isinstance(output, AttributesReady) and block_of(chain.config, output) is not None
+    attributes = PayloadAttributes(1, b"", b"", False, None, (), True, 1, None, None)
+    assert block_of(chain.config, AttributesReady(0, 0, GENESIS, attributes, output.derived_from, False)) is None

@@ -1,16 +1,28 @@
-"""The transactions that batches may not have, by the L2 block's time."""
+"""The transactions that batches may not have, by the L2 block's time. The checks of span batches beyond the
+conformance cases, and the extraction of their blocks."""
+
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
+from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
-from rollup_node.stages.derivation.pipeline.batch_checks import BlockChecks, transaction_rejection
+from rollup_node.stages.derivation.pipeline.batch_checks import (
+    PAGE,
+    BlockChecks,
+    OverlapBlock,
+    OverlapBlocks,
+    transaction_rejection,
+    transactions_digest,
+)
+from rollup_node.stages.derivation.pipeline.outputs import NeedL2Blocks
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
-from rollup_node.stages.protocol.types import UNKNOWN_HASH
-from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness
-from tests.conformance.kit.chain import GENESIS, GENESIS_TIME, forks_until, rollup
-from tests.conformance.kit.planning import USER
+from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent, L2BlockRef
+from tests.conformance.kit.batch_checks import ACCEPTED, BatchCheckHarness, dropped, undecided
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, GENESIS_TIME, forks_until, rollup
+from tests.conformance.kit.planning import USER, Planned, child, plan, span
 
 SCHEDULE = rollup(forks_until("holocene", isthmus=10, lagoon=20)).schedule()
 
@@ -52,3 +64,107 @@ def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted(
 def test_activation_blocks_that_take_user_transactions(fork: str) -> None:
     checks = BatchCheckHarness(forks_until("regolith", **{fork: 2}))
     assert checks.singular(checks.next((USER,))) == ACCEPTED
+
+
+def _with_epochs(parent: L2BlockRef, *epochs: int) -> list[Planned]:
+    """Blocks with these origins, by their distance from genesis'."""
+    with_epochs: list[Planned] = []
+    for epoch in epochs:
+        with_epochs.append(child(parent, (USER,), FIRST_L1 + epoch))
+        parent = with_epochs[-1].ref
+    return with_epochs
+
+
+def _decoded(checks: BatchCheckHarness, blocks: Sequence[Planned]) -> SpanBatch:
+    batch = checks.decoded(span(blocks))
+    assert isinstance(batch, SpanBatch)
+    return batch
+
+
+def test_without_an_l1_window_a_span_is_undecided() -> None:
+    """[PX1]"""
+    checks = BatchCheckHarness(forks_until("granite"))
+    checks.l1_window.blocks = []
+    assert checks.span(span(plan(GENESIS, 2))) == undecided(reasons.L1WindowEmpty)
+
+
+def test_the_parent_of_an_overlap_may_be_genesis() -> None:
+    checks = BatchCheckHarness(forks_until("granite"), safe=10)
+    assert checks.span(span(plan(GENESIS, 11))) == ACCEPTED
+
+
+def test_a_start_epoch_that_wraps() -> None:
+    checks = BatchCheckHarness(forks_until("granite"), seq_window_size=FIRST_L1 + 100)
+    wrapped = msgspec.structs.replace(_decoded(checks, plan(GENESIS, 2)), first_epoch=2**64 - 1)
+    assert checks.span(wrapped) == dropped(reasons.SpanEpochTooNew)
+
+
+def test_extraction_skips_blocks_of_the_safe_chain() -> None:
+    checks = BatchCheckHarness(forks_until("holocene"), safe=2)
+    batch = _decoded(checks, plan(GENESIS, 4))
+    cursor = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    assert isinstance(cursor, SpanCursor)
+    assert (cursor.index, cursor.timestamp, cursor.left) == (2, checks.safe.timestamp + 2, 2)
+
+
+def test_extraction_of_a_block_with_an_old_epoch() -> None:
+    """The new block has the epoch of the first one, the safe head the next epoch already."""
+    checks = BatchCheckHarness(forks_until("holocene"), safe=_with_epochs(GENESIS, 0, 1), first=0, times={1: 3, 2: 4})
+    batch = _decoded(checks, _with_epochs(checks.block(1), 0, 0))
+    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    assert result == reasons.NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
+
+
+def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
+    checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
+    batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
+    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    assert result == reasons.NewBlockEpochUnknown(FIRST_L1)
+
+
+DEPOSIT = b"\x7e\xc0"
+CHAIN = [L2BlockContent(block.ref, (DEPOSIT, *block.transactions)) for block in plan(GENESIS, 100, (b"\x02user",))]
+
+
+def _blocks(first: int, last: int) -> list[L2BlockContent]:
+    return CHAIN[first - 1 : last]
+
+
+def test_blocks_are_requested_in_pages() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(5, 90) == NeedL2Blocks(5, 5 + PAGE - 1)
+    blocks = _blocks(5, 5 + PAGE - 1)
+    assert not overlap.add(5, 90, blocks)
+    assert not overlap.add(5, 5 + PAGE - 1, blocks[1:])
+    assert overlap.add(5, 5 + PAGE - 1, blocks)
+    assert overlap.find(6, 90) == OverlapBlock(CHAIN[5].ref, 1, transactions_digest([b"\x02user"]))
+    assert overlap.find(5 + PAGE, 90) == NeedL2Blocks(5 + PAGE, 90)
+
+
+def test_an_unavailable_block_is_requested_again_in_the_next_check() -> None:
+    overlap = OverlapBlocks()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+    assert overlap.add(70, 90, None)
+    assert overlap.find(70, 90) is None
+    overlap.begin_check()
+    assert overlap.find(70, 90) == NeedL2Blocks(70, 90)
+
+
+def test_another_safe_chain_is_requested_again() -> None:
+    overlap = OverlapBlocks()
+    overlap.find(6, 6)
+    assert overlap.add(6, 6, _blocks(6, 6))
+    overlap.clear()
+    assert overlap.find(6, 6) == NeedL2Blocks(6, 6)
+
+
+def test_digests_of_different_lists_differ() -> None:
+    assert transactions_digest([b"ab", b"c"]) != transactions_digest([b"a", b"bc"])
+
+
+def test_packed_transactions_have_the_same_digest() -> None:
+    transactions = (b"ab", b"", b"c" * 3_000_000, b"d")
+    packer = TransactionPacker()
+    for transaction in transactions:
+        packer.add(transaction)
+    assert transactions_digest(packer.finish()) == transactions_digest(transactions)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.pipeline.challenge_state import ChallengeState
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
+from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
 from rollup_node.stages.derivation.reasons.l1 import (
     ChallengeDataMismatch,
     ChallengeDataMissing,
@@ -107,15 +107,6 @@ def test_a_challenge_is_resolved_with_its_data() -> None:
     assert chain.state.counts == {ACTIVE: 1, RESOLVED: 1, EXPIRED: 0, ChallengeStatus.UNINITIALIZED: 0}
 
 
-def test_a_resolution_in_the_last_block_counts_and_a_later_one_as_well() -> None:
-    """The contract refuses a late one; the events are taken as they come, before the windows end [ADA9]."""
-    chain = Chain()
-    chain.used[101] = [COMMITMENTS[0]]
-    chain.events = {105: [challenge(0, 101, ACTIVE)], 111: [challenge(0, 101, RESOLVED, DATA[0])]}
-    assert chain.read(111) is None
-    assert chain.status(0, 101) is RESOLVED
-
-
 def test_after_the_reset_the_commitment_is_skipped() -> None:
     chain = Chain(finalized=100_000)
     chain.used[101] = [COMMITMENTS[0]]
@@ -204,31 +195,6 @@ def test_what_is_known_belongs_to_one_l1_chain() -> None:
     for number, branch, contradicts in ((99, b"b", False), (100, b"", False), (100, b"b", True), (101, b"", False)):
         assert state.contradicts(l1_block(number, branch=branch).ref) is contradicts
     assert state.contradicts(l1_block(101, branch=b"b").ref)
-
-
-def test_what_is_settled() -> None:
-    chain = Chain()
-    assert chain.state.settled is None
-    chain.read(120)
-    assert chain.state.settled is None, "no finalized head"
-    chain.state.finalize(118)
-    assert chain.state.settled == 118 - WINDOW
-    chain.state.finalize(500)
-    assert chain.state.settled == 120 - WINDOW, "challenges after the block being read are not known"
-    chain.used[121] = [COMMITMENTS[0], COMMITMENTS[1]]
-    chain.events = {125: [challenge(1, 121, ACTIVE)], 126: [challenge(1, 121, RESOLVED, DATA[1])]}
-    chain.read(121)
-    assert chain.state.settled == 120
-    chain.read(125 + RESOLVE - 1)
-    assert chain.state.settled == 120
-    chain.read(131)
-    assert chain.state.settled == 131 - WINDOW
-    chain.used[132] = [COMMITMENTS[2]]
-    chain.state.finalize(131 + WINDOW)
-    chain.read(150)
-    assert chain.state.settled == 131, "expired by the block being read, not by the finalized one"
-    chain.state.finalize(132 + WINDOW)
-    assert chain.state.settled == 132 + WINDOW - WINDOW
 
 
 def test_nothing_is_settled_while_a_commitment_from_before_the_base_could_be_open() -> None:
@@ -327,24 +293,6 @@ def test_finalization_as_in_op_alt_da() -> None:
     for finalized, left in ((20, 1), (28, 1), (32, 0)):
         state.finalize(finalized)
         assert len(state.expired) == left
-
-
-def test_challenges_expire_as_in_op_alt_da() -> None:
-    """A commitment every 6 blocks; the first of two that are challenged expires."""
-    state = with_windows(90)
-    first, challenged = 3_713_854, 3_713_926
-    commitments = {number: keccak_commitment(b"%d" % number) for number in range(first, 3_714_038, 6)}
-    for number, commitment in commitments.items():
-        logs = {
-            3_713_950: [challenge(commitments[challenged], challenged, ACTIVE)],
-            3_713_956: [challenge(commitments[challenged + 6], challenged + 6, ACTIVE)],
-        }
-        state.read_events(l1_block(number, *logs.get(number, ())))
-        state.use(commitment, number)
-        assert state.expire_commitments(number) is None
-    state.read_events(l1_block(3_714_106))
-    assert state.expire_commitments(3_714_106) in (commitments[challenged], commitments[challenged + 6])
-    assert [result.status for result in state._by_key.values()] == [EXPIRED, EXPIRED]
 
 
 def test_challenges_that_are_read_ahead_expire_as_in_op_alt_da() -> None:

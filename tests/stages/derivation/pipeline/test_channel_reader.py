@@ -11,10 +11,9 @@ from rollup_node.stages.derivation.pipeline.channel_reader import (
     need_decoded,
     span_rules,
 )
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import FrameIngestion
 from rollup_node.stages.derivation.pipeline.l1_origins import L1Traversal
-from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded
+from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedDecoded, PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import ChannelBehindSafeHead
 from rollup_node.stages.derivation.tasks import DecodedChannel, run
 from rollup_node.stages.protocol.forks.rules import L1Rules

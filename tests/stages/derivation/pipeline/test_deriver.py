@@ -18,7 +18,7 @@ from rollup_node.stages.derivation.reasons.batches import ParentHashMismatch
 from rollup_node.stages.derivation.reasons.l1 import BlobsNotFound, ResetBaseMismatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.messages.engine import AttributesReady, PipelineStart
+from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block
@@ -118,7 +118,7 @@ def _outputs(recording: SepoliaRecording, ahead: Iterable[bool]) -> list[object]
     base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
     safe, config = recording.l2_blocks[FIRST_L2].ref, recording.config_of(FIRST_L2)
     system = recording.config.genesis.system_config
-    deriver.reset(PipelineStart(1, safe, config, base, system))
+    deriver.reset(base, system)
     parsed = iter(ahead)
     result: list[object] = []
     while not isinstance(output := deriver.step(safe, config), AttributesReady):
@@ -158,7 +158,7 @@ def test_recorded_op_sepolia_blocks(recording: SepoliaRecording, first: int) -> 
     deriver = Deriver(recording.config, L1_CHAINS[11155111])
     base = BlockId(FIRST_RECORDED_L1, recording.l1_blocks[FIRST_RECORDED_L1].header.hash)
     safe, config = recording.l2_blocks[first].ref, recording.config_of(first)
-    deriver.reset(PipelineStart(1, safe, config, base, recording.config.genesis.system_config))
+    deriver.reset(base, recording.config.genesis.system_config)
     derived: list[AttributesReady] = []
     requested: list[outputs.NeedL2Blocks] = []
     while len(derived) < LAST_DERIVED_L2 - first:

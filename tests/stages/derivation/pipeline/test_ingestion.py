@@ -3,9 +3,8 @@
 import pytest
 
 from rollup_node.stages.derivation.pipeline.block_frames import BlockFrames, ItemFrames, parse_block
-from rollup_node.stages.derivation.pipeline.events import PipelineEvents
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, PipelineEvents
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel
 from rollup_node.stages.derivation.reasons.l1 import BlobMalformed, SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.process.batch_parents import WAITING_WINDOW, BatchParents
+from rollup_node.stages.derivation.process.batch_watch import WAITING_WINDOW, BatchParents
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.messages.l1 import L1BlocksRequest
 from rollup_node.stages.protocol.types import L1Block

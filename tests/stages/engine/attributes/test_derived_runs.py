@@ -1,11 +1,12 @@
 """Attributes that were derived ahead [ENG40]: the update to a block starts the next one."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from rollup_node.stages.derivation.pipeline.lookahead import block_of
+from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
+from rollup_node.stages.engine.attributes import attributes_handler as module
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
 from rollup_node.stages.engine.calls.calls import CallPurpose
@@ -16,10 +17,11 @@ from rollup_node.stages.engine.calls.engine_api import (
     GetPayload,
     PayloadAnswer,
 )
-from rollup_node.stages.engine.calls.heads import Forkchoice
+from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
 from rollup_node.stages.protocol.attributes import is_deposits_only
-from rollup_node.stages.protocol.payloads import PayloadAttributes
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from tests.support.chains.chain_fixture import ALL_FORKS, GENESIS_TIME, ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import BUILD, TAKEN, VALID, asked, at_step, step_through
 from tests.support.engine.core_harness import started as started_core
@@ -75,6 +77,48 @@ def test_after_any_other_answer_the_calls_are_made_apart(chain: ChainFixture, an
     assert first is not None and first.outcome is AttributesOutcome.ACCEPTED
     handler.begin_ahead()
     assert asked(handler) == following.attributes
+
+
+def test_what_the_next_answer_needs_is_computed_ahead(chain: ChainFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ENG44] Once each; with it the same calls are made as without."""
+    checked: list[Any] = []
+    read: list[Any] = []
+
+    def check(_: object, attributes: PayloadAttributes, senders: bool) -> None:
+        checked.append(attributes.transactions)
+
+    def block_info(payload: ExecutionPayload, rollup: RollupConfig) -> L2BlockInfo:
+        read.append(payload)
+        return l2_block_info(payload, rollup)
+
+    monkeypatch.setattr(module, "unexecutable", check)
+    monkeypatch.setattr(module, "l2_block_info", block_info)
+    handler = at_step(chain, AttributesStep.INSERT)
+    following = ahead_of(chain, handler)
+    checked.clear()
+    read.clear()
+    for _ in range(2):
+        assert handler.prepare() is following.attributes
+    assert checked == [following.attributes.transactions] and len(read) == 1
+    step_through(handler, TAKEN)
+    handler.join()
+    assert asked(handler) is following.attributes
+    assert len(checked) == len(read) == 1
+
+
+def test_what_cannot_be_sent_is_not_prepared(chain: ChainFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[ENG44] A block that cannot be read is an error when the engine has taken it, and not before."""
+    assert at_step(chain, AttributesStep.INSERT).prepare() is None
+    handler = at_step(chain, AttributesStep.INSERT)
+    ahead_of(chain, handler, (b"\x02\xc0",))
+
+    def unreadable(*_: object) -> NoReturn:
+        raise UnreadableBlockError("no L1 info")
+
+    monkeypatch.setattr(module, "l2_block_info", unreadable)
+    assert handler.prepare() is None
+    with pytest.raises(UnreadableBlockError):
+        step_through(handler, TAKEN)
 
 
 @pytest.mark.parametrize(("activation", "users"), [(GENESIS_TIME + 4, ()), (0, (b"\x02\xc0",))])

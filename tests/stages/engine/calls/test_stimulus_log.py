@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceAnswer, NewPayload, Unavailable
-from rollup_node.stages.engine.calls.stimulus_log import MAX_TEXT, SIZE, StimulusLog, describe
+from rollup_node.stages.engine.calls.stimulus_log import MAX_FRESH, MAX_TEXT, SIZE, StimulusLog, describe
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from tests.support.chains.chain_fixture import ChainFixture
 
@@ -55,6 +55,18 @@ def test_described_values_are_not_kept() -> None:
     log, value = StimulusLog(), Large()
     reference = weakref.ref(value)
     log.add(1.0, "news", value)
+    log.settle()
     del value
     gc.collect()
     assert reference() is None and log.lines() == ["1.000000 news Large(size=1048576)"]
+
+
+def test_values_are_kept_for_few_lines_only() -> None:
+    log, references = StimulusLog(), []
+    for _ in range(3 * MAX_FRESH):
+        value = Large()
+        references.append(weakref.ref(value))
+        log.add(1.0, "news", value)
+    del value
+    gc.collect()
+    assert sum(reference() is not None for reference in references) < MAX_FRESH and len(log) == 3 * MAX_FRESH

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 
+import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
@@ -26,59 +27,105 @@ READING = PendingCall(2, CallPurpose.OUTPUT, OutputRequest(1, 1), 0, 0.0)
 
 
 class Asker:
-    """Answers each call when the test lets it, with None or an error."""
+    """Answers each call when the test lets it, with None or an error; `due` are the calls after the next answer."""
 
     def __init__(self) -> None:
         self.wakes = 0
+        self.events: list[object] = []
+        self.due: list[PendingCall] = []
+        self.settled: Exception | None = None
         self.gates: dict[CoreCall, asyncio.Future[None]] = {}
-        self.runner = CallRunner(self.ask, self.wake)
+        self.runner = CallRunner(self.ask, self.take, self.settle, self.wake)
 
     def wake(self) -> None:
         self.wakes += 1
 
+    def take(self, pending: PendingCall, answer: CoreAnswer) -> list[PendingCall]:
+        self.events.append((pending, answer))
+        due, self.due = self.due, []
+        return due
+
+    def settle(self) -> None:
+        self.events.append("settled")
+        if self.settled is not None:
+            raise self.settled
+
     async def ask(self, call: CoreCall) -> CoreAnswer:
-        self.gates[call] = asyncio.get_running_loop().create_future()
-        await self.gates[call]
+        self.events.append(call)
+        gate = self.gates[call] = asyncio.get_running_loop().create_future()
+        await gate
         return None
 
     async def start(self, *calls: PendingCall) -> None:
         for pending in calls:
+            self.gates.pop(pending.call, None)
             self.runner.start(pending)
-        while len(self.gates) < len(calls):
+        while not all(pending.call in self.gates for pending in calls):
             await asyncio.sleep(0)
+        self.events.clear()
 
-    async def let(self, pending: PendingCall, error: Exception | None = None) -> None:
-        """Lets a call be answered."""
-        wakes, gate = self.wakes, self.gates[pending.call]
+    async def let(self, pending: PendingCall, error: Exception | None = None) -> list[object]:
+        """Let a call be answered; what happened since then."""
+        gate = self.gates[pending.call]
         if error is None:
             gate.set_result(None)
         else:
             gate.set_exception(error)
-        while self.wakes == wakes:
+        wakes = self.wakes
+        while "settled" not in self.events and self.wakes == wakes:
             await asyncio.sleep(0)
+        events, self.events = self.events, []
+        return events
 
 
 async def test_calls_do_not_wait_for_each_other() -> None:
     asker = Asker()
     await asker.start(MOVING, READING)
-    assert asker.runner.answers() == []
-    await asker.let(READING)
-    assert asker.runner.answers() == [(READING, None)] and asker.runner.answers() == []
-    await asker.let(MOVING, TemporaryError("connection refused"))
-    assert asker.runner.answers() == [(MOVING, Unavailable("connection refused"))]
-    asker.gates.clear()
+    assert await asker.let(READING) == [(READING, None), "settled"]
+    refused = Unavailable("connection refused")
+    assert await asker.let(MOVING, TemporaryError("connection refused")) == [(MOVING, refused), "settled"]
     await asker.start(MOVING)
-    await asker.let(MOVING, UnreadableAnswerError("no transactions"))
-    assert asker.runner.answers() == [(MOVING, Unavailable("no transactions", unreadable=True))]
+    unread = Unavailable("no transactions", unreadable=True)
+    assert await asker.let(MOVING, UnreadableAnswerError("no transactions")) == [(MOVING, unread), "settled"]
+    asker.runner.check()
+    assert asker.wakes == 0
+
+
+async def test_the_next_call_is_on_its_way_before_anything_else() -> None:
+    """[ENG44] In the same turn of the event loop; what is due in another lane has a task of its own."""
+    asker = Asker()
+    await asker.start(MOVING)
+    following = msgspec.structs.replace(MOVING, number=3, call=GetBlock(2))
+    asker.due = [READING, following]
+    assert await asker.let(MOVING) == [(MOVING, None), GetBlock(2), "settled"]
+    while READING.call not in asker.gates:
+        await asyncio.sleep(0)
+    asker.events.clear()
+    assert await asker.let(following) == [(following, None), "settled"]
+    assert await asker.let(READING) == [(READING, None), "settled"]
+    asker.due = [following]
+    await asker.start(MOVING)
+    asker.gates[MOVING.call].set_result(None)
+    await asker.runner.close(0.01)
+    assert asker.gates[following.call].cancelled()
 
 
 @pytest.mark.parametrize("error", [ResetError("a contradiction"), ValueError("a bug")], ids=["reset", "bug"])
 async def test_any_other_error_goes_on(error: Exception) -> None:
+    """[ENG44] Also one of the actions after an answer, of which the call that was sent knows nothing."""
     asker = Asker()
     await asker.start(MOVING)
     await asker.let(MOVING, error)
     with pytest.raises(type(error)):
-        asker.runner.answers()
+        asker.runner.check()
+    asker.settled, asker.due = error, [msgspec.structs.replace(MOVING, call=GetBlock(2))]
+    await asker.start(MOVING)
+    await asker.let(MOVING)
+    while asker.wakes < 2:
+        await asyncio.sleep(0)
+    with pytest.raises(type(error)):
+        asker.runner.check()
+    asker.runner.check()
 
 
 async def test_the_end_waits_for_the_call_that_may_move_heads_alone() -> None:
@@ -86,9 +133,8 @@ async def test_the_end_waits_for_the_call_that_may_move_heads_alone() -> None:
     await asker.start(MOVING, READING)
     closing = asyncio.create_task(asker.runner.close(60.0))
     await asyncio.sleep(0)
-    await asker.let(MOVING)
+    assert await asker.let(MOVING) == [(MOVING, None), "settled"]
     await closing
-    assert asker.runner.answers() == [(MOVING, None)]
     assert asker.gates[READING.call].cancelled()
 
 
@@ -96,7 +142,7 @@ async def test_the_end_does_not_wait_for_ever() -> None:
     asker = Asker()
     await asker.start(MOVING)
     await asker.runner.close(0.01)
-    assert asker.gates[MOVING.call].cancelled() and asker.runner.answers() == []
+    assert asker.gates[MOVING.call].cancelled() and asker.events == []
 
 
 def filled(lines: int) -> StimulusLog:

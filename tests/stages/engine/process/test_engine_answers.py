@@ -101,11 +101,11 @@ def test_hex_of_statuses_is_checked(value: Any, name: str) -> None:
 def test_envelopes(chain: ChainFixture) -> None:
     payload = sealed(chain)
     result = envelope_to_json(payload) | {"blockValue": 5, "blobsBundle": {"blobs": []}}
-    assert answers.payload_of_envelope(decoded(result, answers.Envelope)) == payload
+    assert answers.payload_of_envelope(decoded(result, answers.SealedEnvelope)) == payload
     whole = result["executionPayload"]
     for inner in (*variants(whole), whole | {"withdrawals": [{}]}, whole | {"transactions": None}, None):
         changed = result | {"executionPayload": inner}
-        typed = decoded(changed, answers.Envelope)
+        typed = decoded(changed, answers.SealedEnvelope)
         assert outcome(answers.payload_of_envelope, typed) == outcome(envelope_from_json, changed)
 
 
@@ -113,8 +113,9 @@ def test_envelopes(chain: ChainFixture) -> None:
 def test_members_of_payloads_of_another_type_are_named(chain: ChainFixture, name: str) -> None:
     result = envelope_to_json(sealed(chain))
     result["executionPayload"][name] = 5
-    with pytest.raises(MalformedJsonError, match=rf"got `int` - at `\$\.executionPayload\.{name}`"):
-        decoded(result, answers.Envelope)
+    envelope = decoded(result, answers.SealedEnvelope)
+    with pytest.raises(MalformedJsonError, match=rf"^the execution payload .* got `int` - at `\$\.{name}`"):
+        answers.payload_of_envelope(envelope)
 
 
 # --- blocks --------------------------------------------------------------------------------------------------------

@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
+import aiohttp
 import jwt
+import msgspec
+import orjson
 import pytest
 from aiohttp import web
 
@@ -14,7 +18,7 @@ from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.process.engine_client import (
     OWN_VERSION,
     EngineClient,
-    Token,
+    RequestHeaders,
     UnreadableAnswerError,
     chain_config,
     code_of,
@@ -28,9 +32,11 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH
+from rollup_node.tools.devnet.engine.server import EngineServer
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.chains.l2_test_chain import L2TestChain
 from tests.support.engine.fake_engine import SECRET, EngineFailure, FakeExecutionEngine, block_json
-from tests.support.servers.http_listener import listening
+from tests.support.servers.http_listener import app_for_every_path, listening
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
 
 VERSIONS = "engine_getClientVersionV1"
@@ -66,17 +72,34 @@ async def built(
 def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1_700_000_000.7]
     monkeypatch.setattr("time.time", lambda: now[0])
-    token = Token(SECRET)
-    first = token.headers()
+    headers = RequestHeaders("http://engine.example:8551", SECRET)
+    first = headers()
     claims = jwt.decode(first["Authorization"].removeprefix("Bearer "), options={"verify_signature": False})
     assert claims == {"iat": 1_700_000_000}
     now[0] += 4
-    assert token.headers() is first
+    assert headers() is first
     now[0] += 2
-    assert token.headers() != first
+    assert headers() != first
     now[0] -= 3_600
-    claims = jwt.decode(token.headers()["Authorization"][7:], options={"verify_signature": False})
+    claims = jwt.decode(headers()["Authorization"][7:], options={"verify_signature": False})
     assert claims == {"iat": int(now[0])}, "also after the clock went back"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:8551", {"Accept-Encoding": "identity"}),
+        ("http://localhost", {"Accept-Encoding": "identity"}),
+        ("http://[::1]:8551", {"Accept-Encoding": "identity"}),
+        ("https://engine.example", {}),
+        ("http://10.0.0.1:8551", {}),
+        ("/run/engine.ipc", {}),
+    ],
+)
+def test_answers_of_this_machine_are_not_compressed(url: str, expected: dict[str, str]) -> None:
+    """[ENG46]"""
+    assert RequestHeaders(url, None)() == expected
+    assert RequestHeaders(url, SECRET)().keys() == {*expected, "Authorization"}
 
 
 async def test_a_block_from_attributes_to_the_chain(
@@ -101,6 +124,45 @@ async def test_a_block_from_attributes_to_the_chain(
         *("engine_newPayloadV4", "engine_forkchoiceUpdatedV3"),
     ]
     assert len(engine.tokens) == 1
+
+
+async def test_a_payload_goes_back_to_the_engine_as_it_came(chain: ChainFixture, engine: FakeExecutionEngine) -> None:
+    """[ENG45] And one from elsewhere as this node writes it."""
+    bodies: list[bytes] = []
+
+    async def forward(request: web.Request) -> web.Response:
+        bodies.append(await request.read())
+        headers = {"Authorization": request.headers["Authorization"]}
+        async with aiohttp.ClientSession() as session:
+            answer = await session.post(engine.url, data=bodies[-1], headers=headers)
+            return web.Response(body=await answer.read())
+
+    async with engine.serving(), listening(app_for_every_path(forward)) as (front,):
+        client = EngineClient(front, SECRET, 5.0, engine.chain.rollup, Meter("engine"))
+        _, payload = await built(client, chain, chain.user)
+        for sealed in (payload, msgspec.structs.replace(payload)):
+            assert await client.ask(api.NewPayload(sealed)) == api.PayloadAnswer("VALID", None, payload.block_hash)
+        await client.close()
+    # The engine of the test writes blanks, and this node none.
+    assert b'"parentHash": "0x' in bodies[-2] and b'"parentHash":"0x' in bodies[-1]
+    assert orjson.loads(bodies[-2])["params"] == orjson.loads(bodies[-1])["params"]
+
+
+async def test_an_engine_behind_a_socket(chain: ChainFixture, tmp_path: Path) -> None:
+    """[WSK7] Without a secret; the name of the endpoint is the path."""
+    server, path = EngineServer(L2TestChain().genesis(), SECRET, ipc=tmp_path / "engine.ipc"), tmp_path / "engine.ipc"
+    await server.start()
+    client = EngineClient(str(path), b"", 5.0, chain.rollup, Meter("engine"))
+    genesis = server.backend.chain.genesis
+    update = api.ForkchoiceUpdate(Forkchoice(genesis.hash, ZERO_HASH, ZERO_HASH))
+    assert await client.ask(update) == api.ForkchoiceAnswer("VALID")
+    assert isinstance(await client.ask(api.GetIdentity()), EngineIdentity)
+    await server.stop()
+    with pytest.raises(TemporaryError, match=f"execution engine {path}: ") as caught:
+        await client.ask(update)
+    assert caught.value.code is Code.ENGINE_UNREACHABLE
+    await client.close()
+    assert not path.exists()
 
 
 async def test_an_engine_behind_a_web_socket(chain: ChainFixture, engine: FakeExecutionEngine) -> None:

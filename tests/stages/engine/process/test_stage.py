@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.engine.calls.actions import Action
+from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import (
@@ -171,6 +173,52 @@ async def test_a_sealed_block_is_inserted_before_the_process_ends(run_on: RunOn)
         published.append(node.published[-1].payload.block_hash)
         assert engine.head == node.published[0].payload.block_hash
     assert engine.head == published[0] and len(engine.canonical()) == 2
+
+
+def recorded(node: EngineNode, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list that the engine's calls and the actions of the core get into, in their order."""
+    events: list[str] = []
+    ask, perform = node.stage._client.ask, node.stage._actions.perform
+
+    async def asked(call: EngineCall) -> EngineAnswer:
+        events.append(type(call).__name__)
+        return await ask(call)
+
+    def performed(actions: list[Action]) -> None:
+        events.extend(type(action).__name__ for action in actions)
+        perform(actions)
+
+    monkeypatch.setattr(node.stage._client, "ask", asked)
+    monkeypatch.setattr(node.stage._actions, "perform", performed)
+    return events
+
+
+async def test_a_call_leaves_before_what_else_follows_from_an_answer(
+    chain: ChainFixture, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[ENG44]"""
+    async with run() as node:
+        start = await node.start()
+        events = recorded(node, monkeypatch)
+        await node.derive(start, 1, chain.genesis, chain.attributes(chain.genesis, 100), 101)
+    calls = [name for name in events if name in ("GetPayload", "NewPayload", "ForkchoiceUpdate")]
+    assert calls[:4] == ["ForkchoiceUpdate", "GetPayload", "NewPayload", "ForkchoiceUpdate"]
+    first = events.index("GetPayload")
+    assert events[first : first + 3] == ["GetPayload", "PublishStatus", "NewPayload"]
+    assert events.index("AttributesProcessed") > first
+
+
+async def test_a_sealed_block_is_published_before_it_is_inserted(
+    run_on: RunOn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[ENG44, SEQ3]"""
+    async with run_on(sequencing_engine())(
+        clock=chain_clock(), sequencer_enabled=True, sequencer_l1_confs=0, p2p=True
+    ) as node:
+        events = recorded(node, monkeypatch)
+        await node.until(lambda: events.count("NewPayload") >= 3)
+    order = [name for name in events if name in ("PublishBlock", "NewPayload")]
+    assert order[:6] == ["PublishBlock", "NewPayload"] * 3
 
 
 @pytest.mark.fault("F42")

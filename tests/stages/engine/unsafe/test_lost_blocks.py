@@ -152,6 +152,16 @@ def test_another_head_is_asked_about() -> None:
     assert lost.question(NOW) == replaced
 
 
+@pytest.mark.parametrize(("head", "asks"), [(5, False), (4, True), (3, True)])
+def test_a_head_that_derivation_has_replaced_is_asked_about(head: int, asks: bool) -> None:
+    lost = asking()
+    lost.answer(REFS[4].id, ())
+    assert not lost.pending
+    lost.on_head(BlockId(head, OTHER.block_hash), NOW + 9)
+    assert lost.pending is asks
+    assert lost.question(NOW + 9) == (BlockId(head, OTHER.block_hash) if asks else None)
+
+
 def test_blocks_below_the_queued_ones_come_from_elsewhere() -> None:
     lost = queued(9, 10)
     for number in (5, 6, 7, 8):

@@ -15,7 +15,7 @@ from rollup_node.stages.io.http.jsonrpc import (
     EndpointError,
     JsonRpcClient,
     RpcFailure,
-    is_web_socket,
+    carries_notifications,
     raise_for_status,
 )
 from rollup_node.stages.io.log import logger as log
@@ -320,7 +320,15 @@ def test_the_seconds_of_retry_after(header: str, seconds: float | None) -> None:
 
 @pytest.mark.parametrize(
     ("url", "expected"),
-    [("ws://host", True), ("WSS://host:1/path", True), ("http://host", False), ("ws://[", False), ("nonsense", False)],
+    [
+        ("ws://host", True),
+        ("WSS://host:1/path", True),
+        ("http://host", False),
+        ("ws://[", False),
+        ("nonsense", False),
+        ("/run/geth.ipc", True),
+        ("./a.ipc", True),
+    ],
 )
-def test_which_urls_are_web_sockets(url: str, expected: bool) -> None:
-    assert is_web_socket(url) == expected
+def test_which_endpoints_carry_notifications(url: str, expected: bool) -> None:
+    assert carries_notifications(url) == expected

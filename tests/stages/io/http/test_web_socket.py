@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.http import web_socket
+from rollup_node.stages.io.http import message_transport, web_socket
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
-from rollup_node.stages.io.http.web_socket import MAX_UNREQUESTED
+from rollup_node.stages.io.http.message_transport import MAX_UNREQUESTED
 from tests.support.servers.http_listener import app_for_every_path, listening
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, Answer, WebSocketServer, web_socket_url
 
@@ -176,7 +176,7 @@ async def test_a_redirect_is_refused() -> None:
 
 async def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK5]"""
-    monkeypatch.setattr(web_socket, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(message_transport, "FIRST_PAUSE", 0.05)
     server = WebSocketServer()
     server.refuse = lambda: web.Response(status=500)
     async with client_of(server) as client:
@@ -194,7 +194,7 @@ async def test_attempts_are_made_after_growing_pauses(monkeypatch: pytest.Monkey
 
 async def test_a_connection_that_hangs_is_a_failed_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK5]"""
-    monkeypatch.setattr(web_socket, "FIRST_PAUSE", 3.0)
+    monkeypatch.setattr(message_transport, "FIRST_PAUSE", 3.0)
     accepted: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: accepted.append(writer), "127.0.0.1", 0)
     client = JsonRpcClient(f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/secret-key", timeout=0.2)
@@ -303,8 +303,8 @@ async def test_a_message_of_a_gigabyte_is_refused_by_its_length(
 ) -> None:
     """[WSK2] Neither one frame nor many make the process grow by more than the limit, which is smaller here."""
     limit = 1 << 26
-    assert limit > web_socket.SHARED_MESSAGE
-    monkeypatch.setattr(web_socket, "SHARED_MESSAGE", limit)
+    assert limit > message_transport.SHARED_MESSAGE
+    monkeypatch.setattr(message_transport, "SHARED_MESSAGE", limit)
 
     async def write(transport: Any) -> None:
         part = bytes(1 << 20)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
+from rollup_node.stages.l1.held_answers import HeldAnswers
 from rollup_node.stages.l1.prefetch_window import Fetch
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
@@ -287,3 +289,23 @@ async def test_requests_ask_for_more_blocks_where_answers_take_longer(options: d
         fetcher.start(fetches(2))
         await results(fetcher, done, 1)
         assert (fetcher.request_size > 1) == grows
+
+
+async def test_no_more_blocks_are_begun_than_their_answers_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD19]"""
+    chain = FakeL1Chain(9)
+    most = 4 * len(orjson.dumps(chain.block_json(3)))
+    monkeypatch.setattr(block_fetcher, "HeldAnswers", partial(HeldAnswers, most))
+    async with running_fetcher(chain.methods(5), max_concurrency=10) as (fetcher, done):
+        assert fetcher.block_room == 10
+        fetcher.start(fetches(2, 3))
+        await results(fetcher, done, 2)
+        assert fetcher.block_room == 3
+        for number in (4, 5, 6):
+            fetcher.start(fetches(number))
+        assert fetcher.block_room == 0
+        await results(fetcher, done, 3)
+        assert fetcher.block_room == 3
+        fetcher.start([Fetch(99, 0)])
+        await results(fetcher, done, 1)
+        assert fetcher.block_room == 3

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gossipsub.mesh import MAX_PER_TOPIC, PruneBackoff
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_10, GossipParams
-from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, Subscription
-from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed
+from rollup_node.stages.p2p.gossipsub.rpc import Prune
+from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness
 
 
 def test_a_mesh_below_d_lo_is_grafted_to_d(harness: RouterHarness) -> None:
@@ -144,31 +144,6 @@ def test_prune_to_v10_peers_has_no_backoff(harness: RouterHarness) -> None:
     assert harness.sent_to(v10_peer).prune == [Prune(TOPIC)]
 
 
-def test_control_messages_are_sent_to_their_peer_only(harness: RouterHarness) -> None:
-    a, b = harness.add_peer("a"), harness.add_peer("b", joins=False)
-    harness.receive(b, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    harness.router.join(OTHER_TOPIC)
-    harness.sent_to(a)
-    harness.sent_to(b)
-    harness.router.meshes.members[OTHER_TOPIC].clear()
-    harness.heartbeats()
-    assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == [OTHER_TOPIC]
-
-
-def test_join_and_leave(harness: RouterHarness) -> None:
-    peers = harness.add_peers(10)
-    for peer in peers:
-        harness.receive(peer, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    harness.router.join(OTHER_TOPIC)
-    members = list(harness.router.meshes.members[OTHER_TOPIC])
-    assert len(members) == 8 and harness.sent_to(members[0]).graft == [OTHER_TOPIC]
-    harness.router.leave(OTHER_TOPIC, harness.now)
-    sent = harness.sent_to(members[0])
-    assert sent.prune == [Prune(OTHER_TOPIC, 10)] and sent.subscriptions == [Subscription(OTHER_TOPIC, False)]
-    harness.router.join(OTHER_TOPIC)
-    assert set(harness.router.meshes.members[OTHER_TOPIC]) == set(peers) - set(members)
-
-
 def test_opportunistic_grafting_improves_a_poor_mesh(harness: RouterHarness) -> None:
     members = harness.add_members(8)
     better = harness.add_peer("better")
@@ -239,51 +214,3 @@ def test_memory_is_bounded() -> None:
     for number in range(MAX_PER_TOPIC + 10):
         backoff.add("t", number.to_bytes(4, "big"), 60.0, 0.0)
     assert len(backoff) == MAX_PER_TOPIC and not backoff.blocks_graft("t", bytes(4))
-
-
-def with_subscribers(count: int) -> tuple[RouterHarness, list[bytes]]:
-    harness = RouterHarness()
-    peers = [harness.add_peer(f"{number:03}", joins=False) for number in range(count)]
-    for peer in peers:
-        harness.receive(peer, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    return harness, peers
-
-
-def receivers(harness: RouterHarness, peers: list[bytes], content: bytes) -> set[bytes]:
-    assert harness.router.publish(OTHER_TOPIC, compressed(content), harness.now) is not None
-    return {peer for peer in peers if harness.sent_to(peer).messages}
-
-
-def test_fanout_peers_stay_while_publishing_goes_on() -> None:
-    harness, peers = with_subscribers(30)
-    first = receivers(harness, peers, b"1")
-    assert len(first) == 8
-    for number in range(5):
-        harness.heartbeats(20)
-        assert receivers(harness, peers, bytes([number])) == first
-    harness.heartbeats(49)
-    assert OTHER_TOPIC not in harness.router.fanout.members
-
-
-def test_fanout_peers_that_left_or_have_bad_scores_are_replaced() -> None:
-    harness, peers = with_subscribers(30)
-    first = list(receivers(harness, peers, b"1"))
-    harness.receive(first[0], Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
-    harness.scorer.add_penalty(first[1], 8)
-    harness.router.remove_peer(first[2], harness.now)
-    harness.heartbeats()
-    later = receivers(harness, [peer for peer in peers if peer != first[2]], b"2")
-    assert len(later) == 8 and not later & set(first[:3])
-
-
-def test_joining_turns_the_fanout_into_a_mesh() -> None:
-    harness, peers = with_subscribers(30)
-    first = receivers(harness, peers, b"1")
-    harness.router.join(OTHER_TOPIC)
-    assert set(harness.router.meshes.members[OTHER_TOPIC]) == first
-    assert harness.router.fanout.members == {}
-
-
-def test_without_subscribers_the_fanout_is_empty(harness: RouterHarness) -> None:
-    assert harness.router.publish(OTHER_TOPIC, compressed(b"1"), harness.now) == 0
-    harness.heartbeats(3)

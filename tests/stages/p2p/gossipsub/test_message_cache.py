@@ -9,7 +9,6 @@ from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.gossipsub.message_cache import (
     CachedMessage,
     MessageCache,
-    MessageIdScheme,
     SeenCache,
     message_id,
 )
@@ -50,18 +49,14 @@ def test_op_node_ids_include_the_topic() -> None:
     content = b"a block"
     data = snappy.compress(content)
     expected = sha256(b"\x01\0\0\0" + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + content).digest()[:20]
-    assert message_id(MessageIdScheme.OP_NODE, TOPIC, data, content) == expected
-    assert (
-        message_id(MessageIdScheme.SPECIFICATION, TOPIC, data, content) == sha256(b"\x01\0\0\0" + content).digest()[:20]
-    )
+    assert message_id(TOPIC, data, content) == expected
 
 
 def test_undecompressable_data_is_hashed_raw() -> None:
     data = b"\xff\xff"
     content = snappy.decompress(data)
     expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
-    assert message_id(MessageIdScheme.OP_NODE, TOPIC, data, content) == expected
-    assert message_id(MessageIdScheme.SPECIFICATION, TOPIC, data, content) == sha256(bytes(4) + data).digest()[:20]
+    assert message_id(TOPIC, data, content) == expected
 
 
 @settings(max_examples=60)

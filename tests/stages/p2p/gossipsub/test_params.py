@@ -10,13 +10,9 @@ from tests.support.p2p.blocks import chain_config
 def test_parameters_of_op_node() -> None:
     params = GossipParams()
     assert (params.d, params.d_lo, params.d_hi, params.d_lazy, params.d_score, params.d_out) == (8, 6, 12, 6, 4, 2)
-    assert (params.heartbeat_interval, params.fanout_ttl, params.seen_ttl) == (
-        0.5,
-        24.0,
-        130 * params.heartbeat_interval,
-    )
+    assert (params.heartbeat_interval, params.seen_ttl) == (0.5, 130 * params.heartbeat_interval)
     assert (params.history_length, params.history_gossip, params.outbound_queue_size) == (12, 3, 256)
-    assert (params.prune_backoff, params.unsubscribe_backoff, params.graft_flood_threshold) == (60.0, 10.0, 10.0)
+    assert (params.prune_backoff, params.graft_flood_threshold) == (60.0, 10.0)
     assert (params.max_ihave_length, params.max_ihave_messages, params.iwant_followup_time) == (5000, 10, 3.0)
     assert (params.idontwant_message_threshold, params.max_idontwant_messages, params.gossip_retransmission) == (
         1024,

@@ -25,24 +25,18 @@ def test_hello_has_our_topics(harness: RouterHarness) -> None:
     harness.router.add_peer(b"a", MESHSUB_11, True, ["10.0.0.1"])
     assert harness.router.take_ready() == [b"a"] and harness.router.take_ready() == []
     assert harness.sent_to(b"a").subscriptions == [Subscription(TOPIC, True)]
-    harness.router.join(OTHER_TOPIC)
-    harness.router.leave(TOPIC, harness.now)
-    assert harness.sent_to(b"a").subscriptions == [Subscription(OTHER_TOPIC, True), Subscription(TOPIC, False)]
-    harness.router.join("/somewhere/else")
-    assert harness.sent_to(b"a").rpcs == [] and harness.router.take_event_counts()[TraceEvent.JOIN] == 2
+    assert harness.sent_to(b"a").rpcs == [] and harness.router.take_event_counts()[TraceEvent.JOIN] == 1
 
 
-def test_only_allowed_topics_are_joined(harness: RouterHarness) -> None:
+def test_only_our_topics_are_joined(harness: RouterHarness) -> None:
     a = harness.add_peer("a", joins=False)
     harness.receive(a, Rpc(subscriptions=[Subscription(f"/t/{n}", True) for n in range(1000)]))
-    harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)]))
-    assert set(harness.router.peers.topics) == {OTHER_TOPIC}
-    harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False), Subscription(OTHER_TOPIC, True)]))
-    assert list(harness.router.peers.topic_peers(OTHER_TOPIC)) == [a], (
-        "contradictory subscriptions in one RPC are ignored"
-    )
-    harness.receive(a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, False)]))
-    assert list(harness.router.peers.topic_peers(OTHER_TOPIC)) == []
+    harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, True)]))
+    assert set(harness.router.peers.topics) == {TOPIC}
+    harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, False), Subscription(TOPIC, True)]))
+    assert list(harness.router.peers.topic_peers(TOPIC)) == [a], "contradictory subscriptions in one RPC are ignored"
+    harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, False)]))
+    assert list(harness.router.peers.topic_peers(TOPIC)) == []
 
 
 def test_unsubscribing_leaves_the_mesh(harness: RouterHarness) -> None:
@@ -233,16 +227,6 @@ def test_a_graft_that_found_no_room_is_sent_while_it_holds() -> None:
     assert harness.sent_to(a).graft == [TOPIC] and harness.sent_to(b).graft == []
 
 
-def test_hello_is_repeated_after_a_full_queue() -> None:
-    harness = RouterHarness(GossipParams(outbound_queue_size=1))
-    a = harness.add_peer("a")
-    harness.router.join(OTHER_TOPIC)
-    harness.router.leave(TOPIC, harness.now)
-    harness.sent_to(a)
-    harness.heartbeats()
-    assert set(harness.sent_to(a).subscriptions) == {Subscription(OTHER_TOPIC, True), Subscription(TOPIC, False)}
-
-
 def test_frames_are_shared_between_queues(harness: RouterHarness) -> None:
     a, b, c = harness.add_members(3)
     harness.accept(a, b"block")
@@ -259,10 +243,8 @@ def test_a_graylisted_peer_is_ignored(harness: RouterHarness) -> None:
     a, b = harness.add_members(2)
     harness.scorer.add_penalty(a, 8)
     assert harness.receive_message(a, b"block") == []
-    harness.receive(
-        a, Rpc(subscriptions=[Subscription(OTHER_TOPIC, True)], control=ControlMessage(prune=[Prune(TOPIC, 60)]))
-    )
-    assert a in harness.mesh and list(harness.router.peers.topic_peers(OTHER_TOPIC)) == [a]
+    harness.receive(a, Rpc(subscriptions=[Subscription(TOPIC, False)], control=ControlMessage(graft=[TOPIC])))
+    assert a not in harness.mesh and list(harness.router.peers.topic_peers(TOPIC)) == [b]
     assert len(harness.receive_message(b, b"block")) == 1
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 import pytest
@@ -114,28 +114,6 @@ def connected_client() -> tuple[RecordingBus, PayloadClient]:
 
 def requests(bus: RecordingBus) -> list[PayloadRequest]:
     return [message for _, message in bus.sent]
-
-
-@pytest.mark.parametrize("payload", [BLOCK, None], ids=["found", "not found"])
-async def test_the_answer_with_the_id_of_the_request_counts(payload: Any) -> None:
-    bus, client = connected_client()
-    reading = asyncio.create_task(client.read(7))
-    await until(lambda: bus.sent)
-    assert requests(bus) == [PayloadRequest(1, 7)]
-    for answer in (PayloadResponse(2, BLOCK, None), PayloadResponse(1, payload, None)):
-        bus.handlers["engine.payloads"](answer)
-    bus.handlers["engine.payloads"](PayloadResponse(1, BLOCK, None))
-    assert await reading == payload
-
-
-async def test_a_request_is_repeated_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_service, "RESEND_SECONDS", 0.01)
-    bus, client = connected_client()
-    reading = asyncio.create_task(client.read(7))
-    await until(lambda: len(bus.sent) >= 3)
-    assert set(requests(bus)) == {PayloadRequest(1, 7)}
-    bus.handlers["engine.payloads"](PayloadResponse(1, BLOCK, None))
-    assert await reading == BLOCK
 
 
 async def test_an_error_and_silence_are_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:

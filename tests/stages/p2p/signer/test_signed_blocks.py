@@ -304,6 +304,14 @@ def test_a_block_is_kept_once() -> None:
     assert kept(kept_payloads) == [7] and kept_payloads.lowest == 1
 
 
+def test_a_block_that_is_sequenced_again_is_the_last() -> None:
+    kept_payloads = KeptPayloads()
+    for number in (6, 7, 5):
+        kept_payloads.add(number, name(number), MAX_PAYLOAD_BYTES // 3)
+    assert kept_payloads.add(6, name(6), MAX_PAYLOAD_BYTES // 3) == KeptPayload(4, 6, name(6), MAX_PAYLOAD_BYTES // 3)
+    assert kept(kept_payloads) == [6, 5, 7] and kept_payloads.lowest == 2, "its bytes count once"
+
+
 def test_the_latest_payloads_are_kept() -> None:
     kept_payloads = KeptPayloads()
     for number in range(1, MAX_PAYLOADS + 4):

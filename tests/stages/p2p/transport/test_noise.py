@@ -1,4 +1,5 @@
-"""The libp2p Noise handshake and the resulting session."""
+"""Noise XX against a test vector of cacophony, and damaged messages. The libp2p Noise handshake and the
+resulting session."""
 
 import pytest
 from hypothesis import given
@@ -8,13 +9,119 @@ from rollup_node.stages.p2p.encoding import protobuf
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.noise import (
     MAX_PLAINTEXT_BYTES,
+    CipherState,
     FrameDecoder,
     HandshakeResult,
+    HandshakeState,
+    NoiseError,
     NoiseHandshake,
+    NoiseKeys,
     SecureSession,
     encode_frame,
 )
-from rollup_node.stages.p2p.transport.noise_handshake import HandshakeState, NoiseError, NoiseKeys
+
+PROLOGUE = "4a6f686e2047616c74"
+INITIATOR = NoiseKeys(
+    bytes.fromhex("e61ef9919cde45dd5f82166404bd08e38bceb5dfdfded0a34c8df7ed542214d1"),
+    bytes.fromhex("893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a"),
+)
+RESPONDER = NoiseKeys(
+    bytes.fromhex("4a3acbfdb163dec651dfa3194dece676d437029c62a408b4c5ea9114246e4893"),
+    bytes.fromhex("bbdb4cdbd309f1a1f2e1456967fe288cadd6f712d65dc7b7793d5e63da6b375b"),
+)
+MESSAGES = [
+    (
+        "4c756477696720766f6e204d69736573",
+        "ca35def5ae56cec33dc2036731ab14896bc4c75dbb07a61f879f8e3afa4c79444c756477696720766f6e204d69736573",
+    ),
+    (
+        "4d757272617920526f746862617264",
+        "95ebc60d2b1fa672c1f46a8aa265ef51bfe38e7ccb39ec5be34069f14480884381cbad1f276e038c48378ffce2b65285e08d6b68aaa3629a"
+        "5a8639392490e5b9bd5269c2f1e4f488ed8831161f19b7815528f8982ffe09be9b5c412f8a0db50f8814c7194e83f23dbd8d162c9326ad",
+    ),
+    (
+        "462e20412e20486179656b",
+        "c7195ffacac1307ff99046f219750fc47693e23c3cb08b89c2af808b444850a80ae475b9df0f169ae80a89be0865b57f58c9fea0d4ec82a2"
+        "86427402f113e4b6ae769a1d95941d49b25030",
+    ),
+    ("4361726c204d656e676572", "96763ed773f8e47bb3712f0e29b3060ffc956ffc146cee53d5e1df"),
+    ("4a65616e2d426170746973746520536179", "3e40f15f6f3a46ae446b253bf8b1d9ffb6ed9b174d272328ff91a7e2e5c79c07f5"),
+    (
+        "457567656e2042f6686d20766f6e2042617765726b",
+        "eb3f3515110702e047a6c9da4478b6ead94873c11c0f2d710ddb3f09fce024b3a58502ae3f",
+    ),
+]
+
+
+def handshake_states(prologue: bytes = b"") -> tuple[HandshakeState, HandshakeState]:
+    return (
+        HandshakeState(INITIATOR, initiator=True, prologue=prologue),
+        HandshakeState(RESPONDER, initiator=False, prologue=prologue),
+    )
+
+
+def test_the_published_vector() -> None:
+    ours, theirs = handshake_states(bytes.fromhex(PROLOGUE))
+    for number, (payload, ciphertext) in enumerate(MESSAGES[:3]):
+        writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
+        assert writer.is_my_turn and not reader.is_my_turn
+        assert writer.write_message(bytes.fromhex(payload)).hex() == ciphertext
+        assert reader.read_message(bytes.fromhex(ciphertext)).hex() == payload
+    assert ours.is_finished and theirs.is_finished
+    assert (ours.remote_static_key, theirs.remote_static_key) == (theirs.static_key, ours.static_key)
+    (send, receive), (their_send, their_receive) = ours.split(), theirs.split()
+    for number, (payload, ciphertext) in enumerate(MESSAGES[3:]):
+        sender, receiver = (their_send, receive) if number % 2 == 0 else (send, their_receive)
+        assert sender.encrypt(bytes.fromhex(payload)).hex() == ciphertext
+        assert receiver.decrypt(bytes.fromhex(ciphertext)).hex() == payload
+
+
+def test_messages_out_of_turn_are_rejected() -> None:
+    ours, theirs = handshake_states()
+    with pytest.raises(NoiseError):
+        theirs.write_message(b"")
+    with pytest.raises(NoiseError):
+        ours.read_message(bytes(100))
+    ours.write_message(b"")
+    with pytest.raises(NoiseError):
+        ours.write_message(b"")
+
+
+@given(st.integers(0, 2), st.data())
+def test_a_damaged_handshake_is_rejected(step: int, data: st.DataObject) -> None:
+    """The first message is not encrypted: damage to it is detected in the second."""
+    ours, theirs = handshake_states()
+    with pytest.raises(NoiseError):
+        for number in range(3):
+            writer, reader = (ours, theirs) if number % 2 == 0 else (theirs, ours)
+            message = bytearray(writer.write_message(b"payload"))
+            if number == step:
+                message[data.draw(st.integers(0, len(message) - 1))] ^= data.draw(st.integers(1, 127))
+            assert reader.read_message(bytes(message)) == b"payload" or number == step == 0
+
+
+@pytest.mark.parametrize("length", [0, 1, 31])
+def test_short_messages_are_rejected(length: int) -> None:
+    with pytest.raises(NoiseError):
+        handshake_states()[1].read_message(bytes(length))
+
+
+def test_a_low_order_key_is_rejected() -> None:
+    _, theirs = handshake_states()
+    theirs.read_message(bytes(32))
+    with pytest.raises(NoiseError, match="unusable"):
+        theirs.write_message(b"")
+
+
+def test_messages_must_come_in_order_and_whole() -> None:
+    sender, receiver = CipherState(bytes(32)), CipherState(bytes(32))
+    first, second = sender.encrypt(b"one"), sender.encrypt(b"two")
+    with pytest.raises(NoiseError):
+        CipherState(bytes(32)).decrypt(second)
+    assert receiver.decrypt(first) == b"one"
+    with pytest.raises(NoiseError):
+        receiver.decrypt(second[:10])
+
 
 OURS, THEIRS = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 OUR_KEYS, THEIR_KEYS = NoiseKeys(b"\x03" * 32, b"\x04" * 32), NoiseKeys(b"\x05" * 32, b"\x06" * 32)

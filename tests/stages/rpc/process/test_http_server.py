@@ -20,7 +20,7 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.process import http_server
-from rollup_node.stages.rpc.status import node_state, readiness
+from rollup_node.stages.rpc.status import readiness
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.rpc.harness import L1, L2, ROLLUP, RpcHarness, RunWithRpc
 
@@ -246,7 +246,7 @@ async def test_readyz_has_warnings_that_do_not_matter_to_a_load_balancer(running
 @pytest.mark.condition("C12")
 async def test_readyz_knows_lag(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
     """[RPC92]"""
-    monkeypatch.setattr(node_state, "HOLD_SECONDS", 0.5)
+    monkeypatch.setattr(readiness, "HOLD_SECONDS", 0.5)
     async with running_rpc(ready_l1_lag=4, ready_safe_age=60.0, ready_unsafe_age=2.0) as rpc:
         young = L2BlockRef(L2.hash, 21, L2.parent_hash, int(time.time()) + 3600, L2.l1_origin, 0)
         await rpc.until_ready(young)

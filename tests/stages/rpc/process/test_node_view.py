@@ -9,7 +9,8 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.derivation.process.derivation_log import DropBuffer
 from rollup_node.stages.derivation.reasons.batches import EpochUnknown
 from rollup_node.stages.derivation.reasons.reason import Dropped
-from rollup_node.stages.messages.control import ControlResponse, StopSequencerRequest
+from rollup_node.stages.io import requests
+from rollup_node.stages.messages.control import ControlResponse
 from rollup_node.stages.messages.derivation import DropEffect, DropsRequest
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.rpc.process import node_view
@@ -32,32 +33,8 @@ async def test_after_the_stop_call_the_status_shows_a_stopped_sequencer(
             assert await rpc.call("admin_sequencerActive") is active
 
 
-async def test_a_request_is_repeated_until_it_is_answered(
-    running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
-    async with running_rpc() as rpc:
-        rpc.on_control = lambda request: (
-            ControlResponse(request.id, None, L2.hash) if len(rpc.control_requests) >= 3 else None
-        )
-        assert await rpc.call("admin_stopSequencer") == "0x" + L2.hash.hex()
-        assert rpc.control_requests[0] == rpc.control_requests[2] == StopSequencerRequest(1)
-
-
-async def test_only_so_many_requests_are_pending(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_view, "MAX_PENDING", 2)
-    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
-    async with running_rpc() as rpc:
-        client = rpc.stage.node.control
-        waiting = [asyncio.create_task(client.request(StopSequencerRequest)) for _ in range(3)]
-        await rpc.until(lambda: len({request.id for request in rpc.control_requests}) == 2)
-        rpc.on_control = lambda request: ControlResponse(request.id, None, L2.hash)
-        async with asyncio.timeout(10):
-            assert [response.id for response in await asyncio.gather(*waiting)] == [1, 2, 3]
-
-
 async def test_drops_are_fetched_page_by_page(running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.05)
+    monkeypatch.setattr(requests, "REPEAT_SECONDS", 0.05)
     buffer = DropBuffer(kept=500)
     for number in range(700):
         buffer.add(Dropped(DropEffect.DROPPED, EpochUnknown(number), L1))

@@ -33,8 +33,7 @@ from rollup_node.stages.rpc.process.status_watch import (
     StatusWatch,
 )
 from rollup_node.stages.rpc.status import node_status
-from rollup_node.stages.rpc.status.node_state import SLOW_SECONDS
-from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.readiness import SLOW_SECONDS, ReadyLimits, UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RunWithRpc
 from tests.support.rpc.node_statuses import UNKNOWN

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.io import requests
 from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -12,7 +13,6 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.process import node_view
 from tests.support.rpc.harness import L1, L2, ROLLUP, RunWithRpc
 
 SAFE = msgspec.structs.replace(L2, timestamp=190)
@@ -81,7 +81,7 @@ async def test_current_l1_is_not_newer_than_the_heads(
     running_rpc: RunWithRpc, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """[RPC33, RPC43a]: L1 block 11 is read while the engine process answers with heads from before it."""
-    monkeypatch.setattr(node_view, "REPEAT_SECONDS", 0.02)
+    monkeypatch.setattr(requests, "REPEAT_SECONDS", 0.02)
     async with running_rpc() as rpc:
 
         def answer(request: Any) -> Message | None:

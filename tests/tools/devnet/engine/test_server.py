@@ -1,6 +1,9 @@
 """The ports of the engine, and its program. Networks build and derive by them; test_chain_sync restarts one."""
 
+import asyncio
 import json
+import socket
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -47,6 +50,32 @@ def test_the_program_serves_until_a_signal(files: dict[str, Path], leftovers: Le
         line = program.wait_for_line("http").split()
         assert call(line[line.index("http") + 1], "eth_getBlockByNumber", "0x0", False)["hash"] == line[1]
         assert program.stop().code == 0
+
+
+async def test_ipc_serves_the_engine_api_without_a_token(files: dict[str, Path], tmp_path: Path) -> None:
+    """[WSK7, WSK8] Also where an ended engine has left its socket; requests may come in pieces, several at a time."""
+    path = tmp_path / "engine.ipc"
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    server = EngineServer(L2TestChain().genesis(), SECRET, ipc=path)
+    await server.start()
+    reader, writer = await asyncio.open_unix_connection(path)
+    calls = [{"jsonrpc": "2.0", "id": n, "method": "eth_chainId", "params": []} for n in range(3)]
+    sent = json.dumps(calls[0]) + json.dumps(calls[1:])
+    for part in (sent[:20], sent[20:]):
+        writer.write(part.encode())
+        await writer.drain()
+    assert json.loads(await reader.readline())["id"] == 0
+    assert [answer["id"] for answer in json.loads(await reader.readline())] == [1, 2]
+    writer.write(b"garbage\n")
+    assert await reader.read() == b""
+    writer.close()
+    client = JsonRpcClient(str(path))
+    with pytest.raises(RpcFailure, match="Unknown payload"):
+        await client.call("engine_getPayloadV4", "0x")
+    await server.stop()
+    await client.close()
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,162 @@
-"""Hosts that know only a bootnode find and dial each other."""
+"""Discovery over UDP on the loopback interface. Hosts that know only a bootnode find and dial each other."""
 
 import asyncio
 import contextlib
 import ipaddress
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
+from rollup_node.stages.p2p.discv5.enode import BootnodeError
+from rollup_node.stages.p2p.discv5.enr import Endpoint
+from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
-from rollup_node.stages.p2p.peering.io.discv5_server import DiscoveredPeer
-from rollup_node.stages.p2p.peering.io.gateways import ExternalMapping, LocalPort
+from rollup_node.stages.p2p.peering.io.discovery_service import (
+    DiscoveredPeer,
+    DiscoveryError,
+    DiscoveryService,
+    Discv5Server,
+)
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
-from rollup_node.stages.p2p.peering.io.port_mapper import GatewayAddresses
-from tests.support.p2p.hosts import RecordingHost, until
+from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
+from rollup_node.stages.protocol import secp256k1
+from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
+from tests.support.p2p.hosts import RecordingHost, config, until
 from tests.support.servers.loopback import free_port, own_address
+
+
+def enode(server: RecordingDiscv5Server, host: str) -> str:
+    key = secp256k1.convert_point(server.identity.public_key.data, compressed=False)[1:].hex()
+    return f"enode://{key}@{host}:0?discport={server.endpoint.port}"
+
+
+def require_ipv6() -> None:
+    """Skips the test on machines without IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError as error:
+        pytest.skip(f"no IPv6 on the loopback interface: {error.strerror}")
+
+
+async def test_peers_find_each_other() -> None:
+    async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
+        await until(lambda: all(len(server.discovered) >= 5 for server in servers), 20)
+        one, two = servers[:2]
+        result = next(peer for peer in one.discovered if peer.enr == two.enr.text)
+        assert result.peer == two.identity.peer_id and peer_id_text(result.peer)
+        assert result.address == tcp_multiaddr(own_address(), 9222)
+        assert result.chain_id == two.node.settings.chain_id
+        assert one.node.table_stats().ours >= 5 and two.enr.text in one.table_texts
+
+
+async def test_bootnodes_by_url_and_by_name() -> None:
+    async with running_discv5("boot", listen_ip="127.0.0.1") as boot:
+        for host in ("127.0.0.1", "localhost"):
+            async with running_discv5(host, bootnodes=(enode(boot, host),)) as server:
+                await until(server.has_discovered)
+                assert server.discovered[0].enr == boot.enr.text
+
+
+@pytest.mark.option("p2p.discovery.path")
+async def test_nodes_survive_a_restart(tmp_path: Path) -> None:
+    path = str(tmp_path / "nodes")
+    async with running_discv5("other") as other:
+        port = free_port(socket.SOCK_DGRAM)
+        async with running_discv5("one", bootnodes=(other.enr.text,), discovery_path=path, listen_udp=port) as one:
+            await until(lambda: one.discovered)
+            first = one.enr
+        async with running_discv5("one", discovery_path=path, listen_udp=port) as restarted:
+            await until(lambda: restarted.discovered)
+            assert restarted.discovered[0].enr == other.enr.text
+            assert restarted.enr == first
+        async with running_discv5("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
+            assert changed.enr.seq > first.seq
+
+
+@pytest.mark.option("p2p.advertise.ip", "p2p.advertise.tcp", "p2p.advertise.udp")
+async def test_advertised_endpoints() -> None:
+    async with running_discv5("one", tcp=4001) as one:
+        assert one.enr.udp(4) == one.endpoint
+        assert one.enr.tcp(4) == Endpoint(one.endpoint.ip, 4001)
+    async with running_discv5(
+        "two", advertise_ip="localhost", advertise_udp=5, advertise_tcp=6, listen_ip="0.0.0.0"
+    ) as two:
+        assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+        assert two.enr.tcp(4) == Endpoint(parse_ip("127.0.0.1"), 6)
+        two.set_external_address(parse_ip("8.8.4.4"), 1, 2)
+        assert two.enr.udp(4) == Endpoint(parse_ip("127.0.0.1"), 5)
+    async with running_discv5("three", listen_ip="0.0.0.0", tcp=9) as three:
+        assert three.enr.udp(4) is None
+        updated: list[object] = []
+        three.on_enr_updated = updated.append
+        three.set_external_address(parse_ip("8.8.4.4"), 1, 2)
+        assert three.enr.udp(4) == Endpoint(parse_ip("8.8.4.4"), 1) and updated == [three.enr]
+
+
+@pytest.mark.option("p2p.listen.udp")
+async def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
+    port = free_port(socket.SOCK_DGRAM)
+    async with running_discv5("one", listen_udp=0, listen_tcp=port, tcp=port) as one:
+        assert one.endpoint.port == port
+        with pytest.raises(DiscoveryError, match=r"cannot listen .*p2p\.listen\.udp"):
+            async with running_discv5("two", listen_udp=port):
+                pass
+        async with running_discv5("three", listen_udp=0, listen_tcp=0, tcp=port) as three:
+            assert three.endpoint.port not in (0, port)
+
+
+async def test_invalid_options_are_reported() -> None:
+    with pytest.raises(BootnodeError):
+        RecordingDiscv5Server("one", bootnodes=("nonsense",))
+    with pytest.raises(DiscoveryError, match=r"p2p\.advertise\.ip"):
+        async with running_discv5("one", advertise_ip="x" * 64 + ".invalid"):
+            pass
+
+
+@pytest.mark.option("p2p.listen.ip", "p2p.netrestrict")
+async def test_ipv6() -> None:
+    require_ipv6()
+    async with running_discv5("one", listen_ip="::1", netrestrict=("127.0.0.0/8",)) as one:
+        assert one.enr.udp(6) == one.endpoint and one.node.settings.ip_versions == (6,)
+    async with running_discv5("both", listen_ip="::") as both, running_discv5("four") as four:
+        both.node.add_known_nodes([four.enr], asyncio.get_running_loop().time())
+        await until(lambda: both.discovered)
+        assert both.discovered[0].enr == four.enr.text
+
+
+async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
+    async with running_discv5("one") as one, running_discv5("two", bootnodes=(one.enr.text,)) as two:
+        two.set_peer_count(20)
+        assert not two.node.peers_wanted
+        two.set_peer_count(19)
+        assert two.node.peers_wanted
+        await until(lambda: two.discovered)
+        one.node.calls.outbox.append(OutgoingPacket(b"x" * 100, two.endpoint))
+        one.flush()
+        await until(lambda: two.node.drops)
+        await until(lambda: b'reason="not a packet"} 1.0' in two.meter.text())
+        text = two.meter.text().decode()
+        assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
+        assert 'p2p_discovery_drops_total{reason="not a packet"} 1.0' in text
+
+
+def test_accessors_raise_before_the_start() -> None:
+    server = Discv5Server(
+        config(no_discovery=False), RecordingDiscv5Server("one").identity, RecordingDiscv5Server("one").meter, print
+    )
+    for accessor in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
+        with pytest.raises(RuntimeError, match="has not started"):
+            accessor()
+    server.set_peer_count(3)
+    server.close()
+
 
 LISTEN = {"listen_ip": own_address()}
 

@@ -196,6 +196,19 @@ def test_the_last_block_is_the_last_that_may_be_signed(opened: Opened) -> None:
     assert result is not None and result.parent_hash == first.block_hash
 
 
+def test_a_block_that_is_sequenced_again_is_the_last_after_a_restart(opened: Opened) -> None:
+    """As after a reorg by derivation that gives the chain the same blocks."""
+    file = opened()
+    first, second = chain(2)
+    for item in (first, second, first, second, first):
+        assert take_over(file, item) is None
+        asyncio.run(file.write())
+    file._database.close()  # as with a kill
+    file = opened()
+    assert file.last is not None and file.last.hash == first.block_hash
+    assert [file.payload(item.block_hash) for item in (first, second)] == [first, second]
+
+
 def test_the_payloads_are_bounded_in_the_file_too(
     tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,214 @@
+"""Which peers may connect, which connections are trimmed, and when a failed peer is tried again [NET8, NET12, NET13].
+
+The gater denies by options, blocks and bans; few connections of a host and few unfinished handshakes are accepted; the
+manager trims when there are too many."""
+
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, colocation_groups, is_within, parse_ip
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
+from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.protocol.pacing import backoff
+
+
+@dataclass
+class ConnectionGater:
+    """All blocks and bans. Empty `allowed_networks` allow any network."""
+
+    allowed_networks: tuple[Subnet, ...] = ()
+    blocked_peers: set[PeerId] = field(default_factory=set)
+    blocked_ips: set[IpAddress] = field(default_factory=set)
+    blocked_subnets: set[Subnet] = field(default_factory=set)
+    peer_bans: dict[PeerId, float] = field(default_factory=dict)
+    ip_bans: dict[IpAddress, float] = field(default_factory=dict)
+
+    def ip_deny_reason(self, ip: IpAddress, now: float) -> PeerDropReason | None:
+        """Return the reason why connections with the address are denied, None when they are allowed."""
+        if self.allowed_networks and not is_within(ip, self.allowed_networks):
+            return PeerDropReason.OUTSIDE_NETWORKS
+        if ip in self.blocked_ips:
+            return PeerDropReason.ADDRESS_BLOCKED
+        if is_within(ip, self.blocked_subnets):
+            return PeerDropReason.SUBNET_BLOCKED
+        return PeerDropReason.ADDRESS_BANNED if self.ip_bans.get(ip, 0.0) > now else None
+
+    def peer_deny_reason(self, peer: PeerId, now: float) -> PeerDropReason | None:
+        """Return the reason why connections with the peer are denied, None when they are allowed."""
+        if peer in self.blocked_peers:
+            return PeerDropReason.PEER_BLOCKED
+        return PeerDropReason.PEER_BANNED if self.peer_bans.get(peer, 0.0) > now else None
+
+    def unblock_peer(self, peer: PeerId) -> bool:
+        """Remove the block and the ban of a peer; returns whether it was banned."""
+        self.blocked_peers.discard(peer)
+        return self.peer_bans.pop(peer, None) is not None
+
+    def remove_expired_bans(self, now: float) -> tuple[list[PeerId], list[IpAddress]]:
+        """Remove expired bans; returns the peers and addresses whose bans they were [SCR8]."""
+        peers = [peer for peer, until in self.peer_bans.items() if until <= now]
+        ips = [ip for ip, until in self.ip_bans.items() if until <= now]
+        for peer in peers:
+            del self.peer_bans[peer]
+        for ip in ips:
+            del self.ip_bans[ip]
+        return peers, ips
+
+
+MAX_PER_HOST = 8
+"""Connections of one IPv4 address, as in go-libp2p, or of one IPv6 /64."""
+
+C = TypeVar("C")
+
+
+class PendingHandshakes(Generic[C]):
+    """Inbound connections whose handshake is unfinished, oldest first."""
+
+    def __init__(self, max_pending: int) -> None:
+        self._max_pending = max_pending
+        self._connections: OrderedDict[C, str] = OrderedDict()
+        self._per_ip: Counter[str] = Counter()
+
+    def __iter__(self) -> Iterator[C]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def add(self, connection: C, ip: str) -> C | None:
+        """Add a connection; returns the one that must be aborted for it, None while there is room."""
+        evicted = self._choose_evicted() if len(self._connections) >= self._max_pending else None
+        if evicted is not None:
+            self.remove(evicted)
+        self._connections[connection] = ip
+        self._per_ip[ip] += 1
+        return evicted
+
+    def remove(self, connection: C) -> None:
+        ip = self._connections.pop(connection, None)
+        if ip is not None:
+            self._per_ip[ip] -= 1
+            if not self._per_ip[ip]:
+                del self._per_ip[ip]
+
+    def drain(self) -> list[C]:
+        drained = list(self._connections)
+        self._connections.clear()
+        self._per_ip.clear()
+        return drained
+
+    def _choose_evicted(self) -> C | None:
+        if not self._connections:
+            return None
+        crowded = max(self._per_ip, key=lambda ip: self._per_ip[ip])
+        return next(connection for connection, ip in self._connections.items() if ip == crowded)
+
+
+def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:
+    """Whether the host of an address already has as many connections as it may. Loopback is exempt."""
+    group = colocation_groups(ip)[-1]
+    return (
+        not parse_ip(ip).is_loopback and sum(colocation_groups(other)[-1] == group for other in others) >= MAX_PER_HOST
+    )
+
+
+SILENCE_PERIOD = 60.0
+"""Seconds between two trims."""
+
+
+class TrimCandidate(NamedTuple):
+    """A connected peer: `opened_at` in monotonic seconds, `inbound` if it dialled us, its number of streams."""
+
+    peer: PeerId
+    opened_at: float
+    inbound: bool
+    streams: int
+
+
+@dataclass
+class ConnectionManager:
+    """Tags and protections of peers. `grace_period` in seconds."""
+
+    low_water: int
+    high_water: int
+    grace_period: float
+    _protected: dict[PeerId, set[str]] = field(default_factory=lambda: defaultdict(set))
+    tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    _last_trim: float | None = None
+
+    def protect(self, peer: PeerId, tag: str) -> None:
+        """Protects a peer from trimming until every tag of its protection is removed."""
+        self._protected[peer].add(tag)
+
+    def unprotect(self, peer: PeerId, tag: str) -> None:
+        """Remove one tag of a peer's protection."""
+        tags = self._protected.get(peer, set())
+        tags.discard(tag)
+        if not tags:
+            self._protected.pop(peer, None)
+
+    def is_protected(self, peer: PeerId, tag: str | None = None) -> bool:
+        """Whether a peer is protected, by any tag or by this one."""
+        tags = self._protected.get(peer, set())
+        return bool(tags) if tag is None else tag in tags
+
+    def tag(self, peer: PeerId, name: str, value: int) -> None:
+        """Set the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
+        if value:
+            self.tags[peer][name] = value
+        elif peer in self.tags:
+            self.tags[peer].pop(name, None)
+            if not self.tags[peer]:
+                del self.tags[peer]
+
+    def remove_tags(self, peer: PeerId) -> None:
+        """Remove the tags of a disconnected peer; its protection stays."""
+        self.tags.pop(peer, None)
+
+    def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
+        """Return the peers to disconnect now; none within the silence period after a trim."""
+        peers = list(connected)
+        if len(peers) <= self.high_water or (self._last_trim is not None and now - self._last_trim < SILENCE_PERIOD):
+            return []
+        self._last_trim = now
+        candidates = [
+            peer for peer in peers if not self.is_protected(peer.peer) and now - peer.opened_at >= self.grace_period
+        ]
+        candidates.sort(key=self._trim_order)
+        return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
+
+    def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
+        """Return the sort key, first trimmed first: sum of tag values, peers that we dialled, streams, age."""
+        value = sum(self.tags.get(candidate.peer, {}).values())
+        return value, not candidate.inbound, candidate.streams, -candidate.opened_at
+
+
+_MAX_PEERS = 10_000
+
+
+@dataclass
+class PeerBackoff:
+    """Failures by peer. `initial` and `maximum` are delays in seconds; times are monotonic seconds."""
+
+    initial: float = 1.0
+    maximum: float = 60.0
+    _failures: dict[PeerId, tuple[int, float]] = field(default_factory=dict)
+
+    def retry_at(self, peer: PeerId) -> float:
+        """Return the earliest time of the next attempt; 0 for a peer without failures."""
+        return self._failures.get(peer, (0, 0.0))[1]
+
+    def failed(self, peer: PeerId, now: float) -> float:
+        """Record a failure; returns the delay until the next attempt in seconds."""
+        count = self._failures.get(peer, (0, 0.0))[0] + 1
+        delay = backoff(count, self.initial, self.maximum)
+        if peer not in self._failures and len(self._failures) >= _MAX_PEERS:
+            del self._failures[next(iter(self._failures))]
+        self._failures[peer] = (count, now + delay)
+        return delay
+
+    def succeeded(self, peer: PeerId) -> None:
+        """Clear the peer's failures."""
+        self._failures.pop(peer, None)

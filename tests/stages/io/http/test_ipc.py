@@ -1,0 +1,275 @@
+"""JSON-RPC over IPC with a real socket: values in pieces, many requests at a time, bounds, lost and wrong sockets."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io.http import message_transport
+from rollup_node.stages.io.http.connection import BodyTooLargeError
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.ipc import JsonStream
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.protocol.foreign_json import MalformedJsonError
+
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('ab"\\{}[]\n', max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('k"]', max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+MESSAGES = st.lists(
+    st.dictionaries(st.text("id", max_size=2), JSON, max_size=3) | st.lists(JSON, max_size=3), max_size=5
+)
+
+
+def encoded(value: Any, pretty: bool) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2 if pretty else 0)
+
+
+@given(MESSAGES, st.booleans(), st.sampled_from([b"", b"\n", b" \r\n", b"\n\n"]), st.integers(1, 30))
+def test_values_come_out_as_they_were_sent_whatever_the_pieces(
+    messages: list[Any], pretty: bool, end: bytes, size: int
+) -> None:
+    """[WSK8]"""
+    sent = b"".join(encoded(message, pretty) + end for message in messages)
+    stream, values = JsonStream(1 << 20), []
+    for first in range(0, len(sent), size):
+        values += stream.feed(sent[first : first + size])
+    # The last piece may end within the white space.
+    assert [orjson.loads(value) for value in values] == messages
+
+
+@given(st.binary(max_size=60) | st.text('{}[]"\\x\n', max_size=60).map(str.encode), st.integers(1, 9))
+def test_any_bytes_are_values_or_malformed(data: bytes, size: int) -> None:
+    stream = JsonStream(40)
+    with suppress(MalformedJsonError, BodyTooLargeError):
+        for first in range(0, len(data), size):
+            for value in stream.feed(data[first : first + size]):
+                assert value and len(value) <= 40
+
+
+def test_a_long_string_in_pieces_is_looked_at_once() -> None:
+    """[WSK8] Pieces that end as a value may end make no work for all that came before."""
+    stream, piece = JsonStream(1 << 30), b'\\"' * 8000 + b"}"
+    stream.feed(b'{"id":1,"result":"')
+    began = time.process_time()
+    for _ in range(2000):
+        assert stream.feed(piece) == []
+    assert time.process_time() - began < 10
+    assert len(stream.feed(b'"}\n')[0]) > 2000 * len(piece)
+
+
+@pytest.mark.parametrize("data", [b"garbage\n", b"x{}", b"{},{}", b'{}"text"\n', b"{}{} x"])
+def test_what_is_between_values_is_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedJsonError):
+        JsonStream(100).feed(data + b"{}")
+
+
+def test_a_value_is_bounded() -> None:
+    """[WSK8]"""
+    whole = b'{"a":"' + b"x" * 92 + b'"}'
+    assert JsonStream(100).feed(whole) == [whole]
+    for data in (whole.replace(b"x", b"xy", 1), b"[" * 101, whole.replace(b"x", b"xy", 1) + b"\n"):
+        with pytest.raises(BodyTooLargeError):
+            JsonStream(100).feed(data)
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answer each request with its method and parameters, a batch in reverse order, with newlines as geth."""
+    while line := await reader.readline():
+        request = orjson.loads(line)
+        calls = request if isinstance(request, list) else [request]
+        answers = [{"jsonrpc": "2.0", "id": call["id"], "result": [call["method"], call["params"]]} for call in calls]
+        writer.write(orjson.dumps(answers[::-1] if isinstance(request, list) else answers[0]) + b"\n")
+
+
+@asynccontextmanager
+async def socket_at(path: Path, serve: Serve) -> AsyncIterator[None]:
+    """Serve a socket, and break its connections at the end."""
+    writers: list[asyncio.StreamWriter] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with suppress(OSError):
+            await serve(reader, writer)
+        writer.close()
+
+    server = await asyncio.start_unix_server(handle, path)
+    try:
+        yield
+    finally:
+        server.close()
+        for writer in writers:
+            writer.close()
+        path.unlink()
+
+
+@asynccontextmanager
+async def client_of(path: Path, serve: Serve = echo, **options: Any) -> AsyncIterator[JsonRpcClient]:
+    async with socket_at(path, serve):
+        client = JsonRpcClient(str(path), **options)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+async def failure_of(client: JsonRpcClient) -> EndpointError:
+    with pytest.raises(EndpointError) as caught:
+        await client.call("eth_x")
+    return caught.value
+
+
+async def test_calls_and_batches_share_one_connection(tmp_path: Path) -> None:
+    """[WSK7]"""
+    connections = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await echo(reader, writer)
+
+    async with client_of(tmp_path / "x.ipc", serve, max_batch=3, max_concurrency=5) as client:
+        result = await asyncio.gather(*(client.call("eth_x", n) for n in range(20)))
+        assert result == [["eth_x", [n]] for n in range(20)]
+        assert await client.batch([("eth_y", [n]) for n in range(7)]) == [["eth_y", [n]] for n in range(7)]
+    assert len(connections) == 1
+
+
+async def test_answers_without_newlines_in_any_order(tmp_path: Path) -> None:
+    """[WSK8] As op-node's client, which needs no newline either."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ids = [orjson.loads(await reader.readline())["id"] for _ in range(4)]
+        data = b"".join(orjson.dumps({"id": number, "result": number}) for number in reversed(ids))
+        for first in range(0, len(data), 7):
+            writer.write(data[first : first + 7])
+            await asyncio.sleep(0)
+        await reader.read()
+
+    async with client_of(tmp_path / "x.ipc", serve) as client:
+        assert await asyncio.gather(*(client.call("eth_x") for _ in range(4))) == [1, 2, 3, 4]
+
+
+async def test_an_error_object_is_that_of_its_call(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            error = {"code": -32601, "message": "no such method"}
+            writer.write(orjson.dumps({"id": orjson.loads(line)["id"], "error": error}) + b"\n")
+
+    async with client_of(tmp_path / "x.ipc", serve) as client:
+        with pytest.raises(RpcFailure, match="-32601: no such method"):
+            await client.call("eth_x")
+
+
+async def test_a_server_that_restarts_is_connected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK3, WSK5, WSK7]"""
+    monkeypatch.setattr(message_transport, "FIRST_PAUSE", 0.01)
+    path = tmp_path / "x.ipc"
+    async with client_of(path) as client:
+        assert await client.call("eth_x") == ["eth_x", []]
+    client = JsonRpcClient(str(path))
+    assert str(await failure_of(client)) == f"{path}: cannot connect (No such file or directory)"
+    async with socket_at(path, echo), asyncio.timeout(20):
+        while True:
+            with suppress(EndpointError):
+                assert await client.call("eth_x") == ["eth_x", []]
+                break
+            await asyncio.sleep(0.005)
+    await client.close()
+
+
+async def test_a_lost_connection_fails_what_is_in_flight(tmp_path: Path) -> None:
+    """[WSK3]"""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+
+    async with client_of(tmp_path / "x.ipc", serve) as client:
+        assert "the IPC connection was lost (closed by the endpoint)" in str(await failure_of(client))
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "text"),
+    [
+        (b"garbage\n", EndpointError, "lost (malformed message, the answer is not JSON: garbage)"),
+        (b'{"id":1}\n', EndpointError, "the answer to eth_x has neither result nor error"),
+        (b'{"id":1,"result":"' + b"x" * (1 << 20) + b'"}\n', AnswerTooLargeError, "longer than 65536 bytes"),
+        (b'{"id":1,"result":"' + b"x" * (1 << 20), AnswerTooLargeError, "longer than 65536 bytes"),
+        (b'{"id":77,"result":1}\n' * 101, EndpointError, "more than 100 answers to no request"),
+        (b"", EndpointError, "no answer within 0.5 s"),
+    ],
+)
+async def test_what_a_server_may_send(answer: bytes, kind: type[EndpointError], text: str, tmp_path: Path) -> None:
+    """[WSK7, WSK8]"""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(answer)
+        await reader.read()
+
+    async with client_of(tmp_path / "x.ipc", serve, timeout=0.5, max_body=65_536) as client:
+        error = await failure_of(client)
+    assert type(error) is kind or kind is EndpointError
+    assert text in str(error)
+
+
+async def test_a_long_answer_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK2, WSK7]"""
+    monkeypatch.setattr(message_transport, "SHARED_MESSAGE", 3 << 20)
+    connections = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        while line := await reader.readline():
+            size = 4 << 20 if b"Receipts" in line else 1
+            writer.write(orjson.dumps({"id": orjson.loads(line)["id"], "result": "x" * size}) + b"\n")
+
+    async with client_of(tmp_path / "x.ipc", serve) as client:
+        calls = [client.call(method) for method in ("eth_getBlockReceipts", "eth_chainId")]
+        assert [len(result) for result in await asyncio.gather(*calls)] == [4 << 20, 1]
+    assert len(connections) == 2
+
+
+async def test_a_subscription_notifies(tmp_path: Path) -> None:
+    """[WSK6, WSK7]"""
+    notified = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = orjson.loads(await reader.readline())
+        writer.write(orjson.dumps({"id": request["id"], "result": "0x1"}) + b"\n")
+        writer.write(b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":{}}}\n')
+        await reader.read()
+
+    async with client_of(tmp_path / "x.ipc", serve, on_notification=notified.set) as client:
+        assert client.can_subscribe
+        await client.subscribe("newHeads")
+        assert client.is_subscribed
+        await asyncio.wait_for(notified.wait(), 20)
+
+
+async def test_paths_that_are_no_socket_of_ours_are_one_line(tmp_path: Path) -> None:
+    """[WSK9]"""
+    file = tmp_path / "file"
+    file.write_text("x")
+    dead = tmp_path / "dead.ipc"
+    async with socket_at(dead, echo):
+        os.link(dead, tmp_path / "left.ipc")
+    for path, text in (
+        (tmp_path / "none.ipc", "No such file or directory"),
+        (file, "it is no socket"),
+        (tmp_path, "it is no socket"),
+        (tmp_path / "left.ipc", "Connection refused"),
+    ):
+        client = JsonRpcClient(str(path))
+        assert str(await failure_of(client)) == f"{path}: cannot connect ({text})"
+        await client.close()

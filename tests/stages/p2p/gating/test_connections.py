@@ -1,0 +1,165 @@
+"""Who may connect: netrestrict, blocks, bans, limits per host; trimming; backoff of dials."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
+from rollup_node.stages.p2p.gating.connections import (
+    MAX_PER_HOST,
+    SILENCE_PERIOD,
+    ConnectionGater,
+    ConnectionManager,
+    PeerBackoff,
+    PendingHandshakes,
+    TrimCandidate,
+    is_over_host_limit,
+)
+from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
+
+PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
+HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
+
+
+def test_everyone_is_allowed_by_default() -> None:
+    assert ConnectionGater().ip_deny_reason(HERE, 0) is None
+    assert ConnectionGater().peer_deny_reason(PEER, 0) is None
+
+
+def test_only_networks_of_netrestrict_are_allowed() -> None:
+    gater = ConnectionGater((parse_subnet("127.0.0.0/8"), parse_subnet("fd00::/8")))
+    assert gater.ip_deny_reason(parse_ip("127.1.2.3"), 0) is None
+    assert gater.ip_deny_reason(parse_ip("fd00::1"), 0) is None
+    for text in ("192.0.2.1", "::1", "128.0.0.1"):
+        assert gater.ip_deny_reason(parse_ip(text), 0) is PeerDropReason.OUTSIDE_NETWORKS
+
+
+def test_unblocking_a_peer_lifts_block_and_ban() -> None:
+    gater = ConnectionGater(blocked_peers={PEER}, peer_bans={PEER: 10.0, OTHER: 10.0})
+    assert gater.unblock_peer(PEER) and gater.peer_deny_reason(PEER, 0) is None
+    assert not gater.unblock_peer(PEER) and gater.peer_deny_reason(OTHER, 0) is PeerDropReason.PEER_BANNED
+
+
+def test_blocks_stay_and_bans_expire() -> None:
+    gater = ConnectionGater()
+    gater.blocked_peers.add(PEER)
+    gater.blocked_ips.add(HERE)
+    gater.blocked_subnets.add(parse_subnet("198.51.100.0/24"))
+    assert gater.peer_deny_reason(PEER, 1e12) is PeerDropReason.PEER_BLOCKED
+    assert gater.ip_deny_reason(HERE, 1e12) is PeerDropReason.ADDRESS_BLOCKED
+    assert gater.ip_deny_reason(THERE, 1e12) is PeerDropReason.SUBNET_BLOCKED
+    gater = ConnectionGater(peer_bans={PEER: 10.0, OTHER: 20.0}, ip_bans={HERE: 10.0})
+    assert gater.peer_deny_reason(PEER, 9.9) is PeerDropReason.PEER_BANNED
+    assert gater.ip_deny_reason(HERE, 9.9) is PeerDropReason.ADDRESS_BANNED
+    assert gater.remove_expired_bans(9.9) == ([], [])
+    assert gater.peer_deny_reason(PEER, 10.0) is None and gater.ip_deny_reason(HERE, 10.0) is None
+    assert gater.remove_expired_bans(10.0) == ([PEER], [HERE])
+    assert gater.peer_bans == {OTHER: 20.0} and gater.ip_bans == {}
+
+
+def test_the_oldest_handshake_of_the_most_crowded_address_is_evicted() -> None:
+    pending: PendingHandshakes[str] = PendingHandshakes(4)
+    for name, ip in [("a", "1"), ("b", "2"), ("c", "2"), ("d", "3")]:
+        assert pending.add(name, ip) is None
+    assert pending.add("e", "4") == "b"
+    assert len(pending) == 4
+    pending.remove("c")
+    pending.remove("c")
+    assert pending.add("f", "4") is None
+    assert pending.add("g", "5") == "e"
+    assert list(pending) == ["a", "d", "f", "g"]
+    assert sorted(pending.drain()) == ["a", "d", "f", "g"]
+    assert len(pending) == 0
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20), st.sampled_from("123")), max_size=80))
+def test_the_number_of_pending_handshakes_is_bounded(steps: list[tuple[bool, int, str]]) -> None:
+    pending: PendingHandshakes[int] = PendingHandshakes(5)
+    expected: set[int] = set()
+    for is_added, name, ip in steps:
+        if is_added and name not in expected:
+            expected.discard(-1 if (evicted := pending.add(name, ip)) is None else evicted)
+            expected.add(name)
+        elif not is_added:
+            pending.remove(name)
+            expected.discard(name)
+        assert len(pending) == len(expected) <= 5
+    assert set(pending.drain()) == expected
+
+
+def test_one_host_has_few_connections() -> None:
+    connected = ["192.0.2.1", "2001:db8::1"] * (MAX_PER_HOST - 1) + ["::ffff:192.0.2.1", "2001:db8::9"]
+    assert is_over_host_limit("192.0.2.1", connected) and not is_over_host_limit("192.0.2.1", connected[:-2])
+    assert is_over_host_limit("2001:db8::2", connected) and not is_over_host_limit("2001:db8:0:1::1", connected)
+    assert not is_over_host_limit("192.0.2.2", connected)
+    assert not is_over_host_limit("127.0.0.1", ["127.0.0.1"] * 100), "our own machine"
+
+
+def peers(count: int, connected_at: float = 0.0) -> list[TrimCandidate]:
+    return [TrimCandidate(bytes([number]), connected_at + number, True, 2) for number in range(count)]
+
+
+def manager(low: int = 3, high: int = 5, grace: float = 30.0) -> ConnectionManager:
+    return ConnectionManager(low, high, grace)
+
+
+def test_nothing_is_trimmed_up_to_the_high_water_mark() -> None:
+    assert manager().peers_to_trim(peers(5), 1000.0) == []
+
+
+def test_trimming_goes_down_to_the_low_water_mark_youngest_first() -> None:
+    assert manager().peers_to_trim(peers(6), 1000.0) == [b"\x05", b"\x04", b"\x03"]
+
+
+def test_new_and_protected_peers_stay() -> None:
+    connections = manager()
+    connections.protect(b"\x05", "static")
+    connections.protect(b"\x05", "api-protected")
+    connections.unprotect(b"\x05", "static")
+    assert connections.is_protected(b"\x05") and not connections.is_protected(b"\x05", "static")
+    assert connections.peers_to_trim(peers(7), 34.5) == [b"\x04", b"\x03"], "three of the other five stay"
+    connections.unprotect(b"\x05", "api-protected")
+    assert not connections.is_protected(b"\x05")
+
+
+def test_new_peers_do_not_displace_old_ones() -> None:
+    assert manager().peers_to_trim([*peers(3), *peers(60, connected_at=1000.0)[3:]], 1010.0) == []
+    assert manager().peers_to_trim(peers(60, connected_at=1000.0), 1010.0) == []
+
+
+def test_tagged_peers_are_trimmed_last() -> None:
+    connections = manager()
+    for number in (3, 4, 5):
+        connections.tag(bytes([number]), "opstack-901-0", 42)
+    connections.tag(b"\x04", "opstack-901-0", 0)
+    outbound = [candidate._replace(inbound=candidate.peer == b"\x02") for candidate in peers(6)]
+    assert connections.peers_to_trim(outbound, 1000.0) == [b"\x02", b"\x04", b"\x01"]
+    connections.remove_tags(b"\x05")
+    assert connections.peers_to_trim(peers(6), 2000.0)[0] == b"\x05"
+
+
+def test_a_silence_period_follows_a_trim() -> None:
+    connections = manager()
+    assert connections.peers_to_trim(peers(6), 1000.0)
+    assert connections.peers_to_trim(peers(6), 1000.0 + SILENCE_PERIOD - 1) == []
+    assert connections.peers_to_trim(peers(6), 1000.0 + SILENCE_PERIOD)
+
+
+PEER_BACKOFF = b"peer"
+
+
+def test_delays_double_up_to_the_maximum() -> None:
+    backoff = PeerBackoff(initial=1.0, maximum=10.0)
+    assert backoff.retry_at(PEER_BACKOFF) == 0.0
+    assert [backoff.failed(PEER_BACKOFF, 100.0) for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert backoff.retry_at(PEER_BACKOFF) == 110.0
+    for _ in range(2000):
+        assert backoff.failed(PEER_BACKOFF, 100.0) == 10.0
+    backoff.succeeded(PEER_BACKOFF)
+    assert backoff.retry_at(PEER_BACKOFF) == 0.0 and backoff.failed(PEER_BACKOFF, 5.0) == 1.0
+
+
+def test_the_number_of_peers_is_bounded() -> None:
+    backoff = PeerBackoff()
+    for number in range(10_050):
+        backoff.failed(str(number).encode(), 0.0)
+    assert backoff.retry_at(b"49") == 0.0 and backoff.retry_at(b"50") == 1.0
