@@ -27,6 +27,8 @@ def backfill(
 ) -> dict[int, LogRange]:
     """Return the ranges by chain, up to the last round, or up to `safe_time`, the lowest of the chains' safe heads.
 
+    It is asked at each start, and again where nothing is verified yet and a chain has diverged.
+
     `depth` is in seconds. `canonical` are the hashes that the chains have at the numbers of the tips: what is stored
     goes on from a tip that its chain still has, and begins anew otherwise."""
     end = safe_time if state.verified is None else state.verified.timestamp

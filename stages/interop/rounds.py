@@ -28,7 +28,7 @@ class WaitReason(Enum):
     L1_UNSETTLED = ("VR4", "an L1 block of its safe head is not on L1's chain now")
     L1_FINAL = ("VR13", "L1 has left a block that it had finalized")
     DIVERGED = ("VR11", "its block does not follow the verified one, though L1 is the same")
-    NO_LOGS = ("EM10", "a message names a block whose logs are not known")
+    NO_LOGS = ("VR10", "logs of it are needed that are not known")
 
     def __init__(self, rule: str, text: str) -> None:
         self.rule, self.text = rule, text
@@ -76,7 +76,7 @@ class InvalidHead(msgspec.Struct, frozen=True):
 class Advance(msgspec.Struct, frozen=True, tag=True):
     """The second is verified; `blocks` are the heads that the chains did not have in the second before [VR9].
 
-    `l1` is the highest L1 block that a head of this or of an earlier round was derived from [VR7]."""
+    `l1` is the highest L1 block that a head of this or of an earlier round was derived from [VR7, LB10]."""
 
     timestamp: int
     l1: BlockId
@@ -84,7 +84,7 @@ class Advance(msgspec.Struct, frozen=True, tag=True):
 
 
 class Invalidate(msgspec.Struct, frozen=True, tag=True):
-    """Heads of that second are invalid: they are denied, and their chains derive deposits in their place [IV2]."""
+    """Heads of that second are invalid: they are denied, and their chains derive deposits in their place [IV2, IV8]."""
 
     timestamp: int
     l1: BlockId
@@ -124,7 +124,7 @@ class Verified(msgspec.Struct, frozen=True):
 class StoreState(msgspec.Struct, frozen=True):
     """What is on disk. `tips` are the last blocks whose logs are stored: those of the last round, if there is one.
 
-    `decided` is the highest L1 block of the rounds that denied a head of the second after the last round."""
+    `decided` is the highest L1 block of the rounds that denied a head of the second after the last round [RA2]."""
 
     tips: dict[int, BlockId]
     verified: Verified | None = None
@@ -240,6 +240,8 @@ def _verify(
         place = heights[chain_id], config.chains[chain_id].timestamp_of(heights[chain_id])
         if (block.number, block.timestamp) != place or (tip is not None and not _follows(logs, tip)):
             return Wait(WaitReason.DIVERGED, chain_id, f"{block} on {tip}")
+        if tip is None and state.verified is not None and block.number != config.chains[chain_id].genesis.l2.number:
+            return Wait(WaitReason.NO_LOGS, chain_id, f"{block} is its first in a round")
     # A head that its chain had in the second before was checked then: what its messages depend on has not changed.
     new = {chain_id: logs for chain_id, logs in heads.items() if state.tips.get(chain_id) != logs.block.id}
     verdicts = check_heads(config, timestamp, heads, stored, new)

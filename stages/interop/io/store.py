@@ -44,7 +44,7 @@ PRUNE_SECONDS = 2 * MESSAGE_EXPIRY_WINDOW
 
 _APPLICATION = 0x52504E49
 _SCHEMA = """
-create table if not exists chains (id integer primary key, genesis blob not null);
+create table if not exists chains (id integer primary key, genesis blob not null, since integer);
 create table if not exists blocks
   (chain integer not null, number integer not null, hash blob not null, logs blob not null, crc integer not null,
    primary key (chain, number));
@@ -130,7 +130,9 @@ class InteropStore:
             inclusion = self._inclusion("where since <= ? order by since desc", timestamp)
             if verified is None or timestamp > verified.timestamp or inclusion is None:
                 return None
-            rows = {chain: self._block(chain, number) for chain, number in self._config.heights_at(timestamp).items()}
+            heights = self._config.heights_at(timestamp)
+            members = self._connection.execute("select id from chains where since <= ?", (timestamp,)).fetchall()
+            rows = {chain: self._block(chain, heights[chain]) for (chain,) in members}
             heads = {chain: BlockId(row[0], row[1]) for chain, row in rows.items() if row is not None}
             return Round(timestamp, inclusion[1], heads)
 
@@ -169,6 +171,9 @@ class InteropStore:
                 case Finished():
                     self._connection.execute("update progress set pending = null")
                 case AddLogs():
+                    query = "select 1 from chains where id = ? and since is not null"
+                    is_member = self._connection.execute(query, (change.chain_id,)).fetchone()
+                    self._require(is_member is None, f"chain {change.chain_id} has rounds, and gets no older logs")
                     self._cut(change.chain_id, change.keep)
                     for logs in change.blocks:
                         self._append(change.chain_id, logs)
@@ -185,11 +190,12 @@ class InteropStore:
             self._append(chain_id, logs)
         for chain_id, number in self._config.heights_at(change.timestamp).items():
             tip = self._tip(chain_id)
-            text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is the last block"
-            self._require(tip is None or tip.number == number, text)
+            text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is its last block"
+            self._require(tip is not None and tip.number == number, text)
         if verified is None or verified.l1 != change.l1:
             self._connection.execute("insert into inclusions values (?, ?, ?)", (change.timestamp, *_row(change.l1)))
         self._connection.execute("update progress set verified = ?, decided = null", (change.timestamp,))
+        self._connection.execute("update chains set since = ? where since is null", (change.timestamp,))
         for chain_id, number in self._config.heights_at(change.timestamp - PRUNE_SECONDS).items():
             self._connection.execute("delete from blocks where chain = ? and number < ?", (chain_id, number))
 
@@ -210,6 +216,7 @@ class InteropStore:
             self._connection.execute(f"delete from {table} where {column} >= ?", (change.first,))
         for chain_id, number in self._config.heights_at(change.first - 1).items():
             self._cut(chain_id, number)
+        self._connection.execute("update chains set since = null where since >= ?", (change.first,))
         query = "update progress set decided = null, verified = (select ? from inclusions limit 1)"
         self._connection.execute(query, (change.first - 1,))
         self._set_pending(change)
@@ -271,21 +278,24 @@ class InteropStore:
 
     def _check_chains(self) -> None:
         """Add the chains that are new in the set. Raises InteropStoreError for a file of other chains [VDB2]."""
-        known = dict(self._connection.execute("select id, genesis from chains"))
+        known = dict(self._connection.execute("select id, genesis from chains").fetchall())
         given = {chain_id: chain.genesis.l2.hash for chain_id, chain in self._config.chains.items()}
         self._require(max(given) <= _MAX, f"chain ids end at {_MAX}")
         for chain_id, genesis in known.items():
             text = f"is of chain {chain_id} with genesis 0x{genesis.hex()}, which is not in the set: give another path"
             self._require(given.get(chain_id) == genesis, text)
         new = [(chain_id, genesis) for chain_id, genesis in given.items() if chain_id not in known]
-        self._connection.executemany("insert into chains values (?, ?)", new)
+        self._connection.executemany("insert into chains values (?, ?, null)", new)
 
     def _check_heads(self, state: StoreState) -> None:
         """Check that the blocks are in a row, and end with the last round [VR14]. Raises DatabaseError."""
-        query = "select chain, count(*), max(number) - min(number) + 1, max(number) from blocks group by chain"
+        query = (
+            "select id, count(number), max(number) - min(number) + 1, max(number), since is not null"
+            " from chains left join blocks on chain = id group by id"
+        )
         heights = {} if state.verified is None else self._config.heights_at(state.verified.timestamp)
-        for chain_id, count, span, last in self._connection.execute(query).fetchall():
-            if count != span or last != heights.get(chain_id, last):
+        for chain_id, count, span, last, is_member in self._connection.execute(query).fetchall():
+            if count != (span or 0) or (is_member and last != heights.get(chain_id)):
                 raise sqlite3.DatabaseError(f"the blocks of chain {chain_id} are not those that were verified")
 
     def _require(self, condition: bool, text: str) -> None:

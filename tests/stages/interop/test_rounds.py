@@ -98,7 +98,7 @@ def logs(answer: ChainBlock | WaitReason) -> BlockLogs:
 
 
 def test_a_round_without_invalid_heads_advances() -> None:
-    """[VR7, VR9]: with the highest L1 block of all chains, and the heads that are new."""
+    """[VR7, VR9, LB10]: with the highest L1 block of all chains, and the heads that are new."""
     assert decide() == Advance(T, l1(22), {1: logs(HEADS[1]), 2: logs(HEADS[2])})
 
 
@@ -195,6 +195,17 @@ def test_a_block_that_does_not_follow_is_not_verified(ref: object) -> None:
     logs = msgspec.structs.replace(head(1).logs, block=ref)
     result = decide({**HEADS, 1: msgspec.structs.replace(head(1), logs=logs)})
     assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 1)
+
+
+def test_a_chain_that_joins_needs_its_logs_first() -> None:
+    """[VR10]: or begins with its genesis block."""
+    state = msgspec.structs.replace(STATE, tips={1: STATE.tips[1]})
+    result = decide(state=state)
+    assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.NO_LOGS, 2)
+    assert isinstance(decide(state=msgspec.structs.replace(state, verified=None)), Advance)
+    config = dependency_set(CONFIG.chains[1], member(2, 2, T, number=7), activation=1010)
+    young = ChainBlock(logs_of(block(7, T), []), l1(21), b"", b"")
+    assert isinstance(next_step(config, state, Observed({1: HEADS[1], 2: young}, VIEW)), Advance)
 
 
 def test_another_block_of_the_height_that_was_verified_is_not_verified() -> None:
