@@ -22,7 +22,8 @@ def labels(
 ) -> Labels:
     """Return the labels of a chain by its own safe and finalized block, `local`, and by its heads of two rounds.
 
-    `verified` is its head of the last round, `final` that of the last round that L1 has finalized; None without one."""
+    `verified` is its head of the last round, `final` that of the last round that L1 has finalized, by a view of L1 that
+    has the last round's L1 block; None without one."""
     safe, finalized = local
     if safe.timestamp < config.activation:
         return Labels(safe.id, finalized.id)
