@@ -63,7 +63,7 @@ class _GenesisAnswer(msgspec.Struct):
     data: _Genesis
 
 
-class Gap(NamedTuple):
+class LightClientGap(NamedTuple):
     """Why a beacon node does not serve light clients, and what to do."""
 
     text: str
@@ -104,7 +104,7 @@ async def known_network(reader: BeaconReader) -> BeaconNetwork | None:
     return next((item for item in networks if to_hex(item.genesis_validators_root) == root), None)
 
 
-async def light_client_gap(reader: BeaconReader) -> Gap | None:
+async def light_client_gap(reader: BeaconReader) -> LightClientGap | None:
     """Return why a beacon node does not serve light clients; None if it does. Raises EndpointError."""
     try:
         await reader.get(FINALITY_PATH)
@@ -112,7 +112,7 @@ async def light_client_gap(reader: BeaconReader) -> Gap | None:
     except EndpointError as failure:
         if failure.status is None:
             raise
-        return Gap(str(failure), light_client_advice(await beacon_version(reader) or ""))
+        return LightClientGap(str(failure), light_client_advice(await beacon_version(reader) or ""))
 
 
 def light_client_advice(version: str) -> str:

@@ -42,7 +42,7 @@ class LogPlace(NamedTuple):
 Stored = Mapping[LogPlace, Hash | None]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class BlockVerdict(msgspec.Struct, frozen=True):
     """Why a chain's block is invalid; the message with its log index, None for a cycle."""
 
     invalidity: Invalidity
@@ -56,7 +56,7 @@ class Verdict(msgspec.Struct, frozen=True):
 class Verdicts(msgspec.Struct, frozen=True):
     """The invalid blocks by chain; `unread` are places that must be read first, `missing` those that are not known."""
 
-    invalid: dict[int, Verdict]
+    invalid: dict[int, BlockVerdict]
     unread: frozenset[LogPlace]
     missing: frozenset[LogPlace]
 
@@ -92,7 +92,7 @@ def check_heads(
     """Check the messages of the heads of a round, those of the chains `unchecked` [EM9 to EM11, CY4].
 
     A message that fails makes its block invalid, whatever is not known of the others of that block."""
-    invalid: dict[int, Verdict] = {}
+    invalid: dict[int, BlockVerdict] = {}
     unread: set[LogPlace] = set()
     missing: set[LogPlace] = set()
     for chain_id in sorted(unchecked):
@@ -107,10 +107,10 @@ def check_heads(
                 if hashed == message.log_hash:
                     continue
                 result = Invalidity.NOT_THERE
-            invalid[chain_id] = Verdict(result, (index, message))
+            invalid[chain_id] = BlockVerdict(result, (index, message))
             break
     for chain_id in cyclic_chains(timestamp, heads):
-        invalid.setdefault(chain_id, Verdict(Invalidity.CYCLE))
+        invalid.setdefault(chain_id, BlockVerdict(Invalidity.CYCLE))
     return Verdicts(invalid, frozenset(unread), frozenset(missing))
 
 

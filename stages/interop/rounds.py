@@ -83,7 +83,7 @@ class Advance(msgspec.Struct, frozen=True, tag=True):
     blocks: dict[int, BlockLogs]
 
 
-class Invalidate(msgspec.Struct, frozen=True, tag=True):
+class InvalidateHeads(msgspec.Struct, frozen=True, tag=True):
     """Heads of that second are invalid: they are denied, and their chains derive deposits in their place [IV2, IV8]."""
 
     timestamp: int
@@ -109,11 +109,11 @@ class AddLogs(msgspec.Struct, frozen=True, tag=True):
     keep: int
 
 
-Transition = Invalidate | Rewind
-Change = Advance | Invalidate | Rewind | Finished | AddLogs
+Transition = InvalidateHeads | Rewind
+Change = Advance | InvalidateHeads | Rewind | Finished | AddLogs
 
 
-class Verified(msgspec.Struct, frozen=True):
+class VerifiedRound(msgspec.Struct, frozen=True):
     """The last verified round, its L1 block, and the time of the first round with that L1 block."""
 
     timestamp: int
@@ -127,7 +127,7 @@ class StoreState(msgspec.Struct, frozen=True):
     `decided` is the highest L1 block of the rounds that denied a head of the second after the last round [RA2]."""
 
     tips: dict[int, BlockId]
-    verified: Verified | None = None
+    verified: VerifiedRound | None = None
     decided: BlockId | None = None
     pending: Transition | None = None
 
@@ -156,7 +156,7 @@ class AskStored(msgspec.Struct, frozen=True):
 class Deliver(msgspec.Struct, frozen=True):
     """These chains must carry out a transition.
 
-    By Invalidate, a chain goes back to the parent of its denied block, if its engine has that block, and derives again
+    By InvalidateHeads, a chain goes back to the parent of its denied block, if its engine has that block, and derives again
     [IV3, IV4]. By Rewind, a chain goes back to its last block before the time `first`, and derives again [RA1]."""
 
     transition: Transition
@@ -171,7 +171,7 @@ class Wait(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-Step = AskChains | AskL1 | AskStored | Deliver | Wait | Advance | Invalidate | Rewind
+Step = AskChains | AskL1 | AskStored | Deliver | Wait | Advance | InvalidateHeads | Rewind
 
 
 def next_time(config: InteropConfig, state: StoreState) -> int:
@@ -208,7 +208,7 @@ def next_step(config: InteropConfig, state: StoreState, observed: Observed) -> S
 
 
 def _recipients(config: InteropConfig, transition: Transition) -> tuple[int, ...]:
-    if isinstance(transition, Invalidate):
+    if isinstance(transition, InvalidateHeads):
         return tuple(head.chain_id for head in transition.heads)
     return tuple(sorted(config.chains))
 
@@ -254,7 +254,7 @@ def _verify(
     if verdicts.invalid:
         invalid = sorted(verdicts.invalid.items())
         heads_of = [_invalid_head(chain_id, blocks[chain_id], str(verdict)) for chain_id, verdict in invalid]
-        return Invalidate(timestamp, l1, tuple(heads_of))
+        return InvalidateHeads(timestamp, l1, tuple(heads_of))
     return Advance(timestamp, l1, new)
 
 

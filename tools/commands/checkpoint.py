@@ -9,7 +9,13 @@ from typing import NamedTuple
 import orjson
 
 from rollup_node.node.checks.beacon import BeaconReader
-from rollup_node.node.checks.light_client import Gap, finalized_header, known_network, light_client_gap, root_at
+from rollup_node.node.checks.light_client import (
+    LightClientGap,
+    finalized_header,
+    known_network,
+    light_client_gap,
+    root_at,
+)
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.l1.light_client.containers import BeaconBlockHeader
@@ -33,7 +39,7 @@ class Finalized(NamedTuple):
     name: str
     header: BeaconBlockHeader
     network: BeaconNetwork | None
-    gap: Gap | None
+    gap: LightClientGap | None
 
     def age(self, now: float) -> str:
         """Return the age of the block with the network's name, empty for a private one."""

@@ -19,11 +19,11 @@ from rollup_node.stages.interop.rounds import (
     Advance,
     Change,
     Finished,
-    Invalidate,
+    InvalidateHeads,
     Rewind,
     StoreState,
     Transition,
-    Verified,
+    VerifiedRound,
 )
 from rollup_node.stages.io.files.sqlite_file import (
     SQLITE_ERRORS,
@@ -164,7 +164,7 @@ class InteropStore:
             match change:
                 case Advance():
                     self._advance(change, state)
-                case Invalidate():
+                case InvalidateHeads():
                     self._deny(change, state)
                 case Rewind():
                     self._rewind(change)
@@ -199,7 +199,7 @@ class InteropStore:
         for chain_id, number in self._config.heights_at(change.timestamp - PRUNE_SECONDS).items():
             self._connection.execute("delete from blocks where chain = ? and number < ?", (chain_id, number))
 
-    def _deny(self, change: Invalidate, state: StoreState) -> None:
+    def _deny(self, change: InvalidateHeads, state: StoreState) -> None:
         self._require(state.pending is None, "a block is denied while a transition is pending")
         query = (
             "insert or ignore into denied (chain, number, hash, time, state_root, storage_root, reason)"
@@ -249,7 +249,7 @@ class InteropStore:
             raise sqlite3.DatabaseError("it has no L1 block of its last round")
         return StoreState(
             tips,
-            Verified(verified, last[1], last[0]) if last is not None else None,
+            VerifiedRound(verified, last[1], last[0]) if last is not None else None,
             _block_decoder.decode(decided) if decided is not None else None,
             _transition.decode(pending) if pending is not None else None,
         )
@@ -279,12 +279,12 @@ class InteropStore:
     def _check_chains(self) -> None:
         """Add the chains that are new in the set. Raises InteropStoreError for a file of other chains [VDB2]."""
         known = dict(self._connection.execute("select id, genesis from chains").fetchall())
-        given = {chain_id: chain.genesis.l2.hash for chain_id, chain in self._config.chains.items()}
-        self._require(max(given) <= _MAX, f"chain ids end at {_MAX}")
+        members = {chain_id: chain.genesis.l2.hash for chain_id, chain in self._config.chains.items()}
+        self._require(max(members) <= _MAX, f"chain ids end at {_MAX}")
         for chain_id, genesis in known.items():
             text = f"is of chain {chain_id} with genesis 0x{genesis.hex()}, which is not in the set: give another path"
-            self._require(given.get(chain_id) == genesis, text)
-        new = [(chain_id, genesis) for chain_id, genesis in given.items() if chain_id not in known]
+            self._require(members.get(chain_id) == genesis, text)
+        new = [(chain_id, genesis) for chain_id, genesis in members.items() if chain_id not in known]
         self._connection.executemany("insert into chains values (?, ?, null)", new)
 
     def _check_heads(self, state: StoreState) -> None:

@@ -8,7 +8,7 @@ from aiohttp import web
 from rollup_node.node.checks.beacon import BeaconReader
 from rollup_node.node.checks.light_client import (
     LIGHT_CLIENT_FLAGS,
-    Gap,
+    LightClientGap,
     finalized_header,
     known_network,
     light_client_gap,
@@ -71,5 +71,5 @@ async def test_the_network_by_its_genesis() -> None:
 )
 async def test_each_client_has_a_flag_of_its_own(version: str, advice: str) -> None:
     gap = await asked(light_client_gap, {"version": {"version": version}, "finality_update": 501})
-    assert isinstance(gap, Gap) and gap.advice == advice and "HTTP status 501" in gap.text
+    assert isinstance(gap, LightClientGap) and gap.advice == advice and "HTTP status 501" in gap.text
     assert await asked(light_client_gap, {"finality_update": {}}) is None

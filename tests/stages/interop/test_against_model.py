@@ -20,7 +20,7 @@ from rollup_node.stages.interop.rounds import (
     Change,
     Deliver,
     Finished,
-    Invalidate,
+    InvalidateHeads,
     Observed,
     Rewind,
     Wait,
@@ -95,12 +95,12 @@ class Run:
         assert self.state == self.model.write(change)
         self.observed, self.acks = Observed(), set()
 
-    def check(self, change: Advance | Invalidate | Rewind) -> None:
+    def check(self, change: Advance | InvalidateHeads | Rewind) -> None:
         """Check a decision against the judge's about the same heads."""
         if isinstance(change, Rewind):
             return
         chains = {chain_id: blocks for chain_id, blocks in self.chains.items() if blocks is not None}
-        invalid = {head.chain_id for head in change.heads} if isinstance(change, Invalidate) else set()
+        invalid = {head.chain_id for head in change.heads} if isinstance(change, InvalidateHeads) else set()
         assert invalid == judge(self.config, change.timestamp, chains, self.first)
 
     def finish(self) -> None:
@@ -240,8 +240,8 @@ def test_histories_have_all_kinds_of_decisions() -> None:
         run.assert_true()
         kinds |= {type(change).__name__ for change in run.decisions}
         for change in run.decisions:
-            if isinstance(change, Invalidate):
+            if isinstance(change, InvalidateHeads):
                 reasons |= {head.reason[-5:].strip(" []") for head in change.heads}
         run.store.close()
-    assert kinds == {"Advance", "Invalidate", "Rewind", "Finished"}
+    assert kinds == {"Advance", "InvalidateHeads", "Rewind", "Finished"}
     assert reasons >= {"EM1", "EM6", "EM8", "EM10", "CY3"}

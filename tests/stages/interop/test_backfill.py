@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.interop.backfill import NONE, LogRange, backfill
-from rollup_node.stages.interop.rounds import StoreState, Verified
+from rollup_node.stages.interop.rounds import StoreState, VerifiedRound
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.values import dependency_set, member
 
@@ -51,5 +51,5 @@ def test_it_goes_on_from_what_is_stored(canonical: bytes | None, safe_time: int,
 
 def test_after_the_first_round_only_new_chains_are_read() -> None:
     """[VR10]: up to the last round, whatever the safe heads are."""
-    state = StoreState({1: TIP}, Verified(1150, L1, 1100))
+    state = StoreState({1: TIP}, VerifiedRound(1150, L1, 1100))
     assert backfill(CONFIG, state, 5000, 100, {1: None}) == {2: LogRange(25, 75, NONE)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.stages.interop.message_checks import Invalidity, LogPlace, Verdict, check_claim, check_heads
+from rollup_node.stages.interop.message_checks import BlockVerdict, Invalidity, LogPlace, check_claim, check_heads
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from tests.support.interop.values import Claim, block, dependency_set, logs_of, member
 
@@ -137,8 +137,10 @@ def test_a_cycle_makes_its_chains_invalid() -> None:
         1: logs_of(block(200, T), [Claim(2, 100, 1, T, b"b"), b"a"]),
         2: logs_of(block(100, T), [Claim(1, 200, 1, T, b"a"), b"b"]),
     }
-    assert check_heads(CONFIG, T, heads, {}, heads).invalid == {chain: Verdict(Invalidity.CYCLE) for chain in (1, 2)}
-    assert str(Verdict(Invalidity.CYCLE)).endswith("in a circle [CY3]")
+    assert check_heads(CONFIG, T, heads, {}, heads).invalid == {
+        chain: BlockVerdict(Invalidity.CYCLE) for chain in (1, 2)
+    }
+    assert str(BlockVerdict(Invalidity.CYCLE)).endswith("in a circle [CY3]")
     heads[2] = logs_of(block(100, T), [Claim(1, 200, 1, T, b"other"), b"b"])
     invalid = check_heads(CONFIG, T, heads, {}, heads).invalid
     assert [invalid[chain].invalidity for chain in (1, 2)] == [Invalidity.CYCLE, Invalidity.NOT_THERE]

@@ -14,14 +14,14 @@ from rollup_node.stages.interop.rounds import (
     AskStored,
     ChainBlock,
     Deliver,
-    Invalidate,
+    InvalidateHeads,
     InvalidHead,
     L1View,
     Observed,
     Rewind,
     Step,
     StoreState,
-    Verified,
+    VerifiedRound,
     Wait,
     WaitReason,
     diverged,
@@ -42,9 +42,9 @@ def l1(number: int, branch: int = 0) -> BlockId:
 
 
 SOURCE = l1(21)
-STATE = StoreState({chain: tip.id for chain, tip in TIPS.items()}, Verified(1099, l1(20), 1090))
+STATE = StoreState({chain: tip.id for chain, tip in TIPS.items()}, VerifiedRound(1099, l1(20), 1090))
 ODD = msgspec.structs.replace(
-    STATE, tips={1: block(100, 1100).id, 2: block(50, 1100).id}, verified=Verified(T, l1(20), T)
+    STATE, tips={1: block(100, 1100).id, 2: block(50, 1100).id}, verified=VerifiedRound(T, l1(20), T)
 )
 """The round before one in which chain 2 has no new block."""
 VIEW = L1View({20: l1(20).hash, 21: l1(21).hash, 22: l1(22).hash}, 10)
@@ -89,7 +89,7 @@ def test_the_steps_of_a_round() -> None:
     assert decide(heads) == AskStored(frozenset({place}))
     assert isinstance(decide(heads, stored={place: claim.log_hash}), Advance)
     assert decide(heads, stored={place: None}) == Wait(WaitReason.NO_LOGS, 1, "block 95")
-    assert isinstance(decide(heads, stored={place: b""}), Invalidate)
+    assert isinstance(decide(heads, stored={place: b""}), InvalidateHeads)
 
 
 def logs(answer: ChainBlock | WaitReason) -> BlockLogs:
@@ -123,7 +123,7 @@ def test_the_l1_block_of_a_round_is_never_below_the_one_before() -> None:
 def test_a_round_with_an_invalid_head_invalidates_it() -> None:
     """[VR5, VR8, IV2]: with what its output root is made of."""
     result = decide({1: head(1, Claim(9, 1, 1, 1, b"")), 2: HEADS[2]})
-    assert isinstance(result, Invalidate) and (result.timestamp, result.l1) == (T, l1(22))
+    assert isinstance(result, InvalidateHeads) and (result.timestamp, result.l1) == (T, l1(22))
     (invalid,) = result.heads
     assert invalid.chain_id == 1 and invalid.block == head(1).logs.block.id
     assert (invalid.state_root, invalid.storage_root) == (b"\x05" * 32, b"\x06" * 32)
@@ -220,11 +220,13 @@ def test_another_block_of_the_height_that_was_verified_is_not_verified() -> None
 
 # --- transitions -----------------------------------------------------------------------------------------------------
 
-INVALID = Invalidate(T, l1(22), (InvalidHead(2, block(50, 1100).id, b"", b"", "expired"),))
+INVALID = InvalidateHeads(T, l1(22), (InvalidHead(2, block(50, 1100).id, b"", b"", "expired"),))
 
 
 @pytest.mark.parametrize(("pending", "chains"), [(INVALID, (2,)), (Rewind(T), (1, 2))])
-def test_a_transition_goes_to_its_chains_until_it_is_finished(pending: Invalidate | Rewind, chains: tuple[int]) -> None:
+def test_a_transition_goes_to_its_chains_until_it_is_finished(
+    pending: InvalidateHeads | Rewind, chains: tuple[int]
+) -> None:
     """[VR6, IV4, RA1]: no round meanwhile, also after a restart."""
     state = msgspec.structs.replace(STATE, pending=pending)
     assert next_step(CONFIG, state, Observed()) == AskL1(frozenset({20}))

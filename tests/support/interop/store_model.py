@@ -10,12 +10,12 @@ from rollup_node.stages.interop.rounds import (
     Advance,
     Change,
     Finished,
-    Invalidate,
+    InvalidateHeads,
     InvalidHead,
     Rewind,
     StoreState,
     Transition,
-    Verified,
+    VerifiedRound,
 )
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
@@ -41,7 +41,7 @@ class StoreModel:
                 heads = {chain_id: logs[-1].block.id for chain_id, logs in self.logs.items() if logs}
                 self.rounds.append((timestamp, l1, heads))
                 self.decided = None
-            case Invalidate(timestamp=timestamp, l1=l1, heads=invalid):
+            case InvalidateHeads(timestamp=timestamp, l1=l1, heads=invalid):
                 known = {(head.chain_id, head.block) for _, head in self.denied}
                 self.denied += [(timestamp, head) for head in invalid if (head.chain_id, head.block) not in known]
                 self.decided, self.pending = l1, change
@@ -64,7 +64,7 @@ class StoreModel:
         verified = None
         if self.rounds:
             timestamp, l1, _ = self.rounds[-1]
-            verified = Verified(timestamp, l1, min(entry[0] for entry in self.rounds if entry[1] == l1))
+            verified = VerifiedRound(timestamp, l1, min(entry[0] for entry in self.rounds if entry[1] == l1))
         return StoreState(tips, verified, self.decided, self.pending)
 
     def assert_same(self, store: InteropStore) -> None:

@@ -13,7 +13,7 @@ from rollup_node.stages.interop.rounds import (
     Advance,
     Change,
     Finished,
-    Invalidate,
+    InvalidateHeads,
     InvalidHead,
     Rewind,
     next_time,
@@ -51,13 +51,13 @@ def _advance(model: StoreModel, chance: random.Random) -> Advance:
     return Advance(timestamp, l1, blocks)
 
 
-def _invalidate(model: StoreModel, chance: random.Random) -> Invalidate:
+def _invalidate(model: StoreModel, chance: random.Random) -> InvalidateHeads:
     timestamp = next_time(CONFIG, model.state())
     heads = [
         InvalidHead(chain_id, BlockId(number, chance.randbytes(32)), chance.randbytes(32), chance.randbytes(32), "no")
         for chain_id, number in CONFIG.heights_at(timestamp).items()
     ]
-    return Invalidate(timestamp, _l1(10**6, chance), tuple(chance.sample(heads, chance.randint(1, 2))))
+    return InvalidateHeads(timestamp, _l1(10**6, chance), tuple(chance.sample(heads, chance.randint(1, 2))))
 
 
 def _rewind(model: StoreModel, chance: random.Random) -> Rewind:

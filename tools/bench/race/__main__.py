@@ -75,8 +75,8 @@ def _prepared(folder: Path, size: CourseSize, engine: FreshEngine | None = None)
 def _size(namespace: argparse.Namespace) -> CourseSize:
     """Return the size of the kind, with what was given in its place; an engine executes what it is raced with."""
     asked = {name: getattr(namespace, name) for name in CourseSize.__struct_fields__}
-    given = {name: value for name, value in asked.items() if value is not None}
-    return msgspec.structs.replace(KINDS[namespace.kind], **({"executed": 1} if namespace.engine else {}), **given)
+    changes = {name: value for name, value in asked.items() if value is not None}
+    return msgspec.structs.replace(KINDS[namespace.kind], **({"executed": 1} if namespace.engine else {}), **changes)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -115,8 +115,8 @@ class SignedHeaders:
 
     def updates(self, start: int, count: int) -> list[Json]:
         """Return the best update of each period of the range that has one, up to the first that has none."""
-        found = takewhile(bool, (self._best_update(period) for period in range(start, start + count)))
-        return [update for update in found if update is not None]
+        updates = takewhile(bool, (self._best_update(period) for period in range(start, start + count)))
+        return [update for update in updates if update is not None]
 
     def newest_update(self, with_finality: bool) -> Json | None:
         """Return the update of the block before the head; None at genesis, and before a block is finalized."""

@@ -23,11 +23,11 @@ from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,
     Finished,
-    Invalidate,
+    InvalidateHeads,
     InvalidHead,
     Rewind,
     StoreState,
-    Verified,
+    VerifiedRound,
 )
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.messages.codes import Code
@@ -99,7 +99,7 @@ def test_an_empty_database_has_nothing(store: InteropStore) -> None:
 
 
 def test_rounds_survive_a_restart(file: InteropStore, tmp_path: Path) -> None:
-    state = file.write(Invalidate(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
+    state = file.write(InvalidateHeads(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
     file.close()
     with contextlib.closing(InteropStore(str(tmp_path / "interop"), CONFIG, check=True)) as again:
         assert again.state() == state and state.pending is not None and state.decided == L1
@@ -123,8 +123,10 @@ def test_a_round_must_follow_the_last_one(store: InteropStore) -> None:
         assert store.state() == state and store.stored([LogPlace(2, 1, 0)]) == {LogPlace(2, 1, 0): None}
 
 
-@pytest.mark.parametrize("change", [advance(1001), Invalidate(1001, L1, ())])
-def test_nothing_is_decided_while_a_transition_is_pending(change: Advance | Invalidate, store: InteropStore) -> None:
+@pytest.mark.parametrize("change", [advance(1001), InvalidateHeads(1001, L1, ())])
+def test_nothing_is_decided_while_a_transition_is_pending(
+    change: Advance | InvalidateHeads, store: InteropStore
+) -> None:
     """[VR6]: but what L1 has left is left."""
     store.write(advance(1000))
     store.write(Rewind(1001))
@@ -144,7 +146,7 @@ def test_logs_too_old_for_any_message_are_removed(store: InteropStore, monkeypat
     assert store.stored([LogPlace(1, 4, 0)])[LogPlace(1, 4, 0)] is not None
     result = store.round_at(1002)
     assert result is not None and result.heads == {} and result.l1 == L1
-    assert state.verified == Verified(1007, L1, 1000)
+    assert state.verified == VerifiedRound(1007, L1, 1000)
 
 
 def test_a_chain_may_join_the_set(tmp_path: Path) -> None:
@@ -284,4 +286,4 @@ def test_a_kill_at_any_moment_loses_no_change(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{seed}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS
-    assert min(counts[kind] for kind in ("Advance", "Invalidate", "Finished", "Rewind")) > 0
+    assert min(counts[kind] for kind in ("Advance", "InvalidateHeads", "Finished", "Rewind")) > 0

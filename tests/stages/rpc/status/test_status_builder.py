@@ -76,8 +76,7 @@ def test_a_syncing_node() -> None:
         engine = msgspec.structs.replace(now.engine, safe=l2(430 + 10 * second, 45))
         status = builder.build(now._replace(engine=engine, processes=[process], uptime=9.0), second, 1200.0 + second)
     assert msgspec.json.decode(msgspec.json.encode(status), type=NodeStatus) == status
-    result = msgspec.to_builtins(status)
-    assert result == {
+    assert msgspec.to_builtins(status) == {
         "version": "v1.2.3",
         "time": 1205.0,
         "uptime_s": 9.0,
