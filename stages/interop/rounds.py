@@ -156,8 +156,9 @@ class AskStored(msgspec.Struct, frozen=True):
 class Deliver(msgspec.Struct, frozen=True):
     """These chains must carry out a transition.
 
-    By InvalidateHeads, a chain goes back to the parent of its denied block, if its engine has that block, and derives again
-    [IV3, IV4]. By Rewind, a chain goes back to its last block before the time `first`, and derives again [RA1]."""
+    By InvalidateHeads, a chain goes back to the parent of its denied block, if its engine has that block, and derives
+    again [IV3, IV4]. By Rewind, a chain goes back to its last block before the time `first`, and derives again
+    [RA1]."""
 
     transition: Transition
     chains: tuple[int, ...]
