@@ -24,7 +24,7 @@ MAY_IMPORT = {
 }
 SHELL_FOLDERS = {"process", "io"}
 WORLD = {"asyncio", "aiohttp", "zmq", "socket", "ssl", "time", "random", "os", "logging", "threading", "subprocess"}
-STAGES = {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
+STAGES = {"l1", "blobs", "derivation", "compute", "engine", "interop", "p2p", "rpc"}
 FORKS = re.compile(rf"\b({'|'.join(TIMED_FORKS)})\b", re.IGNORECASE)
 FORK_TABLE = ("stages", "protocol", "forks")
 CONFIG_FIELDS = {"eip1559_denominator_canyon", "keep_karst_upgrade_gas"}

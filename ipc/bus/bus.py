@@ -1,7 +1,8 @@
 """The bus: the channels of one process, and the pump that moves their messages.
 
-Delivery is at least once: clients repeat their requests, the bus repeats states, tasks are assigned again when their
-worker is lost. Nothing here blocks."""
+Delivery is at least once: clients repeat their requests, subscribers ask again for states, tasks are assigned again
+when their worker is lost. While nothing happens the pump turns once a second, for the heartbeat of the process and to
+notice what is lost. Nothing here blocks."""
 
 import asyncio
 import time
@@ -93,15 +94,21 @@ class Bus:
         socket = self._socket(entry, zmq.ROUTER)
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
 
-    def connect(self, channel: str, handler: Callable[[Any], object]) -> Client:
-        """Connect to a REQUEST channel, once; requests before the server runs wait in a bounded queue."""
+    def connect(
+        self, channel: str, handler: Callable[[Any], object], on_restart: Callable[[], object] = lambda: None
+    ) -> Client:
+        """Connect to a REQUEST channel, once; requests before the server runs wait in a bounded queue.
+
+        `on_restart` is called when the server has been started again."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
         if channel in self._connected:
             raise ValueError(f"{self.role} is connected to channel {channel}")
         server = self._server(entry)
         self._connected.add(channel)
         socket = self._socket(entry, zmq.DEALER)
-        return self._add(Client(channel, socket, self.transport, (server,), entry.down, handler, entry.up))
+        client = Client(channel, socket, self.transport, (server,), entry.down, handler, entry.up)
+        client.on_restart = on_restart
+        return self._add(client)
 
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
@@ -175,6 +182,7 @@ class Bus:
         readable, self._readable = set(self._ends) if now >= self._due else self._readable, set()
         if now >= self._liveness_due:
             self._liveness_due = aligned_deadline(now, LIVENESS_SECONDS)
+            self.transport.liveness.beat(self.process_id.slot)
             self.transport.release_dead_readers()
             self._bind_again()
         due = self._liveness_due

@@ -9,7 +9,7 @@ class Pattern(Enum):
     """How messages travel.
 
     REQUEST: ROUTER bound by the server, a DEALER per client; requests go up, responses down, both may be repeated.
-    STATUS: PUB bound by the server; each message is a whole state, is repeated, and the newest wins.
+    STATUS: PUB bound by the server; each message is a whole state, and the newest wins.
     WORK: ROUTER bound by the server, which dispatches; a DEALER per worker; tasks go down, results up.
     """
 

@@ -1,19 +1,22 @@
 """STATUS and REQUEST channels.
 
-On a STATUS channel each message is the whole state of its type, and is repeated: a lost one costs a second, and a
-subscriber needs no snapshot. (incarnation, sequence) orders them. On a REQUEST channel a server responds to clients."""
+On a STATUS channel each message is the whole state of its type, sent when it changes. (incarnation, number) orders
+them, and the liveness table has the number of the last. A subscriber that lacks a state subscribes again and gets all:
+a lost one costs two seconds, and nothing is sent while nothing changes. A process publishes on one channel. On a
+REQUEST channel a server responds to clients."""
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollup_node.ipc.bus.timers import aligned_deadline
 from rollup_node.ipc.bus.transport import ReceivedMessage, Transport, split_frames, split_routed_frames
-from rollup_node.ipc.wire.codec import Codec, Envelope, UnusableMessage, encode_header
+from rollup_node.ipc.wire.codec import Envelope, UnusableMessage, codec_of, encode_header
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
-REPEAT_SECONDS = 1.0
+LOOK_SECONDS = 1.0
+"""Between two looks for states that are missing."""
 MIN_SECONDS = 0.05
 """Between two states of a type that change without a pause: a node that catches up changes its heads hundreds of times
 a second, and each message costs its readers more than they gain from it."""
@@ -21,7 +24,7 @@ _NO_TIMER = 60.0
 
 
 class Publisher:
-    """The bound side: keeps the last state of each message type and repeats them all every second.
+    """The bound side: keeps the last state of each message type, and sends all to who subscribes.
 
     A state that follows its predecessor within MIN_SECONDS is sent at their end, unless it is urgent or another has
     replaced it by then. `wake` has `tick` called soon; `on_send` gets each state when it is sent for the first time."""
@@ -30,12 +33,11 @@ class Publisher:
         self, socket: ChannelSocket, transport: Transport, down: Any, wake: Callable[[], None] = lambda: None
     ) -> None:
         self.sockets = (socket,)
-        self._socket, self._transport, self._codec, self._wake = socket, transport, Codec(down), wake
+        self._socket, self._transport, self._codec, self._wake = socket, transport, codec_of(down), wake
         self._states: dict[type, Any] = {}
         self._sent: dict[type, tuple[float, list[bytes]]] = {}
         self._waiting: dict[type, float] = {}
         self._sequence = 0
-        self._due = 0.0
         self._subscribed = False
         self.on_send: Callable[[Any], object] | None = None
 
@@ -59,6 +61,8 @@ class Publisher:
         self._sequence += 1
         frames = [encode_header(Envelope(*self._transport.process_id, self._sequence, 0, None)), payload]
         self._sent[kind] = now, frames
+        # First the table: a reader that looks between the two waits for the state, and does not miss that it is lost.
+        self._transport.liveness.set_states(self._transport.process_id.slot, self._sequence)
         self._socket.send(frames)
         if self.on_send is not None:
             self.on_send(self._states[kind])
@@ -71,14 +75,21 @@ class Publisher:
         self._subscribed = True
 
     def tick(self, now: float) -> float:
-        """Send the states that wait, and repeats all when they are due; returns the time of the next of both."""
+        """Send the states that wait, and all after a subscription; returns the time of the next that waits."""
         for kind in [kind for kind, due in self._waiting.items() if now >= due]:
             self._send(kind, now)
-        if now >= self._due or self._subscribed:
-            self._due, self._subscribed = aligned_deadline(now, REPEAT_SECONDS), False
+        if self._subscribed:
+            self._subscribed = False
             for _, frames in self._sent.values():
                 self._socket.send(frames)
-        return min(self._due, *self._waiting.values()) if self._waiting else self._due
+        return min(self._waiting.values(), default=now + _NO_TIMER)
+
+
+class _Version(NamedTuple):
+    """Orders the states of one publisher."""
+
+    incarnation: int
+    number: int
 
 
 class _Receiver:
@@ -98,7 +109,7 @@ class _Receiver:
     ) -> None:
         self.sockets = (socket,)
         self._name, self._socket, self._transport, self._peers = name, socket, transport, peers
-        self._received, self._handler, self._sent = Codec(received), handler, Codec(sent)
+        self._received, self._handler, self._sent = codec_of(received), handler, codec_of(sent)
 
     def receive(self) -> bool:
         """Handle waiting messages; True when there may be more."""
@@ -121,20 +132,46 @@ class _Receiver:
 
 
 class Subscriber(_Receiver):
-    """The connected side: its handler gets only states newer than the last of their type.
-
-    `last_seen` is the monotonic time of the last message, repeated ones included; None before the first."""
-
-    last_seen: float | None = None
+    """The connected side: its handler gets only states newer than the last of their type [LIF32]."""
 
     def __init__(self, *channel: Any) -> None:
         super().__init__(*channel)
-        self._last: dict[type, tuple[int, int]] = {}
+        self._last: dict[type, _Version] = {}
+        self._newest = self._looked = _Version(0, 0)
+        self._lacks, self._due = False, 0.0
+        self._seen: float | None = None
+
+    @property
+    def last_seen(self) -> float | None:
+        """Monotonic time of the publisher's last sign of life without a state missing here; None before the first.
+
+        A sign is a state that arrives, or a heartbeat while the last one has arrived."""
+        if self._seen is not None and self._newest == self._published():
+            self._seen = max(self._seen, self._transport.liveness.last_beat_ns(self._peers[0]) / 1e9)
+        return self._seen
+
+    def tick(self, now: float) -> float:
+        """Subscribe again where a state is missing that was sent before the last look; the time of the next look."""
+        if now >= self._due:
+            self._due = aligned_deadline(now, LOOK_SECONDS)
+            if self._lacks or self._newest < self._looked:
+                self._lacks = False
+                self._socket.subscribe_again()
+            published = self._published()
+            self._looked = published if published.number else self._newest
+        return self._due
+
+    def _published(self) -> _Version:
+        liveness, slot = self._transport.liveness, self._peers[0]
+        return _Version(liveness.incarnation(slot), liveness.states(slot))
 
     def _accept(self, received: ReceivedMessage) -> None:
-        sender, sequence, state = received
-        self.last_seen = time.monotonic()
-        version = (sender.incarnation, sequence)
+        sender, number, state = received
+        self._seen = time.monotonic()
+        version, before = _Version(sender.incarnation, number), self._newest
+        # Not the next one: another of some type was lost, or these are the states of a publisher met just now.
+        self._lacks |= number > (before.number if before.incarnation == version.incarnation else 0) + 1
+        self._newest = max(before, version)
         if version > self._last.get(type(state), (0, 0)):
             self._last[type(state)] = version
             self._handler(state)
@@ -158,7 +195,23 @@ class Server(_Receiver):
 
 
 class Client(_Receiver):
-    """The connected side of a REQUEST channel; `handler` gets each response. Requests are not repeated by it."""
+    """The connected side of a REQUEST channel; `handler` gets each response. Requests are not repeated by it.
+
+    `on_restart` is called when the server has been started again: requests without an answer are lost."""
+
+    def __init__(self, *channel: Any) -> None:
+        super().__init__(*channel)
+        self.on_restart: Callable[[], object] = lambda: None
+        self._incarnation, self._due = self._transport.liveness.incarnation(self._peers[0]), 0.0
+
+    def tick(self, now: float) -> float:
+        """Notice a new server; returns the time of the next look."""
+        if now >= self._due:
+            self._due = aligned_deadline(now, LOOK_SECONDS)
+            known, self._incarnation = self._incarnation, self._transport.liveness.incarnation(self._peers[0])
+            if 0 < known < self._incarnation:
+                self.on_restart()
+        return self._due
 
     def send(self, message: Any) -> bool:
         """Send a request without waiting; False when it was not sent because the queue to the server is full."""

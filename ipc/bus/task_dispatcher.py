@@ -8,7 +8,7 @@ from typing import Any
 from rollup_node.ipc.bus.task_scheduler import TaskScheduler
 from rollup_node.ipc.bus.timers import aligned_deadline
 from rollup_node.ipc.bus.transport import Transport, split_routed_frames
-from rollup_node.ipc.wire.codec import Codec, Envelope, MessageRejected, UnusableMessage, WorkerReport
+from rollup_node.ipc.wire.codec import Envelope, MessageRejected, UnusableMessage, WorkerReport, codec_of
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
@@ -33,7 +33,7 @@ class TaskDispatcher:
         self.sockets = (socket,)
         self.scheduler = TaskScheduler(transport.process_id.incarnation, transport.counters)
         self._name, self._socket, self._transport, self._workers = name, socket, transport, workers
-        self._down, self._up = Codec(down), Codec(up)
+        self._down, self._up = codec_of(down), codec_of(up)
         self._futures: dict[int, asyncio.Future[Any]] = {}
         self._due = 0.0
 

@@ -1,8 +1,8 @@
 """The working side of WORK channels: one task at a time, those of the first channel before those of the second.
 
-A worker reports its whole state to each dispatcher when it changes and every 0.5 s, so a lost message is repaired and a
-restarted dispatcher discovers its workers. It receives before it reports, so that tasks which arrived during a long one
-are not reported missing."""
+A worker reports its whole state to each dispatcher when it or the dispatcher changes, then every second for a while,
+and rarely while nothing happens: so a lost message is repaired, and a restarted dispatcher discovers its workers. It
+receives before it reports, so that tasks which arrived during a long one are not reported missing."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,8 @@ from rollup_node.ipc.bus.transport import Transport, split_frames
 from rollup_node.ipc.wire import codec
 from rollup_node.ipc.wire.sockets import ChannelSocket
 
-REPORT_SECONDS = 1.0
+REPORT_SECONDS, SETTLED_SECONDS, IDLE_SECONDS = 1.0, 5.0, 10.0
+"""Between two reports of a state, for how long after a change, and from then on."""
 MAX_QUEUED = 16
 MAX_REASON = 500
 
@@ -37,9 +38,10 @@ class TaskSource:
         self.socket = socket
         self.tasks: dict[int, tuple[int, bytes]] = {}
         self._name, self._transport, self._dispatcher, self._handler = name, transport, dispatcher, handler
-        self._down, self._up = codec.Codec(down), codec.Codec(up)
+        self._down, self._up = codec.codec_of(down), codec.codec_of(up)
         self._incarnation = 0
-        self._reported: tuple[object, float] = (None, 0.0)
+        self._state: object = None
+        self._changed_at = self._due = 0.0
 
     def on_message(self, frames: list[bytes]) -> None:
         """Queues the task in a message from the dispatcher."""
@@ -83,14 +85,17 @@ class TaskSource:
         self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)
 
     def report(self, running: int | None, now: float) -> None:
-        """Report the tasks held and the one running, if that has changed or the last report is a second old."""
+        """Report the tasks held and the one running, if that or the dispatcher has changed or a report is due."""
         held = tuple((number, attempt) for number, (attempt, _) in self.tasks.items())
-        reported, when = self._reported
-        if reported == (running, held) and now < aligned_deadline(when, REPORT_SECONDS):
+        state = running, held, self._transport.liveness.incarnation(self._dispatcher)
+        if state != self._state:
+            self._state, self._changed_at, self._due = state, now, now
+        if now < self._due:
             return
         report = codec.WorkerReport(*self._transport.process_id, running, held)
         if self.socket.send([codec.encode_header(report), b""]):
-            self._reported = ((running, held), now)
+            settled = now - self._changed_at >= SETTLED_SECONDS
+            self._due = aligned_deadline(now, IDLE_SECONDS if settled else REPORT_SECONDS)
 
 
 class Worker:

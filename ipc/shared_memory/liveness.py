@@ -7,13 +7,13 @@ import time
 from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
 _SLOT_WORDS = 8
-_INCARNATION, _LAST_BEAT, _READY, _BEATS = range(4)
+_INCARNATION, _LAST_BEAT, _READY, _BEATS, _STATES = range(5)
 
 
 class LivenessTable:
     """Liveness of the processes in all slots.
 
-    The supervisor writes the incarnation, the process in a slot its heartbeat and readiness. Created by the supervisor
+    The supervisor writes the incarnation, the process in a slot the other cells. Created by the supervisor
     before its first fork; `fd` is the descriptor that children keep. A process that was not forked attaches with
     `LivenessTable(slots, fd)`."""
 
@@ -33,18 +33,22 @@ class LivenessTable:
 
     def start(self, slot: int, incarnation: int) -> None:
         """Zero all cells, then set the incarnation. For the supervisor, before it forks the slot's next process."""
-        for cell in (_LAST_BEAT, _READY, _BEATS):
+        for cell in (_LAST_BEAT, _READY, _BEATS, _STATES):
             self._set(slot, cell, 0)
         self._set(slot, _INCARNATION, incarnation)
 
     def beat(self, slot: int) -> None:
-        """Beat for the slot's own process, from its event loop, at least every 0.5 s."""
+        """Beat for the slot's own process, from its event loop, every second."""
         self._set(slot, _LAST_BEAT, time.monotonic_ns())
         self._set(slot, _BEATS, self.beats(slot) + 1)
 
     def set_ready(self, slot: int, ready: bool = True) -> None:
         """Note that the slot's own process has bound its sockets and runs its event loop."""
         self._set(slot, _READY, int(ready))
+
+    def set_states(self, slot: int, number: int) -> None:
+        """Note the number of the state that the slot's own process has sent last."""
+        self._set(slot, _STATES, number)
 
     def incarnation(self, slot: int) -> int:
         """How often a process has been started in the slot."""
@@ -57,6 +61,10 @@ class LivenessTable:
     def beats(self, slot: int) -> int:
         """Return the number of heartbeats since the process was started."""
         return self._get(slot, _BEATS)
+
+    def states(self, slot: int) -> int:
+        """Return the number of the state that the process has sent last; 0 before the first."""
+        return self._get(slot, _STATES)
 
     def ready(self, slot: int) -> bool:
         return bool(self._get(slot, _READY))

@@ -4,6 +4,7 @@ A message is two frames: a header (sender, number, place of the payload) and the
 in the sender's arena. Both are typed msgpack: what does not have the declared shape is rejected, and nothing
 received is ever executed."""
 
+from functools import cache
 from typing import Annotated, Any, get_args
 
 import msgspec
@@ -109,3 +110,9 @@ class Codec:
             return self._decoder.decode(payload)
         except _DECODE_ERRORS as error:
             raise MessageRejected(f"malformed message: {error}") from None
+
+
+@cache
+def codec_of(union: Any) -> Codec:
+    """Return the codec of a union, made once: one that is made before a fork is shared memory."""
+    return Codec(union)

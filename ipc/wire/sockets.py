@@ -100,6 +100,11 @@ class ChannelSocket:
             handle(frames)
         return True
 
+    def subscribe_again(self) -> None:
+        """Have the publisher see a new subscription."""
+        self._socket.setsockopt(zmq.UNSUBSCRIBE, b"")
+        self._socket.setsockopt(zmq.SUBSCRIBE, b"")
+
     def bind_again(self) -> bool:
         """Bind again if the file of the socket was removed or replaced; whether it was.
 

@@ -1,4 +1,4 @@
-"""The runtime of a process of the table: event loop, heartbeat, log, metrics file and severities around a stage."""
+"""The runtime of a process of the table: event loop, log, metrics file and severities around a stage."""
 
 import asyncio
 import contextlib
@@ -25,6 +25,7 @@ from rollup_node.node.system.exit_codes import RESTART, ExitCode
 from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
+from rollup_node.node.system.memory import trim_heap
 from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
@@ -39,7 +40,8 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol import errors
 
-BEAT_SECONDS = 0.5
+LOOK_SECONDS = 1.0
+TRIM_SECONDS = 30.0
 FINISH_SECONDS = 0.5
 CLOSE_SECONDS = 2.0
 LAST_LINES_SECONDS = 0.3
@@ -51,8 +53,9 @@ Build = Callable[[object, Bus, Meter], Stage]
 class SharedResources:
     """What all processes of a node share, created before the first fork.
 
-    `sockets`, `metrics` and `profiles` are folders; `log_level` is the level in force, which starts as that of
-    `log`. A process that ends the node writes the reason to the file `end`."""
+    `sockets`, `metrics` and `profiles` are folders; `metrics_period` are the seconds between two files of metrics.
+    `log_level` is the level in force, which starts as that of `log`. A process that ends the node writes the reason to
+    the file `end`."""
 
     liveness: LivenessTable
     arenas: Mapping[int, Arena]
@@ -65,6 +68,7 @@ class SharedResources:
     end: Path
     profiles: Path
     profiling: ProfilingSettings
+    metrics_period: float
 
 
 @dataclass(frozen=True)
@@ -176,24 +180,25 @@ class StageProcess:
         self._code: int = ExitCode.OK
 
     async def run(self, build: str, config: object) -> int:
-        """Run from the first heartbeat to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
+        """Run from the build to the orderly end; the exit code. Raises ExceptionGroup when a task fails."""
         # A process that starts has nothing to close yet.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         async with asyncio.TaskGroup() as group:
-            heartbeat = group.create_task(self._beat(), name="heartbeat")
             bus = self._bus()
             stage = cast(Build, load(build))(config, bus, self._meter)
             await stage.start()
             problems = Problems(stage, self._meter)
-            file = MetricsFile(self._shared.metrics, self._identity.name, self._meter, self._collector(bus))
-            profiles = ProcessProfiles(self._shared.profiling, self._shared.profiles, self._identity.name)
+            shared, name = self._shared, self._identity.name
+            collect = self._collector(bus)
+            file = MetricsFile(shared.metrics, name, self._meter, collect, shared.metrics_period)
+            profiles = ProcessProfiles(shared.profiling, shared.profiles, name)
             profiles.begin()
-            work = (bus.run(), problems.repeat(), file.repeat(), profiles.serve())
+            work = (bus.run(), self._look(collect), problems.repeat(), file.repeat(), profiles.serve())
             services = [group.create_task(item) for item in work]
             await asyncio.sleep(0)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
-            self._shared.liveness.set_ready(self._slot)
+            shared.liveness.set_ready(self._slot)
             self._log.debug("ready")
             await self._run_tasks(group, TaskRunner(stage, self._meter, problems, self._identity.role))
             for service in services:
@@ -201,7 +206,6 @@ class StageProcess:
             await asyncio.wait(services)
             await self._close(stage, bus)
             await profiles.end()
-            heartbeat.cancel()
         self._log.debug("stopped")
         return self._code
 
@@ -217,11 +221,16 @@ class StageProcess:
             shared.sockets,
         )
 
-    async def _beat(self) -> None:
+    async def _look(self, collect: Callable[[], None]) -> None:
+        """Do what a process owes the others, each second [LIF32]."""
+        trim_at = 0.0
         while True:
-            self._shared.liveness.beat(self._slot)
             adopt_level(self._shared.log_level)
-            await sleep_aligned(BEAT_SECONDS)
+            collect()
+            if (now := time.monotonic()) >= trim_at:
+                trim_at = now + TRIM_SECONDS
+                trim_heap()
+            await sleep_aligned(LOOK_SECONDS)
 
     async def _run_tasks(self, group: asyncio.TaskGroup, runner: TaskRunner) -> None:
         """Run the periodic tasks until the process is asked to stop, then gives their steps a moment to finish."""

@@ -19,12 +19,11 @@ from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
+from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import DependencySet
 
 MAX_TIMESTAMP = (1 << 64) - 1
-MAX_EXPIRY_WINDOW = 604_800
-"""Seconds for which a message may be executed, on every network [IOP25]."""
 
 LogLine = Callable[[str], None]
 _CHAIN_ID = re.compile("[0-9]{1,78}")
@@ -161,9 +160,9 @@ def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
         raise OptionError(f"{error_prefix}: it must have chain {l2_chain_id} itself, and has {_listed(chains)}")
     if len(set(chains)) < len(chains):
         raise OptionError(f"{error_prefix}: it has a chain twice: {_listed(chains)}")
-    if window > MAX_EXPIRY_WINDOW:
+    if window > MESSAGE_EXPIRY_WINDOW:
         raise OptionError(
-            f"{error_prefix}: overrideMessageExpiryWindow is {window} s, at most {MAX_EXPIRY_WINDOW}: the network's"
+            f"{error_prefix}: overrideMessageExpiryWindow is {window} s, at most {MESSAGE_EXPIRY_WINDOW}: the network's"
             " nodes refuse older messages, and this one would call their blocks valid"
         )
     return DependencySet(chains, window)

@@ -27,6 +27,7 @@ from rollup_node.node.setup.p2p import signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
 from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RPC_URL, SEQUENCER_STATE
@@ -244,6 +245,7 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         precheck=partial(check_endpoints, endpoints_to_check(plan, configs, node_secrets)),
         connections=_connections(configs),
         halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
+        metrics_period=WRITE_SECONDS if configs.rpc.metrics_enabled else REWRITE_SECONDS,
         profiling=profiling_settings(plan.values),
     )
 

@@ -9,6 +9,7 @@ import importlib
 import os
 import selectors
 import signal
+import sys
 import traceback
 from collections.abc import Callable, Collection
 from functools import partial
@@ -138,6 +139,11 @@ class ChildProcesses:
         while (pid := _ended_child()) and pid not in own:
             os.waitpid(pid, 0)
 
+    def await_end(self, child: ChildProcess) -> None:
+        """Wait for a child without a log that ends now, instead of calling its `on_exit`."""
+        self._children.discard(child)
+        child.reap()
+
     def kill_all(self) -> None:
         """Kills all children, when the supervisor itself fails."""
         for child in self._children:
@@ -221,19 +227,26 @@ def log_fork_failure(log: Logger, name: str, error: OSError, pause: float) -> No
 
 
 def preload(spec: ProcessSpec) -> None:
-    """Import the modules of a process; repeating it is cheap."""
+    """Import the modules of a process; repeating it is cheap. Garbage collection is off until `freeze_heap`."""
     gc.disable()
-    try:
-        for module in (*spec.preload, spec.build.partition(":")[0]):
-            importlib.import_module(module)
-    finally:
-        freeze_heap()
+    for module in (*spec.preload, spec.build.partition(":")[0]):
+        importlib.import_module(module)
+
+
+FILLING = 64 << 10
+"""Bytes of each size of small objects: several times what the imports leave free between theirs."""
+
+_filling: list[object] = []
 
 
 def freeze_heap() -> None:
-    """Excludes all present objects from garbage collection: pages that it does not write stay shared with children.
+    """Leave the present objects alone: pages that are not written stay shared with children.
 
-    Collection is enabled after this: imports make much that lives and little garbage, so they run without."""
-    gc.collect()
+    They are excluded from garbage collection, which is on after this: imports make much that lives and little garbage,
+    so they run without. The room between them is filled, or the next objects of each child would lie scattered over
+    all pages."""
+    _filling.append([float(number) for number in range(FILLING // 32)])
+    for size in range(48, 513, 16):
+        _filling.append([bytes(size - sys.getsizeof(b"")) for _ in range(FILLING // size)])
     gc.freeze()
     gc.enable()

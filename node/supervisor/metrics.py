@@ -14,14 +14,17 @@ from rollup_node.node.system.procfs import ProcessStat, read_proportional_memory
 from rollup_node.stages.io.metrics.meter import Meter
 
 SUPERVISOR = "supervisor"
+STATUS_SECONDS = 5.0
+"""Between two files that only the status of the node is made of."""
 MEMORY_SECONDS = 30.0
 """The kernel walks over all pages of a process for its proportional memory."""
 
 
 class SupervisorMetrics:
-    """The metrics of all processes, written to the supervisor's own file."""
+    """The metrics of all processes, written to the supervisor's own file every `period` seconds or more often."""
 
-    def __init__(self, version: str, folder: Path, liveness: LivenessTable) -> None:
+    def __init__(self, version: str, folder: Path, liveness: LivenessTable, period: float = WRITE_SECONDS) -> None:
+        self._period = min(period, STATUS_SECONDS)
         self._folder, self._liveness = folder, liveness
         self._meter = Meter(SUPERVISOR)
         self._meter.expose(SUPERVISOR)
@@ -33,23 +36,26 @@ class SupervisorMetrics:
 
     def node_is_up(self) -> None:
         """Every process has been ready."""
+        self._due = 0.0
         self._meter.set("up", 1)
 
     def restarted(self, process: SupervisedProcess) -> None:
         """Count a process that was started again."""
+        self._due = 0.0
         self._meter.count("process_restarts_total", process=process.name)
 
     def died(self, process: SupervisedProcess) -> None:
         """Drop the values of a process that has exited."""
+        self._due = 0.0
         self._meter.set("process_up", 0, process=process.name)
         with contextlib.suppress(OSError):
             metrics_path(self._folder, process.name).unlink()
 
     def write(self, processes: Sequence[SupervisedProcess], now: float) -> None:
-        """Update all values and write the file, at most every 2 seconds. `now` is monotonic time."""
+        """Update all values and write the file, once a period and after each change. `now` is monotonic time."""
         if now < self._due:
             return
-        self._due = now + WRITE_SECONDS
+        self._due = now + self._period
         self._reads_memory = now >= self._memory_due
         if self._reads_memory:
             self._memory_due = now + MEMORY_SECONDS

@@ -7,6 +7,7 @@ from pathlib import Path
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.metrics_file import WRITE_SECONDS
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.topology import CHANNELS
 
@@ -20,7 +21,8 @@ class NodeSettings:
     `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
     `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
     is how many connections to clients and peers one process needs at least. When the node halts, the processes that
-    outlive it go on for `halt_seconds`."""
+    outlive it go on for `halt_seconds`. Each process
+    writes its metrics every `metrics_period` seconds."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
@@ -31,4 +33,5 @@ class NodeSettings:
     log_output: int = 1
     connections: int = 0
     halt_seconds: float = 0.0
+    metrics_period: float = WRITE_SECONDS
     profiling: ProfilingSettings = field(default_factory=ProfilingSettings)

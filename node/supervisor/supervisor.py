@@ -16,6 +16,7 @@ from setproctitle import setproctitle
 from rollup_node.ipc.bus.timers import aligned_deadline, until_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
+from rollup_node.ipc.wire.codec import codec_of
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
 from rollup_node.node.supervisor.child_processes import (
@@ -49,10 +50,10 @@ from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.texts import escaped_line
 
 SOCKET_SUFFIX = ".sock"
-IDLE_SECONDS = 0.5
+IDLE_SECONDS = 1.0
 BUSY_SECONDS = 0.01
 STALLED_SECONDS = 0.05
-WATCHDOG_SECONDS = 0.5
+WATCHDOG_SECONDS = 1.0
 SLOW_START_SECONDS = 10.0
 DUMP_SECONDS = 0.2
 LAST_LINES_SECONDS = 1.0
@@ -135,6 +136,7 @@ class Supervisor:
             end=directory.end,
             profiles=directory.profiles,
             profiling=settings.profiling,
+            metrics_period=settings.metrics_period,
         )
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
@@ -143,14 +145,13 @@ class Supervisor:
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, self._sizes)
-        self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness)
+        self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness, settings.metrics_period)
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
-        self._began = self._starting_since = time.monotonic()
+        self._began = time.monotonic()
+        self._starting_since: float | None = None
         self._started_unix = time.time()
-        self._pending = deque(self._groups)
-        self._preloaded: set[str] = set()
-        self._starting: list[SupervisedProcess] = []
+        self._unloaded = deque(specs)
         self._up = self._slow_start_logged = False
         self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
@@ -168,7 +169,6 @@ class Supervisor:
             setproctitle(f"rollup-node: {SUPERVISOR}")
             self._log.info("starting node", version=self._settings.version, runtime_dir=self._directory.path)
             self._precheck.start()
-            freeze_heap()
             self._sweeper.start()
             while not self._ended():
                 self._children.wait(self._poll_seconds())
@@ -190,8 +190,7 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
 
     def _poll_seconds(self) -> float:
-        starting = self._starting or len(self._preloaded) < len(self._groups)
-        if starting or self._stop_groups is not None or self._is_due:
+        if not self._up or self._stop_groups is not None or self._is_due:
             self._output.flush()
             return BUSY_SECONDS
         return until_aligned(time.monotonic(), IDLE_SECONDS) if self._output.flush() else STALLED_SECONDS
@@ -227,49 +226,50 @@ class Supervisor:
         for process in self._processes:
             if process.restart_at is not None and now >= process.restart_at:
                 self._start(process, now)
-        if self._precheck.running:
-            self._preload_next()
-        else:
-            self._start_next(now)
+        if not self._up and self._preloads_all() and not self._precheck.running:
+            self._start_all(now)
         if now >= self._watchdog_at:
             self._watchdog_at = aligned_deadline(now, WATCHDOG_SECONDS)
             for process in self._running():
                 self._check_hang(process, now)
 
-    def _start_next(self, now: float) -> None:
-        """Start the next group once all processes of the last one are ready."""
-        if not all(process.child is not None and self._liveness.ready(process.slot) for process in self._starting):
-            if now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
-                self._slow_start_logged = True
-                self._log.warn("process is slow to become ready", code=Code.SLOW.text, role=self._starting[0].spec.role)
+    def _start_all(self, now: float) -> None:
+        """Start all processes, and then notice when all are ready."""
+        if self._starting_since is None:
+            self._starting_since = now
+            # From here on nothing is loaded: what is forked now shares all memory, also this process's.
+            self._sweeper.renew()
+            for process in self._processes:
+                self._start(process, now)
             return
-        if self._pending:
-            self._starting, self._starting_since, self._slow_start_logged = self._pending.popleft(), now, False
-            if self._preload(self._starting[0].spec):
-                for process in self._starting:
-                    self._start(process, now)
-        elif not self._up:
-            self._starting, self._up = [], True
+        slow = [
+            process for process in self._processes if process.child is None or not self._liveness.ready(process.slot)
+        ]
+        if not slow:
+            self._up = True
             self._metrics.node_is_up()
             count = len(self._processes)
             self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
+        elif now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
+            self._slow_start_logged = True
+            roles = ", ".join(dict.fromkeys(process.spec.role for process in slow))
+            self._log.warn("process is slow to become ready", code=Code.SLOW.text, role=roles)
 
-    def _preload_next(self) -> None:
-        spec = next((group[0].spec for group in self._pending if group[0].spec.role not in self._preloaded), None)
-        if spec is not None:
-            self._preload(spec)
-
-    def _preload(self, spec: ProcessSpec) -> bool:
-        """Load what a process needs, once; an error ends the start."""
-        if spec.role not in self._preloaded:
-            try:
-                preload(spec)
-            except Exception as error:
-                self._log.crash("cannot load what a process needs", error, role=spec.role)
-                self._fail(ExitCode.SETUP, f"cannot load what process {spec.role} needs: {error}")
-                return False
-            self._preloaded.add(spec.role)
-        return True
+    def _preloads_all(self) -> bool:
+        """Load what one more process needs; whether that was loaded for all before. An error ends the start."""
+        if not self._unloaded:
+            return True
+        spec = self._unloaded.popleft()
+        try:
+            preload(spec)
+        except Exception as error:
+            self._log.crash("cannot load what a process needs", error, role=spec.role)
+            self._fail(ExitCode.SETUP, f"cannot load what process {spec.role} needs: {error}")
+        if not self._unloaded:
+            for channel in self._shared.channels:
+                codec_of(channel.down), codec_of(channel.up)
+            freeze_heap()
+        return False
 
     def _start(self, process: SupervisedProcess, now: float) -> None:
         process.begin_incarnation(now)

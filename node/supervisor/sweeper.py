@@ -70,6 +70,12 @@ class Sweeper:
         os.close(read)
         self._changed()
 
+    def renew(self) -> None:
+        """Replace the sweeper by one that is forked now."""
+        self.dismiss()
+        self._incarnation -= 1
+        self.start()
+
     def tick(self, now: float) -> None:
         """Replace a dead sweeper when it is due."""
         if self._restart_at is not None and now >= self._restart_at:
@@ -87,8 +93,9 @@ class Sweeper:
         ended.register(self._pipe, 0)  # an error of the pipe: its reader is gone
         if not ended.poll(DISMISS_SECONDS * 1000):
             self._child.send_signal(signal.SIGKILL)
-        self._child.reap()
+        self._children.await_end(self._child)
         self._child = None
+        os.close(self._pipe)
 
     def entries(self) -> list[ProcessEntry]:
         """Its entry in processes.json, while it runs."""

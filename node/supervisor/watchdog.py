@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from rollup_node.node.system.procfs import ProcessStat, Waiting
 
-OVERDUE_SECONDS = 1.0
-"""A process without a heartbeat for so long is looked at more closely; it should have two in that time."""
+OVERDUE_SECONDS = 1.5
+"""A process without a heartbeat for so long is looked at more closely; it should have one each second."""
 
-MAX_INTERVAL = 1.0
+MAX_INTERVAL = 1.5
 """What an interval between two checks counts at most: in a longer one the supervisor itself did not run."""
 
 

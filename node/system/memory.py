@@ -1,5 +1,6 @@
 """The memory that is left, and its watch: the system kills a process without a word when there is none."""
 
+import ctypes
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -52,6 +53,15 @@ def _group(path: Path) -> Memory | None:
     numbers = _numbers(read_text(path / "memory.stat"))
     freeable = numbers.get("total_inactive_file", numbers.get("inactive_file", 0))
     return Memory(int(limit), max(0, int(limit) - int(used) + freeable))
+
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+
+
+def trim_heap() -> None:
+    """Give the free pages of this process's heap back, as far as the C library can: large values leave many."""
+    if _trim is not None:
+        _trim(0)
 
 
 def is_little(memory: Memory) -> bool:

@@ -10,8 +10,10 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.metrics.meter import Meter
 
 WRITE_SECONDS = 2.0
+"""Between two files while the metrics are served."""
 REWRITE_SECONDS = 60.0
-"""After which a file is written again though nothing has changed, so that nobody removes it as an old one."""
+"""After which a file is written though nothing has changed or nobody reads it: nobody removes it as an old one, and it
+names a process that can be profiled."""
 SUFFIX = ".prom"
 
 
@@ -20,9 +22,12 @@ def metrics_path(folder: Path, process: str) -> Path:
 
 
 class MetricsFile:
-    """The file of one process. `collect` updates the meter before each write."""
+    """The file of one process, written every `period` seconds. `collect` updates the meter before each write."""
 
-    def __init__(self, folder: Path, process: str, meter: Meter, collect: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, process: str, meter: Meter, collect: Callable[[], None], period: float = WRITE_SECONDS
+    ) -> None:
+        self._period = period
         self._path, self._meter, self._collect = metrics_path(folder, process), meter, collect
         self._written, self._written_at = b"", -REWRITE_SECONDS
 
@@ -37,7 +42,7 @@ class MetricsFile:
             self._written, self._written_at = text, now
 
     async def repeat(self) -> None:
-        """Write every 2 seconds, until it is cancelled."""
+        """Write at once and then in each period, until it is cancelled."""
         while True:
             self.write()
-            await sleep_aligned(WRITE_SECONDS)
+            await sleep_aligned(self._period)

@@ -38,20 +38,18 @@ class ProcessSpec:
 MAX_TASK_CPU = 120.0
 """Seconds of CPU time of a task. The channel that takes longest to decode, 33 million transactions, takes about 20."""
 
-KEYS = "rollup_node.stages.protocol.keys"
-
 
 def _stage(role: str, **fields: Any) -> ProcessSpec:
     return ProcessSpec(role, f"rollup_node.stages.{role}.process.stage:build", None, **fields)
 
 
 PROCESSES: tuple[ProcessSpec, ...] = (
-    _stage("l1", preload=("zmq", "msgspec", "orjson", KEYS)),
+    _stage("l1", preload=("zmq", "msgspec", "orjson")),
     _stage("blobs"),
     _stage("derivation", preload=("brotlicffi",)),
     _stage("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
-    _stage("engine", preload=("sqlite3",)),
-    _stage("p2p", preload=("cryptography", KEYS, "cramjam", "sqlite3")),
+    _stage("engine", preload=("jwt", "sqlite3")),
+    _stage("p2p", preload=("cryptography", "cramjam", "sqlite3")),
     _stage("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
 """What is the same in every node, without the configs."""

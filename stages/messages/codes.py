@@ -363,6 +363,10 @@ class Code(Enum):
     FOLLOW_SOURCE = """[event] The followed node went back, moved to another branch, or names a block that this node
     cannot read.
     DO: check that --l2.follow.source is synced, and compare its blocks with another node's"""
+    INTEROP_STORE = """The interop database cannot be opened, read or written, or it is damaged. No block is verified
+    meanwhile.
+    DO: check the disk and the permissions of the file's folder; if the line says that the file is damaged, stop the
+    node, remove the file, and start again: the logs are read from the engines again"""
     SAFEDB_GAP = """[event] Blocks became safe that the safe head database lacks: it was unavailable, or the node ran
     without it.
     DO: nothing, unless proposers or challengers need those blocks; then derive them again with an empty database"""

@@ -3,10 +3,7 @@
 import msgspec
 
 from rollup_node.stages.messages.base import Message
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
-
-BlockRef = L1BlockRef
-"""The reference of any block without what is special to L2 [IOP21]."""
+from rollup_node.stages.protocol.types import BlockId, BlockRef, Hash
 
 DECISIONS = frozenset(
     (

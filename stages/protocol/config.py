@@ -119,6 +119,10 @@ class RollupConfig(msgspec.Struct, frozen=True, array_like=True, dict=True):
             raise ValueError(f"did not reach genesis time ({self.genesis.l2_time}) yet")
         return self.genesis.l2.number + (timestamp - self.genesis.l2_time) // self.block_time
 
+    def timestamp_of(self, number: int) -> int:
+        """Return the time of an L2 block in seconds [CFG31]."""
+        return self.genesis.l2_time + (number - self.genesis.l2.number) * self.block_time
+
     @cached_property
     def last_block(self) -> int | None:
         """The number of the last L2 block before the foreign fork; None without one [LFT2]."""

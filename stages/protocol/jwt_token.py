@@ -1,16 +1,18 @@
-"""The tokens by which a client shows that it knows a secret, as the Engine API defines them: HS256 with an `iat`."""
+"""The tokens by which a client shows that it knows a secret, as the Engine API defines them: HS256 with an `iat`.
 
-import jwt
+PyJWT is imported by the first token: it brings `cryptography` along, which a start loads while L1 answers."""
+
 import orjson
 
 MAX_AGE = 60
 """Seconds between the issue of a token and now, either way."""
 _ALGORITHM = "HS256"
-_SIGNATURES = jwt.PyJWS(algorithms=[_ALGORITHM])
 
 
 def authorization(secret: bytes, now: float) -> str:
     """Return the Authorization header with a token of the secret that is issued at `now`, in Unix seconds."""
+    import jwt
+
     return "Bearer " + jwt.encode({"iat": int(now)}, secret, algorithm=_ALGORITHM)
 
 
@@ -19,10 +21,13 @@ def token_error(header: str, secret: bytes, now: float) -> str | None:
 
     None for an HS256 token of the secret that was issued within MAX_AGE of `now`, in Unix seconds. No other claim
     counts, so that the signature alone is left to the library."""
+    import jwt
+
     if not header.startswith("Bearer "):
         return "missing token"
     try:
-        claims = orjson.loads(_SIGNATURES.decode(header[7:].strip(), secret, algorithms=[_ALGORITHM]))
+        signatures = jwt.PyJWS(algorithms=[_ALGORITHM])
+        claims = orjson.loads(signatures.decode(header[7:].strip(), secret, algorithms=[_ALGORITHM]))
     except jwt.InvalidAlgorithmError:
         return "token is not signed with HS256"
     except jwt.InvalidSignatureError:

@@ -9,7 +9,6 @@ from eth_keys.main import KeyAPI
 from eth_utils.exceptions import ValidationError
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.types import Address, Hash
 
 _UNCOMPRESSED = b"\x04"
 
@@ -70,13 +69,3 @@ def private_key(secret: bytes) -> PrivateKey:
         return PrivateKey(secret, backend=BACKEND)
     except ValidationError as error:
         raise ValueError(f"not a private key: {error}") from None
-
-
-def recover_address(digest: Hash, signature: bytes) -> Address | None:
-    """Return the account whose key made the signature of 65 bytes, None for an invalid one. A high s is valid."""
-    if len(signature) != secp256k1.SIGNATURE_SIZE:
-        return None
-    try:
-        return Signature(signature, backend=BACKEND).recover_public_key_from_msg_hash(digest).to_canonical_address()
-    except (BadSignature, ValidationError):
-        return None

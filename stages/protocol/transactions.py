@@ -6,8 +6,8 @@ import msgspec
 
 from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Address, Hash
 
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)

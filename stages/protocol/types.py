@@ -41,6 +41,10 @@ class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.number}:0x{self.hash[:5].hex()}"
 
 
+BlockRef = L1BlockRef
+"""The reference of any block without what is special to L2 [IOP21]."""
+
+
 class L2BlockRef(msgspec.Struct, frozen=True, array_like=True):
     """A reference of an L2 block with its L1 origin and its number within the epoch [RPC21, ATT44]."""
 
@@ -167,5 +171,6 @@ L1_BLOCK = predeploy(0x15)
 L2_TO_L1_MESSAGE_PASSER = predeploy(0x16)
 PROXY_ADMIN = predeploy(0x18)
 OPERATOR_FEE_VAULT = predeploy(0x1B)
+CROSS_L2_INBOX = predeploy(0x22)
 ETH_LIQUIDITY = predeploy(0x25)
 CONDITIONAL_DEPLOYER = predeploy(0x2C)

@@ -119,7 +119,7 @@ text, before = b'"0x' + b"11" * transaction + b'",', b'"transactions":['
 raw = answer(envelope_to_json(payload(4))).replace(before, before + text * (size // len(text)))
 reset_peak_memory(os.getpid())
 used = peak_memory(os.getpid())
-read = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.Envelope, L2_BLOCK))
+read = answers.payload_of_envelope(decode_answer(raw, "engine_getPayloadV4", answers.SealedEnvelope, L2_BLOCK))
 assert len(read.transactions) > size // len(text)
 print((peak_memory(os.getpid()) - used) / len(raw))
 """

@@ -1,6 +1,6 @@
 """Change the logic of a stage at random places, one at a time, and count how many of the changes its tests see.
 
-    python -m rollup_node.tools.dev.mutants                             # 30 mutants of each of the four stages
+    python -m rollup_node.tools.dev.mutants                             # 30 mutants of each of the five stages
     python -m rollup_node.tools.dev.mutants engine --number 10 --seed 7 --jobs 4
 
 A mutant has one comparison, condition, number, `and`, statement or return value changed. It is killed if a test fails:
@@ -29,7 +29,7 @@ from queue import SimpleQueue
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-STAGES = ("derivation", "engine", "p2p", "rpc")
+STAGES = ("derivation", "engine", "interop", "p2p", "rpc")
 MORE_TESTS = {"derivation": ("tests/conformance",)}
 """Tests of a stage that lie elsewhere."""
 

@@ -14,7 +14,7 @@ import orjson
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import recover_address
 
 BLOCKS_FILE = "l1_blocks.jsonl.gz"
 

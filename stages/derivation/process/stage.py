@@ -34,9 +34,9 @@ log = get_logger("derivation")
 
 SLICE_SECONDS = 0.05
 """How long derivation runs before the process looks at its messages again."""
-IDLE_SECONDS = 1.0
-"""Between two requests for an L1 block that does not exist yet: the l1 process sends it as soon as it does, unless it
-has restarted."""
+IDLE_SECONDS = 10.0
+"""Between two requests for an L1 block that does not exist yet: the l1 process sends it as soon as it does, and is
+asked at once if it has restarted."""
 BLOBS_NOT_FOUND_SECONDS, MAX_BLOBS_NOT_FOUND_SECONDS = 12.0, 300.0
 """Until blobs that stay missing are a reset, and at most, as that doubles with each reset for the same block."""
 
@@ -80,9 +80,8 @@ class DerivationStage(Stage):
         self._decoding = DecodingClient(pool, self._task.wake.set)
         self._parents = BatchParents(config.rollup, self._decoding.known)
         blobs = bus.connect("blobs.contents", self._on_blobs)
-        self._requests = Requests(
-            bus.connect("l1.blocks", self._on_l1), blobs, bus.connect("engine.blocks", self._on_engine)
-        )
+        l1 = bus.connect("l1.blocks", self._on_l1, self._on_l1_restart)
+        self._requests = Requests(l1, blobs, bus.connect("engine.blocks", self._on_engine))
         self._alt_da: AltDaClient | None = None
         if self.deriver.alt_da is not None:
             self._alt_da = AltDaClient(self.deriver.alt_da, blobs, meter, log)
@@ -108,6 +107,10 @@ class DerivationStage(Stage):
         self._publish()
 
     # --- messages --------------------------------------------------------------------------------------------------
+
+    def _on_l1_restart(self) -> None:
+        self._requests.restart()
+        self._task.wake.set()
 
     def _on_l1(self, message: L1BlockResponse | L1BlockUnavailable) -> None:
         if isinstance(message, L1BlockUnavailable):

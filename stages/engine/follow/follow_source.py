@@ -229,7 +229,7 @@ class FollowSource:
         if above < 0 or (above == 0 and ref.hash != genesis.l2.hash):
             text = f"its {name} head {ref} is of another chain: genesis is {genesis.l2}"
             raise _invalid(FollowReason.GENESIS, text)
-        if ref.timestamp != genesis.l2_time + above * self._rollup.block_time:
+        if ref.timestamp != self._rollup.timestamp_of(ref.number):
             text = f"its {name} head {ref} is of another chain: its time is {ref.timestamp}"
             raise _invalid(FollowReason.BLOCK_TIME, text)
 

@@ -19,7 +19,6 @@ from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, s
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
     DECISIONS,
-    BlockRef,
     InteropEvents,
     InteropEventsRequest,
     InteropRequest,
@@ -332,7 +331,7 @@ def _size(response: InteropResponse) -> int:
     return RESPONSE_BYTES + len(response.result) + len(response.error or "") + len(response.data or b"")
 
 
-def shown_block(ref: BlockRef) -> dict[str, Any]:
+def shown_block(ref: types.BlockRef) -> dict[str, Any]:
     """Return a block reference as JSON [IOP21]."""
     return {
         "hash": to_hex(ref.hash),

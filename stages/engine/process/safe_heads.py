@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +13,15 @@ import msgspec
 
 from rollup_node.stages.engine.calls import safe_head_entries
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, StoreError, open_sqlite
+from rollup_node.stages.io.files.sqlite_file import (
+    SQLITE_ERRORS,
+    DamagedFileError,
+    FileKind,
+    StoreError,
+    is_block,
+    open_sqlite,
+    transaction,
+)
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
@@ -32,7 +40,6 @@ log = get_logger("engine")
 WHAT, OPTION = "safe head database", "safedb.path"
 MAX_NUMBER = 2**63 - 1
 """SQLite's integers end here."""
-_HASH_SIZE = 32
 UNAVAILABLE = "l1 at safe head history unavailable"
 
 _APPLICATION = 0x52505344
@@ -89,7 +96,7 @@ class SafeHeadStore:
     def write(self, write: safe_head_entries.SafeHeadWrite) -> safe_head_entries.SafeHeadEntry | None:
         """Make a change, on disk when this returns; the last entry if a gap begins [SDB3, SDB7, SDB15]."""
         ended_at: safe_head_entries.SafeHeadEntry | None = None
-        with self._errors(), self._transaction():
+        with self._errors(), transaction(self._connection):
             match write:
                 case safe_head_entries.RecordSafeHead(entry=entry):
                     self._apply(safe_head_entries.record(entry))
@@ -107,7 +114,7 @@ class SafeHeadStore:
         self, past: safe_head_entries.PastSafeHeads, entries: Iterable[safe_head_entries.SafeHeadEntry]
     ) -> int:
         """Add entries below those of the file, which they must reach; returns how many. Raises StoreError [SDB16]."""
-        with self._errors(), self._transaction():
+        with self._errors(), transaction(self._connection):
             first = self._find(_FIRST)
             self._check_reaches(past, first)
             end = MAX_NUMBER if first is None else first.l1_block.number
@@ -190,7 +197,7 @@ class SafeHeadStore:
         if row is None:
             return None
         l1_number, l1_hash, l2_number, l2_hash = row
-        if not _is_block(l1_number, l1_hash) or not _is_block(l2_number, l2_hash):
+        if not is_block(l1_number, l1_hash) or not is_block(l2_number, l2_hash):
             raise sqlite3.DatabaseError("an entry is no pair of blocks: remove the file")
         return safe_head_entries.SafeHeadEntry(BlockId(l1_number, l1_hash), BlockId(l2_number, l2_hash))
 
@@ -199,24 +206,13 @@ class SafeHeadStore:
         with self._errors():
             result = self._connection.execute("select chain_id, genesis from chain").fetchone()
         its_id, its_genesis = result or (0, b"")
-        if not _is_block(its_id, its_genesis):
+        if not is_block(its_id, its_genesis):
             raise StoreError(f"{WHAT} {self._path} is damaged (its chain is unreadable): remove it ({OPTION})")
         if result != (chain_id, genesis):
             raise StoreError(
                 f"{WHAT} {self._path} is of chain {its_id} with genesis {to_hex(its_genesis)}, "
                 f"not of chain {chain_id} with genesis {to_hex(genesis)}: give each chain its own ({OPTION})"
             )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("begin immediate")
-        try:
-            yield
-            self._connection.execute("commit")
-        except BaseException:
-            with suppress(*SQLITE_ERRORS):
-                self._connection.execute("rollback")
-            raise
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -228,11 +224,6 @@ class SafeHeadStore:
 
 def _row(entry: safe_head_entries.SafeHeadEntry) -> tuple[int, bytes, int, bytes]:
     return entry.l1_block.number, entry.l1_block.hash, entry.safe_head.number, entry.safe_head.hash
-
-
-def _is_block(number: object, block_hash: object) -> bool:
-    """Return whether a row has the types that were written: SQLite keeps any type in any column."""
-    return type(number) is int and number >= 0 and type(block_hash) is bytes and len(block_hash) == _HASH_SIZE
 
 
 class SafeHeadDatabase:

@@ -1,7 +1,8 @@
 """Opens SQLite databases of this node; one that is in use, of another kind or damaged is refused, and not changed."""
 
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,7 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 MEMORY = ":memory:"
 _VERSION = 1
 _BUSY_TIMEOUT = 2.0
+_HASH_SIZE = 32
 
 
 class StoreError(Exception):
@@ -57,6 +59,24 @@ def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Con
         if not _is_of_kind(path, kind):
             raise _other_kind(path, kind) from None
         raise DamagedFileError(f"{what} {path} is damaged ({error}): remove it ({option})") from None
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Make all changes of the body as one, or none of them if it raises."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        with suppress(*SQLITE_ERRORS):
+            connection.execute("rollback")
+        raise
+
+
+def is_block(number: object, block_hash: object) -> bool:
+    """Return whether two columns have a block's number and hash: SQLite keeps any type in any column."""
+    return type(number) is int and number >= 0 and type(block_hash) is bytes and len(block_hash) == _HASH_SIZE
 
 
 def _make_private(path: str) -> None:

@@ -3,7 +3,6 @@
 from typing import Protocol
 
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
 DOMAIN = bytes(32)
@@ -45,6 +44,9 @@ class LocalSigner:
     option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
+        # Imported by the nodes that sign alone: eth-keys brings much along.
+        from rollup_node.stages.protocol.keys import private_key
+
         self._key = private_key(secret)
         self.address: Address = self._key.public_key.to_canonical_address()
 

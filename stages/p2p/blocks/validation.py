@@ -14,8 +14,8 @@ from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from rollup_node.stages.protocol.types import Hash
 
 FUTURE_SECONDS = 5

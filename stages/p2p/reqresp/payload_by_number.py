@@ -87,7 +87,7 @@ def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOu
     if len(data) < _HEADER_SIZE:
         return RequestFailed("the response ends before the version")
     kind = int.from_bytes(data[1:_HEADER_SIZE], "little")
-    version = block_message.version_at(config, _time_of(config, number))
+    version = block_message.version_at(config, config.timestamp_of(number))
     if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
         return RequestFailed(f"response version {kind} for a block of version {version}")
     content = snappy.decompress_framed(data[_HEADER_SIZE:])
@@ -109,7 +109,3 @@ def _decode_payload(content: bytes, version: int, number: int) -> RequestOutcome
     if sum(map(len, payload.transactions)) < _MIN_TRANSACTION_BYTES * len(payload.transactions):
         return RequestFailed(f"{len(payload.transactions)} transactions too small to be any")
     return BlockFound(payload)
-
-
-def _time_of(config: RollupConfig, number: int) -> int:
-    return config.genesis.l2_time + (number - config.genesis.l2.number) * config.block_time

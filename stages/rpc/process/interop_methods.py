@@ -10,7 +10,6 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.interop import (
-    BlockRef,
     DerivedPair,
     InteropEvent,
     InteropEvents,
@@ -20,7 +19,7 @@ from rollup_node.stages.messages.interop import (
 )
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, BlockRef
 from rollup_node.stages.rpc import parameters
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.process.node_view import NodeView

@@ -277,7 +277,6 @@ class Listener:
             with listening.dup() as shared:
                 shared.listen(QUEUE)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._sweep()
         log.info(f"{self._name} server is listening", addr=self._addr, port=self.port)
 
     async def close(self) -> None:
@@ -310,6 +309,8 @@ class Listener:
         peer = transport.get_extra_info("peername")
         connection = self._table.open(peer[0] if peer else None, time.monotonic())
         self._transports[connection] = transport
+        if self._sweeper is None:
+            self._sweep()
         while (crowded_out := self._table.crowded_out(connection)) is not None:
             self._abort(crowded_out, "connections")
         return connection
@@ -368,8 +369,10 @@ class Listener:
                 self._transports[connection].close()
             else:
                 self._abort(connection, "timeout")
-        loop = asyncio.get_running_loop()
-        self._sweeper = loop.call_later(until_aligned(loop.time(), SWEEP_SECONDS), self._sweep)
+        self._sweeper = None
+        if self._transports:
+            loop = asyncio.get_running_loop()
+            self._sweeper = loop.call_later(until_aligned(loop.time(), SWEEP_SECONDS), self._sweep)
 
 
 def free_descriptors() -> int:

@@ -1,4 +1,4 @@
-"""States are repeated, never go back, and reach late subscribers."""
+"""States are sent when they change, never go back, and reach late subscribers and those that have lost one."""
 
 import asyncio
 import os
@@ -33,10 +33,8 @@ async def buses(stopped: dict[str, Bus]) -> AsyncIterator[dict[str, Bus]]:
         yield stopped
 
 
-async def test_the_last_state_of_each_type_reaches_all_subscribers(
-    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A late subscriber gets the states at once, not with their next repetition, which never comes here."""
+async def test_the_last_state_of_each_type_reaches_all_subscribers(buses: dict[str, Bus]) -> None:
+    """A late subscriber gets the states at once; then nothing is sent any more."""
     early: list[object] = []
     late: list[object] = []
     buses["client"].subscribe(STATE, early.append)
@@ -45,8 +43,7 @@ async def test_the_last_state_of_each_type_reaches_all_subscribers(
     for number in range(500):
         publisher.set(HeadState(number))
     await until(lambda: HeadState(499) in early and HealthState(("slow",)) in early)
-    monkeypatch.setattr(status, "REPEAT_SECONDS", 1e9)
-    assert publisher.tick(time.monotonic() + 10) == 1e9
+    assert publisher.tick(1e6) > 1e6
     buses["client:1"].subscribe(STATE, late.append)
     await until(lambda: len(late) == 2)
     assert late == [HealthState(("slow",)), HeadState(499)]
@@ -89,25 +86,27 @@ def test_states_that_change_without_a_pause_are_sent_at_intervals(monkeypatch: p
     liveness.close()
 
 
-async def test_a_repeated_state_is_handled_once(buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(status, "REPEAT_SECONDS", 0.01)
+async def test_a_state_that_is_sent_again_is_handled_once(buses: dict[str, Bus]) -> None:
     seen: list[object] = []
-    times: set[float | None] = set()
     subscriber = buses["client"].subscribe(STATE, seen.append)
-    assert subscriber.last_seen is None
     publisher = buses["server"].publish(STATE)
     publisher.set(HeadState(1))
-    while len(times) < 10:
-        times.add(subscriber.last_seen)
-        await until(lambda: subscriber.last_seen not in times)
+    await until(lambda: seen)
+    sent: list[list[bytes]] = []
+    send, socket = publisher.sockets[0].send, publisher.sockets[0]
+    socket.send = lambda frames: sent.append(frames) or send(frames)  # type: ignore[func-returns-value,method-assign]
+    for number in range(1, 4):
+        subscriber.sockets[0].subscribe_again()
+        await until(lambda wanted=number: len(sent) >= wanted)  # type: ignore[misc]
     assert seen == [HeadState(1)]
     publisher.set(HeadState(2))
     publisher.set(HeadState(1))
     await until(lambda: seen[-1] == HeadState(1) and len(seen) > 1)
 
 
-async def test_a_lost_state_is_repaired_by_its_repetition(
-    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("later", [(), (HealthState(("slow",)),)], ids=["the last", "one before another"])
+async def test_a_lost_state_is_asked_for(
+    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch, later: tuple[HealthState, ...]
 ) -> None:
     seen: list[object] = []
     buses["client"].subscribe(STATE, seen.append)
@@ -116,8 +115,43 @@ async def test_a_lost_state_is_repaired_by_its_repetition(
     await until(lambda: seen)
     with monkeypatch.context() as patched:
         patched.setattr(publisher.sockets[0], "send", lambda frames: False)
-        publisher.set(HeadState(2))
-    await until(lambda: seen == [HeadState(1), HeadState(2)])
+        publisher.set(HeadState(2), urgent=True)
+    for state in later:
+        publisher.set(state)
+    await until(lambda: set(seen) == {HeadState(1), HeadState(2), *later})
+
+
+async def test_a_publisher_is_seen_by_its_heartbeats_while_no_state_is_missing(
+    buses: dict[str, Bus], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LIF32] A process that stands still, one that was killed, and one whose states do not come, all grow old."""
+    seen: list[object] = []
+    subscriber = buses["client"].subscribe(STATE, seen.append)
+    assert subscriber.last_seen is None
+    publisher = buses["server"].publish(STATE)
+    publisher.set(HeadState(1))
+    await until(lambda: seen)
+    before = subscriber.last_seen
+    assert before is not None
+    await until(lambda: (subscriber.last_seen or 0) > before)
+    with monkeypatch.context() as patched:
+        patched.setattr(publisher.sockets[0], "send", lambda frames: False)
+        publisher.set(HeadState(2), urgent=True)
+        last = subscriber.last_seen
+        buses["server"].transport.liveness.beat(0)
+        assert subscriber.last_seen == last
+    await until(lambda: (subscriber.last_seen or 0) > last)
+    buses["server"].transport.liveness.start(0, 2)
+    last = subscriber.last_seen
+    buses["server"].transport.liveness.beat(0)
+    assert subscriber.last_seen == last
+
+
+async def test_a_client_is_told_of_a_new_server(buses: dict[str, Bus]) -> None:
+    told: list[None] = []
+    buses["client"].connect(ECHO, lambda message: None, lambda: told.append(None))
+    buses["client"].transport.liveness.start(0, 2)
+    await until(lambda: told)
 
 
 async def test_an_older_state_is_never_handled(buses: dict[str, Bus]) -> None:

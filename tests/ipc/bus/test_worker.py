@@ -82,10 +82,17 @@ def test_the_whole_state_is_reported_before_each_task(harness: WorkerHarness, mo
     assert second.headers[-1] == WorkerReport(*ME, None, ())
 
 
-def test_a_report_is_repeated_every_second(harness: WorkerHarness) -> None:
-    for now in (10.0, 10.2, 11.05, 11.7, 12.0):
-        harness.sources[FIRST].report(None, now)
-    assert len(harness.sockets[FIRST].sent) == 3
+def test_a_report_is_repeated_every_second_and_rarely_once_nothing_changes(harness: WorkerHarness) -> None:
+    def reports(*times: float) -> int:
+        before = len(harness.sockets[FIRST].sent)
+        for now in times:
+            harness.sources[FIRST].report(None, now)
+        return len(harness.sockets[FIRST].sent) - before
+
+    assert reports(10.0, 10.2, 11.05, 11.7, 12.0) == 3
+    assert reports(*range(13, 31)) == 5, "at 13, 14, 15, 20 and 30"
+    harness.liveness.start(FIRST, 2)
+    assert reports(*range(31, 34)) == 3, "a new dispatcher knows no worker"
 
 
 def test_a_report_that_could_not_be_sent_is_repeated_at_once(harness: WorkerHarness) -> None:

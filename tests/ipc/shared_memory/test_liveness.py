@@ -26,10 +26,11 @@ def test_start_clears_the_cells_of_the_last_incarnation(table: LivenessTable) ->
     table.start(1, 1)
     table.beat(1)
     table.set_ready(1)
-    assert table.ready(1) and table.beats(1) == 1
+    table.set_states(1, 4)
+    assert table.ready(1) and table.beats(1) == 1 and table.states(1) == 4
     table.start(1, 2)
     assert (table.incarnation(1), table.beats(1), table.last_beat_ns(1)) == (2, 0, 0)
-    assert not table.ready(1)
+    assert not table.ready(1) and table.states(1) == 0
 
 
 def test_slots_do_not_touch_each_other(table: LivenessTable) -> None:

@@ -13,6 +13,7 @@ from rollup_node.ipc.wire.codec import (
     MessageRejected,
     TaskRejected,
     WorkerReport,
+    codec_of,
     decode_header,
     encode_header,
 )
@@ -99,3 +100,8 @@ def test_malformed_payloads_are_rejected(octets: bytes) -> None:
 def test_numbers_outside_their_range_are_rejected(header: list[object]) -> None:
     with pytest.raises(MessageRejected, match="malformed header"):
         decode_header(msgspec.msgpack.encode(header))
+
+
+def test_the_codec_of_a_union_is_made_once() -> None:
+    assert codec_of(HeadState | HealthState) is codec_of(HeadState | HealthState)
+    assert codec_of(HeadState | HealthState) is not codec_of(HeadState)

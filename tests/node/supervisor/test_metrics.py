@@ -13,6 +13,7 @@ from rollup_node.node.supervisor.metrics import SupervisorMetrics
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.memory import Memory
+from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS, MetricsFile
 from rollup_node.node.system.process_table import ProcessSpec
 from tests.support.processes.toy_harness import PROCESSES, StartNode
 
@@ -81,12 +82,16 @@ def test_memory_is_read_every_thirty_seconds(
     assert "\nop_node_default_memory_available_bytes 300.0\n" in text
 
 
-def test_the_file_is_written_every_two_seconds(tmp_path: Path, liveness: LivenessTable) -> None:
-    metrics = SupervisorMetrics("v1", tmp_path, liveness)
-    metrics.write([], 100.0)
-    (tmp_path / "supervisor.prom").unlink()
+@pytest.mark.parametrize(("period", "seconds"), [(WRITE_SECONDS, 2.0), (REWRITE_SECONDS, 5.0)])
+def test_the_file_is_written_once_a_period_and_after_each_change(
+    tmp_path: Path, liveness: LivenessTable, monkeypatch: pytest.MonkeyPatch, period: float, seconds: float
+) -> None:
+    texts: list[bytes] = []
+    monkeypatch.setattr(MetricsFile, "write", lambda file: texts.append(file._meter.text()))
+    metrics = SupervisorMetrics("v1", tmp_path, liveness, period)
+    for after in (0.0, seconds - 0.1, seconds):
+        metrics.write([], 100.0 + after)
+    assert len(texts) == 2
     metrics.node_is_up()
-    metrics.write([], 101.9)
-    assert not (tmp_path / "supervisor.prom").exists()
-    metrics.write([], 102.0)
-    assert "op_node_default_up 1.0" in (tmp_path / "supervisor.prom").read_text()
+    metrics.write([], 100.1 + seconds)
+    assert len(texts) == 3 and b"op_node_default_up 1.0" in texts[-1]

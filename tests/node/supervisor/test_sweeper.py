@@ -61,6 +61,18 @@ def test_a_node_killed_with_its_sweeper_is_swept_by_the_next(start: StartNode, l
     again.stop()
 
 
+def test_it_is_forked_again_when_all_is_loaded(start: StartNode) -> None:
+    """So it shares its memory with the others, and there is one sweeper at any time."""
+    node = start().wait_until_ready()
+    processes = node.processes()
+    assert processes["sweeper"]["incarnation"] == 1
+    supervisor = node.program.pid
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    assert set(map(int, children)) == {entry["pid"] for entry in processes.values()} - {supervisor}
+    assert processes["sweeper"]["started"] >= processes["supervisor"]["started"]
+    node.stop()
+
+
 @pytest.mark.parametrize("word", [DISMISSED, b""])
 def test_it_cleans_up_unless_it_is_dismissed(tmp_path: Path, word: bytes) -> None:
     directory = open_runtime_directory(tmp_path / "run", 20)

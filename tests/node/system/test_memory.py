@@ -1,10 +1,12 @@
 """The memory that is left: of the machine, or of the control group."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from rollup_node.node.system.memory import EVERY_SECONDS, Memory, MemoryWatch, in_mb, is_little, read_memory
+from rollup_node.node.system.memory import EVERY_SECONDS, Memory, MemoryWatch, in_mb, is_little, read_memory, trim_heap
+from rollup_node.node.system.procfs import read_stat
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
@@ -87,3 +89,19 @@ def test_little_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
         f" largest=l1 900 MB, p2p 500 MB, compute 300 MB do={Code.MEMORY.remedy}"
     )
     assert end.startswith("info supervisor: there is memory again code=MEMORY available=1000 MB")
+
+
+def test_the_free_pages_of_the_heap_are_given_back() -> None:
+    """Every second value is freed, so that the C library cannot do it by itself."""
+
+    def resident() -> int:
+        stat = read_stat(os.getpid())
+        assert stat is not None
+        return stat.resident
+
+    values = [bytes(60_000) for _ in range(1000)]
+    kept = values[::2]
+    del values
+    before = resident()
+    trim_heap()
+    assert before - resident() > 10_000_000 and len(kept) == 500

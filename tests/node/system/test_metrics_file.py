@@ -44,15 +44,16 @@ def test_a_folder_that_is_gone_is_ignored(tmp_path: Path) -> None:
     MetricsFile(tmp_path / "gone", "l1", Meter("l1"), lambda: None).write()
 
 
-def test_it_is_written_every_two_seconds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("period", [metrics_file.WRITE_SECONDS, metrics_file.REWRITE_SECONDS])
+def test_it_is_written_once_a_period(tmp_path: Path, period: float) -> None:
     times: list[float] = []
 
     async def scene() -> None:
         loop = asyncio.get_running_loop()
-        file = MetricsFile(tmp_path, "l1", Meter("l1"), lambda: times.append(loop.time()))
+        file = MetricsFile(tmp_path, "l1", Meter("l1"), lambda: times.append(loop.time()), period)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.5 * metrics_file.WRITE_SECONDS):
+            async with asyncio.timeout(2.5 * period):
                 await file.repeat()
 
     virtual_time.run(scene())
-    assert times == [0.0, 2.0, 4.0]
+    assert times == [0.0, period, 2 * period]

@@ -39,6 +39,11 @@ def test_block_numbers_by_time() -> None:
         CONFIG.block_number_at(999)
 
 
+def test_times_by_block_number() -> None:
+    """[CFG31]"""
+    assert [CONFIG.timestamp_of(number) for number in (105, 106, 604)] == [1000, 1002, 1998]
+
+
 def test_the_schedule_is_built_once() -> None:
     assert CONFIG.schedule() is CONFIG.schedule()
     copy = msgspec.msgpack.decode(msgspec.msgpack.encode(CONFIG), type=RollupConfig)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.keys import BACKEND, KEYS, private_key, recover_address
+from rollup_node.stages.protocol.keys import BACKEND, KEYS, private_key
+from rollup_node.stages.protocol.secp256k1 import recover_address
 
 NATIVE = NativeECCBackend()
 DIGEST = b"\x09" * 32

@@ -7,7 +7,15 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.blobs import kzg
-from rollup_node.tools.bench import batches, derivation, http_client, p2p_gossip, p2p_latency, sequencing
+from rollup_node.tools.bench import (
+    batches,
+    derivation,
+    http_client,
+    interop_rounds,
+    p2p_gossip,
+    p2p_latency,
+    sequencing,
+)
 from rollup_node.tools.bench.drops import FLOODS, Flood, FloodRun
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
@@ -36,6 +44,11 @@ LABELS = {
     [
         (http_client.main, "--calls 2 --runs 1", ["a JSON-RPC call over loopback"]),
         (
+            interop_rounds.main,
+            "--chains 2 --messages 4 --logs 3 --rounds 4",
+            ["rounds of the interop verifier", "a round of 2 chains, 4 messages"],
+        ),
+        (
             p2p_gossip.main,
             "--peers 30 --heartbeats 2 --blocks 2 --runs 1",
             ["gossip among 30 peers", "heartbeats, CPU"],
@@ -47,7 +60,7 @@ LABELS = {
             ["engine process, at the wire", "slots missed with L1 answers after 50 ms"],
         ),
     ],
-    ids=["http_client", "p2p_gossip", "p2p_latency", "sequencing"],
+    ids=["http_client", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
 )
 def test_a_benchmark(main: Main, words: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(words.split())

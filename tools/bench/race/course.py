@@ -1,6 +1,7 @@
 """Builds a course: L1 blocks with batches in blobs, the L2 blocks that derive from them, as bodies of responses."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -19,21 +20,26 @@ from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.race.course_files import VERSION, CourseFacts, CourseSize, CourseWriter, read_facts
+from rollup_node.tools.bench.race.executed import FIRST_FORK_AFTER, FreshEngine, Transfers, genesis_file
 from rollup_node.tools.bench.race.garbage import Garbage
 from rollup_node.tools.bench.race.http_server import deflated
 from rollup_node.tools.bench.race.l1_blocks import (
+    ACCOUNTS,
     BATCHER,
+    OTHER_BATCHER,
     Included,
     MadeL1Block,
-    batcher_transactions,
+    blob_transactions,
     blobs_of_channel,
     deposit,
     gas_limit_change,
     make_l1_block,
     next_time,
+    other_blobs,
     span_batches,
 )
 from rollup_node.tools.bench.race.l2_blocks import L2Chain, MadeL2Block, block_json
+from rollup_node.tools.bench.race.plain_client import EngineError, PlainClient
 from rollup_node.tools.bench.signed_blocks import genesis_payload
 from rollup_node.tools.bench.synthetic_chain import (
     BEACON_GENESIS_TIME,
@@ -55,8 +61,10 @@ BLOCKS_WITH_DEPOSITS = 4
 """One L1 block in so many has deposits, of those that are L1 origins."""
 
 
-def prepare(folder: Path, size: CourseSize) -> CourseFacts:
-    """Return the course of that size in a folder, which is built unless it is there."""
+def prepare(folder: Path, size: CourseSize, engine: FreshEngine | None = None) -> CourseFacts:
+    """Return the course of that size in a folder, which is built unless it is there.
+
+    Raises EngineError where a course that is executed has no engine, or that executes no block."""
     try:
         facts = read_facts(folder)
         if facts.size == size and facts.version == VERSION:
@@ -65,20 +73,29 @@ def prepare(folder: Path, size: CourseSize) -> CourseFacts:
         pass
     (folder / "facts.json").unlink(missing_ok=True)
     with CourseWriter(folder) as writer:
-        return _Builder(size, writer).build()
+        if not size.executed:
+            return _Builder(size, writer).build()
+        if engine is None:
+            raise EngineError("this course is executed by an engine while it is made: give --engine")
+        start = BlockId(0, bytes(32))
+        genesis = genesis_file(course_config(BlockId(L1_GENESIS, bytes(32)), start, size))
+        (folder / "genesis.json").write_bytes(orjson.dumps(genesis))
+        with engine.running(folder), closing(PlainClient(engine.url)) as client:
+            return _Builder(size, writer, client).build()
 
 
 class _Builder:
-    def __init__(self, size: CourseSize, writer: CourseWriter) -> None:
+    def __init__(self, size: CourseSize, writer: CourseWriter, engine: PlainClient | None = None) -> None:
         self._size, self._writer = size, writer
         root, self._proof = _signer_state(synthetic_chain.config().l1_system_config)
         self._state_root = root
         self._origin = make_l1_block(None, L1_GENESIS, GENESIS_TIME, root, size.transactions, ())
-        genesis = genesis_payload(GENESIS_TIME)
+        genesis = engine.genesis() if engine else genesis_payload(GENESIS_TIME)
         self._config = course_config(
             BlockId(L1_GENESIS, self._origin.header.hash), BlockId(0, genesis.block_hash), size
         )
-        self._l2 = L2Chain(self._config, genesis)
+        executed = (engine.seal, Transfers(L2_CHAIN_ID)) if engine else ()
+        self._l2 = L2Chain(self._config, genesis, *executed)
         self._l1_hashes = [to_hex(self._origin.header.hash)]
         self._l2_hashes = [to_hex(genesis.block_hash)]
         self._blobs: dict[int, list[str]] = {}
@@ -141,13 +158,15 @@ class _Builder:
             return []
         blocks, self._pending = self._pending, []
         spans = span_batches(blocks, GENESIS_TIME, self._batched_origin, self._size.blocks_per_span)
-        blobs = blobs_of_channel(blocks[0].timestamp.to_bytes(16, "big"), spans, self._size.sidecars > 0)
+        proofs = self._size.sidecars > 0
+        blobs = blobs_of_channel(blocks[0].timestamp.to_bytes(16, "big"), spans, proofs)
+        others = other_blobs(self._size.blobs, proofs)[: max(0, self._size.blobs - len(blobs))]
         self._garbage.spans = spans
         self._batched_origin = blocks[-1].epoch.number
-        self._add_blobs(GENESIS_SLOT + number - L1_GENESIS, blobs)
-        transactions = batcher_transactions(self._config.batch_inbox, self._nonce, blobs)
+        self._add_blobs(GENESIS_SLOT + number - L1_GENESIS, [*others, *blobs])
+        transactions = blob_transactions(BATCHER, self._config.batch_inbox, self._nonce, blobs)
         self._nonce += len(transactions)
-        return transactions
+        return blob_transactions(OTHER_BATCHER, ACCOUNTS[0], number, others) + transactions
 
     def _add_garbage(self, seed: int) -> list[Included]:
         """Return the garbage before or behind the batches of an L1 block."""
@@ -166,6 +185,8 @@ class _Builder:
         hashes = [to_hex(versioned_hash(blob.commitment)) for blob in blobs]
         self._blobs[slot] = hashes
         for index, (name, blob) in enumerate(zip(hashes, blobs, strict=True)):
+            if f"blob/{name}" in self._writer:
+                continue
             content, commitment = to_hex(blob.content), to_hex(blob.commitment)
             sidecar = {"index": str(index), "blob": content, "kzg_commitment": commitment}
             self._writer.add(f"blob/{name}", orjson.dumps(content))
@@ -200,9 +221,10 @@ class _Builder:
 
 def course_config(l1: BlockId, l2: BlockId, size: CourseSize) -> RollupConfig:
     """Return the rollup config of a course of that size with these genesis blocks."""
-    base = synthetic_chain.config()
+    base = synthetic_chain.config(FIRST_FORK_AFTER if size.executed else None)
     later = size.fork_blocks * BLOCK_TIME
-    forks = {name: GENESIS_TIME + later * at for at, name in enumerate(LATER_FORKS, 1)} if later else {}
+    names = [name for name in LATER_FORKS if name in base.fork_times]
+    forks = {name: GENESIS_TIME + later * at for at, name in enumerate(names, 1)} if later else {}
     system = SystemConfig(BATCHER.address, bytes(32), packed_scalar(5000, 800_000), GAS_LIMIT)
     return msgspec.structs.replace(
         base,

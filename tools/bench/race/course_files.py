@@ -26,7 +26,8 @@ class CourseSize(msgspec.Struct, frozen=True):
     API has no blob sidecars, whose KZG proofs take seconds to begin with. Each L1 block has `garbage` transactions to
     the inbox that derivation drops, with `other_parents` also batches whose parent is another block, which only who
     knows the hashes of L2 blocks can drop. The forks after Fjord activate `fork_blocks` L2 blocks one after the other,
-    all at genesis with 0."""
+    all at genesis with 0. An L1 block with batches has `blobs` blobs at least, those of another chain before the
+    batches'. With `executed` a real engine executes the L2 blocks, whose forks end with Holocene."""
 
     l1_blocks: int = 300
     transactions: int = 150
@@ -39,7 +40,25 @@ class CourseSize(msgspec.Struct, frozen=True):
     garbage: int = 0
     other_parents: int = 1
     fork_blocks: int = 0
+    blobs: int = 0
+    executed: int = 0
 
+
+KINDS = {
+    "2023": CourseSize(),
+    "full60": CourseSize(transactions=400, l2_transactions=30, blobs=9),
+    "full200": CourseSize(
+        l1_blocks=100,
+        transactions=1300,
+        deposits=60,
+        l2_blocks=570,
+        l2_transactions=30,
+        blocks_per_channel=100,
+        blocks_per_span=50,
+        blobs=21,
+    ),
+}
+"""L1 as it was with 15 Mgas a block, and with full blocks of 60 and of 200 Mgas: 400 and 1,300 transactions."""
 
 VERSION = 3
 """Of the files; raised when what is in them changes."""
@@ -73,12 +92,16 @@ class CourseFacts(msgspec.Struct):
 
 
 class CourseWriter:
-    """Writes the bodies of a course one after another, and everything else at the end."""
+    """Writes the JWT secret, the bodies of a course one after another, and everything else at the end."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._index: dict[str, tuple[int, int]] = {}
+        jwt = folder / "jwt.txt"
+        jwt.unlink(missing_ok=True)
+        with os.fdopen(os.open(jwt, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write(to_hex(SECRET))
         self._file = (folder / "bodies").open("wb")
 
     def __enter__(self) -> "CourseWriter":
@@ -86,6 +109,9 @@ class CourseWriter:
 
     def __exit__(self, _kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None) -> None:
         self._file.close()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._index
 
     def add(self, name: str, body: bytes) -> None:
         """Add a body."""
@@ -96,10 +122,6 @@ class CourseWriter:
         """Write the other files; the facts are last, and a folder without them is no course."""
         (self._folder / "index").write_bytes(msgspec.msgpack.encode(self._index))
         (self._folder / "rollup.json").write_bytes(orjson.dumps(rollup_config_object(config)))
-        jwt = self._folder / "jwt.txt"
-        jwt.unlink(missing_ok=True)
-        with os.fdopen(os.open(jwt, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
-            file.write(to_hex(SECRET))
         (self._folder / "facts.json").write_bytes(msgspec.json.encode(facts))
 
 

@@ -26,6 +26,27 @@ _SYNCING = b'{"payloadStatus":{"status":"SYNCING","latestValidHash":null,"valida
 _NEW_PAYLOAD_SYNCING = b'{"status":"SYNCING","latestValidHash":null,"validationError":null}'
 
 
+class CourseAttributes:
+    """The attributes from which the blocks of a course are built."""
+
+    def __init__(self, course: CourseFiles) -> None:
+        self._attributes = [
+            orjson.loads(course.body(f"l2/{number}/attributes")) for number in range(1, len(course.facts.l2_hashes))
+        ]
+
+    def difference(self, parent: int | None, attributes: dict[str, Any]) -> str | None:
+        """Return how attributes differ from those of the course, None where they do not.
+
+        `parent` is the number of the course's block on which they build, None for any other block."""
+        if parent is None or parent >= len(self._attributes):
+            return "not on a block of the course"
+        wanted = self._attributes[parent]
+        if wanted == attributes:
+            return None
+        fields = sorted(key for key in {*wanted, *attributes} if wanted.get(key) != attributes.get(key))
+        return f"block {parent + 1} has other {', '.join(fields)}"
+
+
 class Engine:
     """The Engine API over the course.
 
@@ -45,9 +66,7 @@ class Engine:
         self._on_attributes, self._on_mismatch, self._on_safe = on_attributes, on_mismatch, on_safe
         self._hashes = facts.l2_hashes
         self._expected = {name: number for number, name in enumerate(facts.l2_hashes)}
-        self._attributes = [
-            orjson.loads(course.body(f"l2/{number}/attributes")) for number in range(1, len(facts.l2_hashes))
-        ]
+        self._attributes = CourseAttributes(course)
         self._numbers = {facts.l2_hashes[0]: 0}
         self._parents: dict[str, str] = {}
         self._labels = dict.fromkeys(("latest", "pending", "safe", "finalized"), facts.l2_hashes[0])
@@ -106,19 +125,14 @@ class Engine:
 
     def _begin(self, head: str, number: int, attributes: dict[str, Any]) -> str:
         """Return the id of a payload: the number of a block of the course, or the hash of another's beginning."""
-        on_course = number + 1 < len(self._hashes) and head == self._hashes[number]
-        if on_course and attributes == self._attributes[number]:
+        difference = self._attributes.difference(number if head == self._hashes[number] else None, attributes)
+        if difference is None:
             return f"0x{number + 1:016x}"
-        self._on_mismatch(self._difference(number + 1, attributes) if on_course else "not on a block of the course")
+        self._on_mismatch(difference)
         payload = sealed(self._course.config, BlockId(number, from_hex(head)), attributes_from_json(attributes), ())
         name = to_hex(payload.block_hash)
         self._others[name] = (orjson.dumps(envelope_to_json(payload)), block_json(payload))
         return name[:18]
-
-    def _difference(self, number: int, attributes: dict[str, Any]) -> str:
-        wanted = self._attributes[number - 1]
-        fields = sorted(key for key in {*wanted, *attributes} if wanted.get(key) != attributes.get(key))
-        return f"block {number} has other {', '.join(fields)}"
 
     def _payload(self, params: list[Any]) -> bytes:
         number = int(params[0], 16)

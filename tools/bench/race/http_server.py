@@ -12,6 +12,7 @@ from typing import NamedTuple
 MAX_HEAD = 1 << 16
 MAX_BODY = 32 << 20
 JSON, SSZ = b"application/json", b"application/octet-stream"
+_HEAD_END, _LAST_CHUNK, _CHUNKED = b"\r\n\r\n", b"0\r\n\r\n", b"\r\ntransfer-encoding: chunked"
 _CONTENT_LENGTH = b"\r\ncontent-length:"
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s" % (status.value, status.phrase.encode()) for status in HTTPStatus}
 
@@ -105,6 +106,34 @@ def _body_size(head: bytes) -> int | None:
         return 0
     text = head[at + len(_CONTENT_LENGTH) :].split(b"\r\n", 1)[0].strip()
     return int(text) if text.isdigit() else None
+
+
+def message_end(received: bytes) -> int | None:
+    """Return the end of the first message of HTTP in what was received, None when it is not complete.
+
+    A body in chunks ends with what was received: clients of an engine ask one thing at a time."""
+    head_end = received.find(_HEAD_END)
+    if head_end < 0:
+        return None
+    head = received[:head_end].lower()
+    if _CHUNKED in head:
+        return len(received) if received.endswith(_LAST_CHUNK) else None
+    end = head_end + 4 + (_body_size(head) or 0)
+    return end if len(received) >= end else None
+
+
+def message_body(message: bytes) -> bytes:
+    """Return the body of a complete message, without what divides it into chunks. Raises ValueError for odd chunks."""
+    head, _, rest = message.partition(_HEAD_END)
+    if _CHUNKED not in head.lower():
+        return rest
+    chunks: list[bytes] = []
+    while rest != _LAST_CHUNK:
+        text, _, rest = rest.partition(b"\r\n")
+        size = int(text, 16)
+        chunks.append(rest[:size])
+        rest = rest[size + 2 :]
+    return b"".join(chunks)
 
 
 LEVEL = 5

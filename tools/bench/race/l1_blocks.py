@@ -52,6 +52,8 @@ from rollup_node.tools.devnet.evm.transactions import SignedTransaction
 from rollup_node.tools.devnet.l1.beacon import Blob
 
 GAS_LIMIT, BASE_FEE, EXCESS_BLOB_GAS = 45_000_000, 1_000_000_000, 20_000_000
+GAS_PER_TRANSACTION = 150_000
+"""Of the gas limit, where it is above that one: 60 Mgas for 400 transactions, 195 for 1,300."""
 GAS_PER_BLOB = 131_072
 WITHDRAWALS = 16
 LOGS_OF_TRANSACTIONS = (0, 1, 2, 3, 5, 4)
@@ -88,12 +90,28 @@ class MadeL1Block(NamedTuple):
     receipts: bytes
 
 
-def _pool(name: str, count: int, size: int) -> list[bytes]:
-    return [keccak256(f"{name} {number}".encode())[-size:] for number in range(count)]
+def _pool(name: str, count: float, size: int) -> list[bytes]:
+    return [keccak256(f"{name} {number}".encode())[-size:] for number in range(round(count))]
 
 
-CONTRACTS, EVENTS, ACCOUNTS = _pool("contract", 60, 20), _pool("event", 12, 32), _pool("account", 400, 20)
-"""A block's logs name about 350 of them, which leaves 60 % of its bloom empty."""
+class Pools(NamedTuple):
+    """What the transactions and logs of a block choose from."""
+
+    contracts: list[Address]
+    events: list[Hash]
+    accounts: list[Address]
+
+
+@cache
+def _pools(transactions: int) -> Pools:
+    """Return what so many transactions choose from.
+
+    The logs of 150 name about 350 of them, which leaves 60 % of the bloom empty; of 400, 20 %; of 1,300, 1 %."""
+    scale = max(1.0, transactions / 150)
+    return Pools(_pool("contract", 60 * scale, 20), _pool("event", 12 * scale, 32), _pool("account", 400 * scale, 20))
+
+
+CONTRACTS, _, ACCOUNTS = _pools(1)
 
 _mask = cache(bloom_mask)
 
@@ -120,7 +138,7 @@ def make_l1_block(
         logs_bloom=bloom.to_bytes(256, "big"),
         difficulty=0,
         number=number,
-        gas_limit=GAS_LIMIT,
+        gas_limit=max(GAS_LIMIT, size * GAS_PER_TRANSACTION),
         gas_used=gas,
         timestamp=timestamp,
         extra_data=b"course",
@@ -147,6 +165,7 @@ def _spread(special: list[Included], ordinary: Iterator[Included]) -> list[Inclu
 
 
 def _ordinary(random: Random, number: int, count: int) -> Iterator[Included]:
+    contracts, _, accounts = pools = _pools(count)
     for index in range(count):
         data = random.randbytes(CALL_DATA_BYTES[index % len(CALL_DATA_BYTES)])
         kind = LEGACY if index % 7 == 0 else DYNAMIC_FEE
@@ -157,22 +176,22 @@ def _ordinary(random: Random, number: int, count: int) -> Iterator[Included]:
             max_priority_fee=BASE_FEE * 2 if kind == LEGACY else 10**8,
             max_fee=BASE_FEE * 2,
             gas=200_000,
-            to=random.choice(CONTRACTS) if data else random.choice(ACCOUNTS),
+            to=random.choice(contracts) if data else random.choice(accounts),
             value=0 if data else random.getrandbits(60),
             data=data,
             y_parity=index & 1,
             r=random.getrandbits(255) | 1,
             s=random.getrandbits(254) | 1,
         )
-        logs = (_log(random) for _ in range(LOGS_OF_TRANSACTIONS[index % len(LOGS_OF_TRANSACTIONS)]))
-        yield Included(transaction, random.choice(ACCOUNTS), tuple(logs))
+        logs = (_log(random, pools) for _ in range(LOGS_OF_TRANSACTIONS[index % len(LOGS_OF_TRANSACTIONS)]))
+        yield Included(transaction, random.choice(accounts), tuple(logs))
 
 
-def _log(random: Random) -> EmittedLog:
+def _log(random: Random, pools: Pools) -> EmittedLog:
     """Return a log as of a token transfer or a swap."""
-    indexed = tuple(random.choice(ACCOUNTS).rjust(32, b"\0") for _ in range(random.choice((1, 2, 2, 2))))
+    indexed = tuple(random.choice(pools.accounts).rjust(32, b"\0") for _ in range(random.choice((1, 2, 2, 2))))
     data = random.getrandbits(80).to_bytes(32, "big") * random.choice((1, 1, 1, 4))
-    return EmittedLog(random.choice(CONTRACTS), (random.choice(EVENTS), *indexed), data)
+    return EmittedLog(random.choice(pools.contracts), (random.choice(pools.events), *indexed), data)
 
 
 def _signed(included: Included) -> SignedTransaction:
@@ -264,7 +283,7 @@ def next_time(header: L1Header) -> int:
     return header.timestamp + L1_BLOCK_TIME
 
 
-BATCHER = Key(b"\x42" * 32)
+BATCHER, OTHER_BATCHER = Key(b"\x42" * 32), Key(b"\x33" * 32)
 BLOBS_PER_TRANSACTION = 5
 _GAS_LIMIT_UPDATE = 2
 
@@ -314,18 +333,25 @@ def _blob(data: bytes, proof: bool) -> Blob:
     return Blob(content, commitment, compute_proof(content, commitment) if proof else b"")
 
 
-def batcher_transactions(inbox: Address, nonce: int, blobs: Sequence[Blob]) -> list[Included]:
-    """Signed transactions of the batcher to its inbox that carry the blobs in their order."""
+@cache
+def other_blobs(count: int, proofs: bool) -> list[Blob]:
+    """Return blobs of another chain's batcher, always the same ones."""
+    random = Random("other blobs")
+    return [_blob(random.randbytes(MAX_BLOB_DATA - 1), proofs) for _ in range(count)]
+
+
+def blob_transactions(key: Key, inbox: Address, nonce: int, blobs: Sequence[Blob]) -> list[Included]:
+    """Signed transactions of a batcher to its inbox that carry the blobs in their order."""
     hashes = [versioned_hash(blob.commitment) for blob in blobs]
     return [
-        _batcher_transaction(
-            inbox, nonce + first // BLOBS_PER_TRANSACTION, hashes[first : first + BLOBS_PER_TRANSACTION]
+        _blob_transaction(
+            key, inbox, nonce + first // BLOBS_PER_TRANSACTION, hashes[first : first + BLOBS_PER_TRANSACTION]
         )
         for first in range(0, len(hashes), BLOBS_PER_TRANSACTION)
     ]
 
 
-def _batcher_transaction(inbox: Address, nonce: int, hashes: Sequence[bytes]) -> Included:
+def _blob_transaction(key: Key, inbox: Address, nonce: int, hashes: Sequence[bytes]) -> Included:
     unsigned = Transaction(
         BLOB,
         1,
@@ -342,8 +368,8 @@ def _batcher_transaction(inbox: Address, nonce: int, hashes: Sequence[bytes]) ->
         max_blob_fee=10**9,
         blob_hashes=tuple(hashes),
     )
-    y_parity, r, s = BATCHER.sign(signing_hash(unsigned))
-    return Included(msgspec.structs.replace(unsigned, y_parity=y_parity, r=r, s=s), BATCHER.address)
+    y_parity, r, s = key.sign(signing_hash(unsigned))
+    return Included(msgspec.structs.replace(unsigned, y_parity=y_parity, r=r, s=s), key.address)
 
 
 def _call(to: Address, nonce: int, data: bytes) -> Transaction:

@@ -1,6 +1,6 @@
 """The L2 chain of a course: the attributes that derivation must reach for each block, and the blocks sealed of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -23,6 +23,12 @@ from rollup_node.tools.bench.signed_blocks import sealed
 from rollup_node.tools.devnet.chain.blocks import bare_transaction_json, header_json
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
 
+Seal = Callable[[BlockId, PayloadAttributes], ExecutionPayload]
+"""Gives the block that its parent and attributes make."""
+
+Transactions = Callable[[int, int], tuple[bytes, ...]]
+"""Gives so many signed transactions for the block of a number: it is called with number and count."""
+
 SELECTOR = bytes.fromhex("a9059cbb")
 
 
@@ -36,10 +42,20 @@ class MadeL2Block(NamedTuple):
 
 
 class L2Chain:
-    """Builds a chain block by block; all of its blocks become safe."""
+    """Builds a chain block by block; all of its blocks become safe.
 
-    def __init__(self, config: RollupConfig, genesis: ExecutionPayload) -> None:
+    Where an engine executes it, `seal` and `sign` take the place of prepared blocks and of transactions of nobody."""
+
+    def __init__(
+        self,
+        config: RollupConfig,
+        genesis: ExecutionPayload,
+        seal: Seal | None = None,
+        sign: Transactions | None = None,
+    ) -> None:
         self._config = config
+        self._seal = seal or (lambda parent, attributes: sealed(config, parent, attributes, ()))
+        self._sign = sign or (lambda number, count: signed_transactions(number, config.l2_chain_id, count))
         self._system = config.genesis.system_config
         self.head = l2_ref_of_payload(config, genesis)
 
@@ -50,7 +66,7 @@ class L2Chain:
 
     def extend(self, origin: MadeL1Block, transactions: int) -> MadeL2Block:
         """Return the next block, with an L1 origin and that many signed transactions."""
-        signed = signed_transactions(self.head.number + 1, self._config.l2_chain_id, transactions)
+        signed = self._sign(self.head.number + 1, transactions)
         prepared = prepare_attributes(
             self._config,
             L1_CHAINS[self._config.l1_chain_id],
@@ -61,7 +77,7 @@ class L2Chain:
             wanted_logs(origin.logs, CONFIG_UPDATE_TOPIC),
         )
         attributes = with_transactions(prepared.attributes, signed)
-        payload = sealed(self._config, self.head.id, attributes, ())
+        payload = self._seal(self.head.id, attributes)
         batch = BatchBlock(self.head.hash, payload.timestamp, BlockId(origin.header.number, origin.header.hash), signed)
         self._system = system_config_after(self._config, attributes, payload.block_number)
         self.head = l2_ref_of_payload(self._config, payload)

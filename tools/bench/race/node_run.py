@@ -18,12 +18,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
-from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of_tree
+from rollup_node.tools.bench.race.executed import FreshEngine
+from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of, process_tree
 from rollup_node.tools.bench.race.server import LastSafe, Listening, Message, Mismatch, NewHead, Served
 
 T = TypeVar("T")
 
-POLL_READY, SAMPLE_MEMORY = 0.01, 1.0
+POLL_READY, SAMPLE_MEMORY, FIND_PROCESSES = 0.01, 0.1, 1.0
 CALL_SECONDS, STATUS_SECONDS, STOP_SECONDS = 1.0, 20.0, 30.0
 LOG_TAIL = 2000
 
@@ -82,17 +83,27 @@ class ServerProcess:
 
 
 class NodeRun:
-    """A running node; `started` and `ready` in monotonic seconds, `memory` the most that was seen, in MiB."""
+    """A running node; `started` and `ready` in monotonic seconds, `memory` the most that was seen, in MiB.
+
+    `engine` is the id of the process of a real engine."""
 
     def __init__(
-        self, course: CourseFiles, program: RaceProgram, place: Place, servers: ServerProcess, deadline: float
+        self,
+        course: CourseFiles,
+        program: RaceProgram,
+        place: Place,
+        servers: ServerProcess,
+        deadline: float,
+        engine: int | None,
     ) -> None:
+        self._engine = engine
         self._course, self._program, self._place = course, program, place
         self._servers, self._deadline = servers, deadline
         self._log = place.folder / "log"
         self._kept: list[Message] = []
         self.ready: float | None = None
-        self.memory = 0.0
+        self.memory = self._found = 0.0
+        self._processes: list[int] = []
         with self._log.open("wb") as log:
             self.started = time.monotonic()
             command = program.command(course, place)
@@ -103,6 +114,10 @@ class NodeRun:
     def cpu(self) -> CpuUsage:
         """Return the CPU of its processes so far."""
         return cpu_usage(self._node.pid)
+
+    def engine_cpu(self) -> float:
+        """Return the CPU seconds of a real engine whose process is known, or 0."""
+        return 0.0 if self._engine is None else cpu_usage(self._engine).total
 
     def next(self, kind: type[T]) -> T:
         """Return the next message of a kind, while readiness is polled until it comes and then memory sampled.
@@ -143,8 +158,11 @@ class NodeRun:
         raise self._error(f"{self._program.name} reports the safe head {result}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
-        """Read the memory of its processes."""
-        self.memory = max(self.memory, memory_of_tree(self._node.pid))
+        """Read the memory of its processes, which are looked for once a second: that takes longer than to read it."""
+        now = time.monotonic()
+        if now >= self._found + FIND_PROCESSES:
+            self._found, self._processes = now, process_tree(self._node.pid)
+        self.memory = max(self.memory, memory_of(self._processes))
 
     def stop(self) -> None:
         """End the node."""
@@ -181,14 +199,23 @@ class NodeRun:
 
 
 @contextlib.contextmanager
-def running(course: CourseFiles, program: RaceProgram, arguments: Sequence[str], seconds: float) -> Iterator[NodeRun]:
-    """Yield a node over a course for at most that many seconds; the arguments are for the server process."""
-    with (
-        tempfile.TemporaryDirectory(prefix="race-") as folder,
-        ServerProcess(course.rollup.parent, arguments) as servers,
-    ):
+def running(
+    course: CourseFiles,
+    program: RaceProgram,
+    arguments: Sequence[str],
+    seconds: float,
+    engine: FreshEngine | None = None,
+) -> Iterator[NodeRun]:
+    """Yield a node over a course for at most that many seconds; the arguments are for the server process.
+
+    With a real engine, which is fresh, the server process relays to it. Raises EngineError."""
+    with contextlib.ExitStack() as stack:
+        folder, path = stack.enter_context(tempfile.TemporaryDirectory(prefix="race-")), course.rollup.parent
+        pid = stack.enter_context(engine.running(path)) if engine else None
+        arguments = [*arguments, f"--engine={engine.url}"] if engine else arguments
+        servers = stack.enter_context(ServerProcess(path, arguments))
         place = Place(servers.urls, _free_port(), Path(folder))
-        run = NodeRun(course, program, place, servers, time.monotonic() + seconds)
+        run = NodeRun(course, program, place, servers, time.monotonic() + seconds, pid)
         try:
             yield run
         finally:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.server import Listening
 
-OURS, THEIRS = "rollup-node", "op-node"
+OURS, THEIRS, LIMIT = "rollup-node", "op-node", "limit"
 
 
 class Place(NamedTuple):
@@ -70,6 +70,16 @@ def op_node(path: Path) -> RaceProgram:
     return RaceProgram(THEIRS, command)
 
 
+def limit() -> RaceProgram:
+    """Return the plain client that sends the calls of a course back to back: no node is faster with its engine."""
+
+    def command(course: CourseFiles, place: Place) -> list[str]:
+        arguments = [place.servers.engine, str(place.rpc_port), str(course.rollup.parent)]
+        return [sys.executable, "-m", "rollup_node.tools.bench.race.plain_client", *arguments]
+
+    return RaceProgram(LIMIT, command)
+
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -107,11 +117,16 @@ def cpu_usage(pid: int) -> CpuUsage:
 
 
 def memory_of_tree(pid: int) -> float:
-    """Return the memory in MiB of a process and its descendants.
+    """Return the memory in MiB of a process and its descendants, as `memory_of` does."""
+    return memory_of(process_tree(pid))
+
+
+def memory_of(processes: Sequence[int]) -> float:
+    """Return the memory in MiB of processes, without those that have ended.
 
     Shared pages are divided among those who share them (PSS)."""
     total = 0
-    for item in process_tree(pid):
+    for item in processes:
         try:
             lines = Path(f"/proc/{item}/smaps_rollup").read_text().splitlines()
         except OSError:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from rollup_node.tools.bench.measure import Figure, machine
-from rollup_node.tools.bench.race.course_files import CourseSize
+from rollup_node.tools.bench.race.call_clock import PERCENTILES
+from rollup_node.tools.bench.race.course_files import KINDS, CourseSize
 from rollup_node.tools.bench.race.node_run import TipRun
-from rollup_node.tools.bench.race.programs import OURS
+from rollup_node.tools.bench.race.programs import LIMIT, OURS
 from rollup_node.tools.bench.race.runner import RaceRun
 
 Runs = Mapping[float, Sequence[RaceRun]]
@@ -18,6 +19,10 @@ Runs = Mapping[float, Sequence[RaceRun]]
 FLOORS = {0.0: 500.0, 50.0: 480.0, 100.0: 400.0}
 BUSY_FLOORS = {50.0: 250.0}
 """Of blocks per second by latency, with quiet cores and with two busy loops on them."""
+
+FULL_FLOORS = {50.0: 400.0}
+FULL_BOUNDS = {"cpu_ms_per_block": 3.0, "pss_mb": 180.0}
+"""Of full L1 blocks with 60 Mgas."""
 
 TIP_REQUESTS, TIP_CPU_PERCENT = 1.3, 1.5
 MEGABYTE = 1e6
@@ -36,7 +41,12 @@ class Quantity(NamedTuple):
 QUANTITIES = (
     Quantity("cpu_ms_per_block", "CPU a block, all processes", "ms", 2.2, lambda run: run.cpu_ms_per_block),
     Quantity("engine_calls_per_block", "engine calls a block", "", 3.1, lambda run: run.engine_calls_per_block),
-    Quantity("l1_requests", "L1 requests", "", 400, lambda run: run.counted.l1_requests),
+    Quantity("l1_calls_made", "L1 calls", "", 400, lambda run: sum(run.counted.l1_calls.values())),
+    Quantity("l1_requests", "L1 requests over HTTP", "", None, lambda run: run.counted.l1_requests),
+    Quantity("engine_busy_percent", "an engine call is open", "%", None, lambda run: run.counted.engine_busy_percent),
+    Quantity("answer_to_call_p50_ms", "engine's answer to next call, p50", "ms", None, lambda run: _gap(run, 50)),
+    Quantity("answer_to_call_p99_ms", "engine's answer to next call, p99", "ms", None, lambda run: _gap(run, 99)),
+    Quantity("engine_cpu_ms_per_block", "CPU a block, engine", "ms", None, lambda run: run.engine_cpu_ms_per_block),
     Quantity("l1_bytes", "L1 bytes", "MB", 60e6, lambda run: run.counted.l1_bytes),
     Quantity("beacon_requests", "Beacon API requests", "", None, lambda run: run.counted.beacon_requests),
     Quantity("beacon_bytes", "Beacon API bytes", "MB", None, lambda run: run.counted.beacon_bytes),
@@ -52,21 +62,38 @@ QUANTITIES = (
 )
 
 
-def figures(runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool) -> list[Figure]:
-    """Return the figures of the runs with one latency.
+def figures(
+    runs: Sequence[RaceRun], size: CourseSize, busy: int, bounded: bool, limit: Sequence[RaceRun] = ()
+) -> list[Figure]:
+    """Return the figures of the runs with one latency; `limit` are those of the plain client with it.
 
-    Bounds are of this node (`bounded`) on the default course; but for the speed they are those of two quiet cores."""
-    bounded = bounded and size == CourseSize()
-    floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms) if bounded else None
+    Bounds are of this node (`bounded`) on the default course, and on that of full blocks with 60 Mgas; but for the
+    speed they are those of two quiet cores."""
+    bounds: Mapping[str, float] = {}
+    floor = None
+    if bounded and size == KINDS["2023"]:
+        floor = (BUSY_FLOORS if busy else FLOORS).get(runs[0].latency_ms)
+        bounds = {quantity.name: quantity.bound for quantity in QUANTITIES if quantity.bound is not None}
+    elif bounded and size == KINDS["full60"] and not busy:
+        floor, bounds = FULL_FLOORS.get(runs[0].latency_ms), FULL_BOUNDS
     result = [Figure("blocks per second", "", tuple(run.blocks_per_second for run in runs), floor=floor)]
+    if limit:
+        shares = tuple(run.blocks_per_second / _speed(limit) for run in runs)
+        result.append(Figure("share of the limit", "", shares))
     for quantity in QUANTITIES:
         scale = MEGABYTE if quantity.unit == "MB" else 1.0
-        bound = quantity.bound / scale if quantity.bound is not None and bounded and not busy else None
-        result.append(Figure(quantity.text, quantity.unit, tuple(quantity.read(run) / scale for run in runs), bound))
+        values = tuple(quantity.read(run) / scale for run in runs)
+        bound = bounds[quantity.name] / scale if quantity.name in bounds and not busy else None
+        if bound is not None or any(values):
+            result.append(Figure(quantity.text, quantity.unit, values, bound))
     for name, milliseconds in _by_process(runs).items():
         if any(milliseconds):
             result.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
     return result
+
+
+def _gap(run: RaceRun, percent: int) -> float:
+    return run.counted.engine_gaps_ms[PERCENTILES.index(percent)]
 
 
 def summary(runs: Runs) -> dict[str, Any]:
@@ -91,12 +118,16 @@ def summary(runs: Runs) -> dict[str, Any]:
 def report(size: CourseSize, busy: int, runs: Mapping[str, Runs], tips: Mapping[str, TipRun]) -> dict[str, Any]:
     """Return the whole object.
 
-    The figures of this node, and those of op-node in `op_node`, each with `tip` where that was measured. `pss_mb` is in
-    MiB."""
+    The figures of this node, and those of op-node in `op_node`, each with `tip` where that was measured, and of the
+    plain client in `limit`, with the share of its speed of each node. `pss_mb` is in MiB."""
     summaries = {
         name: summary(some) | ({"tip": msgspec.structs.asdict(tips[name])} if name in tips else {})
         for name, some in runs.items()
     }
+    for name in summaries:
+        limits = runs.get(LIMIT, {}) if name != LIMIT else {}
+        shares = {f"{ms:g}": _speed(some) / _speed(limits[ms]) for ms, some in runs[name].items() if ms in limits}
+        summaries[name] |= {"share_of_limit": shares} if shares else {}
     ours = summaries.pop(OURS)
     result = {"machine": machine(), "busy": busy, "course": msgspec.structs.asdict(size), **ours}
     return result | {name.replace("-", "_"): item for name, item in summaries.items()}

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rollup_node.tools.bench.race.course_files import CourseFiles
+from rollup_node.tools.bench.race.executed import FreshEngine
 from rollup_node.tools.bench.race.node_run import running
 from rollup_node.tools.bench.race.programs import CpuUsage, RaceProgram
 from rollup_node.tools.bench.race.server import FirstAttributes, LastSafe
@@ -21,7 +22,7 @@ class RaceRun(msgspec.Struct):
 
     Times in seconds since the node's start, CPU in milliseconds per L2 block from the first attributes on; `cpu_s`
     is the node's CPU from its start to the end, `end_s` when the last block was safe. `pss_mb` is the most that was
-    seen in all processes."""
+    seen in all processes. `engine_cpu_ms_per_block` is that of a real engine that the race has started."""
 
     latency_ms: float
     blocks_per_second: float
@@ -35,21 +36,29 @@ class RaceRun(msgspec.Struct):
     first_attributes_s: float
     end_s: float
     server_cpu_ms_per_block: float
+    engine_cpu_ms_per_block: float
     load: float
     counted: LastSafe
 
 
-def run_once(course: CourseFiles, program: RaceProgram, latency_ms: float, busy: int, seconds: float) -> RaceRun:
+def run_once(
+    course: CourseFiles,
+    program: RaceProgram,
+    latency_ms: float,
+    busy: int,
+    seconds: float,
+    engine: FreshEngine | None = None,
+) -> RaceRun:
     """One run of at most that many seconds, with so many busy loops beside it.
 
     Raises RaceError where the node ends, takes longer, derives anything that is not the course's, or reports another
-    safe head."""
+    safe head, and EngineError where a real engine does not start."""
     load = os.getloadavg()[0]
-    with busy_loops(busy), running(course, program, [f"--latency={latency_ms}"], seconds) as node:
+    with busy_loops(busy), running(course, program, [f"--latency={latency_ms}"], seconds, engine) as node:
         first = node.next(FirstAttributes)
-        before = node.cpu()
+        before, engine_before = node.cpu(), node.engine_cpu()
         last = node.next(LastSafe)
-        after = node.cpu()
+        after, engine_after = node.cpu(), node.engine_cpu()
         node.sample_memory()
         node.check_safe_head()
     assert node.ready is not None
@@ -62,11 +71,12 @@ def run_once(course: CourseFiles, program: RaceProgram, latency_ms: float, busy:
         cpu_s=after.total,
         engine_calls_per_block=_engine_calls(last.engine_calls) / blocks,
         pss_mb=node.memory,
-        first_l1_request_s=first.first_l1_request - node.started,
+        first_l1_request_s=max(0.0, first.first_l1_request - node.started),
         ready_s=node.ready - node.started,
         first_attributes_s=first.time - node.started,
         end_s=last.time - node.started,
         server_cpu_ms_per_block=last.cpu_ms / blocks,
+        engine_cpu_ms_per_block=1000 * (engine_after - engine_before) / blocks,
         load=load,
         counted=last,
     )

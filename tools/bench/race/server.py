@@ -1,7 +1,8 @@
 """The server process of a race, on three free ports: L1, Beacon API, engine.
 
-It says as JSON, a line each, where it listens, when the first attributes come, and what it counted when the course's
-last block became safe. It ends with its standard input, with --complete after a line with all requests.
+With --engine the third is a relay to a real engine. It says as JSON, a line each, where it listens, when the first
+attributes come, and what it counted when the course's last block became safe. It ends with its standard input, with
+--complete after a line with all requests.
 
     python -m rollup_node.tools.bench.race.server FOLDER --latency 50"""
 
@@ -10,16 +11,18 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from rollup_node.tools.bench.race.call_clock import CallClock
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.engine import Engine
-from rollup_node.tools.bench.race.http_server import Answer, Handler, HttpConnection
-from rollup_node.tools.bench.race.l1_server import BeaconApi, L1Endpoint
+from rollup_node.tools.bench.race.engine_relay import EngineRelay, RelayConnection
+from rollup_node.tools.bench.race.http_server import Answer, HttpConnection
+from rollup_node.tools.bench.race.l1_server import BeaconApi, L1Endpoint, RpcMethods
 
 HOST = "127.0.0.1"
 
@@ -42,7 +45,9 @@ class FirstAttributes(msgspec.Struct, tag=True):
 class LastSafe(msgspec.Struct, tag=True):
     """The course's last block became safe at `time`: what was counted until then.
 
-    `cpu_ms` is this process's own CPU since the first attributes."""
+    Since the first attributes, `cpu_ms` is this process's own CPU, `engine_busy_percent` the share of the time in which
+    an engine call was open, `engine_gaps_ms` the time from an answer of the engine to the next call, at 50 and 99 % of
+    the calls."""
 
     time: float
     cpu_ms: float
@@ -54,6 +59,8 @@ class LastSafe(msgspec.Struct, tag=True):
     beacon_bytes: int
     beacon_calls: dict[str, int]
     engine_calls: dict[str, int]
+    engine_busy_percent: float
+    engine_gaps_ms: list[float]
 
 
 class NewHead(msgspec.Struct, tag=True):
@@ -89,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--latency", type=float, default=0.0, help="of L1 and Beacon API, in milliseconds")
     parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
     parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
+    parser.add_argument("--engine", help="the URL of a real engine, in place of the prepared answers")
     parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks, and L1 is final")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     asyncio.run(_serve(CourseFiles(args.folder), args))
@@ -97,13 +105,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _serve(course: CourseFiles, namespace: argparse.Namespace) -> None:
     race, latency = _Race(course, namespace), namespace.latency / 1000
-    handlers: tuple[tuple[Handler, float], ...] = (
-        (race.l1, latency),
-        (race.beacon.respond, latency),
-        (race.engine.rpc.respond, 0.0),
-    )
+    connections: list[Callable[[], asyncio.Protocol]] = [
+        partial(HttpConnection, race.l1, latency),
+        partial(HttpConnection, race.beacon.respond, latency),
+        race.engine_connection,
+    ]
     loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(partial(HttpConnection, *handler), HOST, 0) for handler in handlers]
+    servers = [await loop.create_server(connection, HOST, 0) for connection in connections]
     # What is loaded stays: collections would only walk over it.
     gc.collect()
     gc.freeze()
@@ -120,8 +128,12 @@ class _Race:
         self._endpoint, self._interval = L1Endpoint(course, namespace.fresh, namespace.complete), namespace.interval
         self._l1 = self._endpoint.rpc
         self.beacon = BeaconApi(course)
-        self.engine = Engine(
-            course, self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe, namespace.complete
+        self._clock = CallClock()
+        watch = self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe
+        self._engine = (
+            EngineRelay(course, namespace.engine, self._clock, *watch)
+            if namespace.engine
+            else Engine(course, *watch, namespace.complete).rpc
         )
         self._first_request = self._cpu = 0.0
 
@@ -131,6 +143,18 @@ class _Race:
             self._first_request = time.monotonic()
             self._schedule_head()
         return self._l1.respond(target, head, body)
+
+    def engine_connection(self) -> asyncio.Protocol:
+        """Return a new connection to the engine."""
+        if isinstance(self._engine, EngineRelay):
+            return RelayConnection(self._engine)
+        return HttpConnection(partial(self._respond, self._engine), 0.0)
+
+    def _respond(self, engine: RpcMethods, target: bytes, head: bytes, body: bytes) -> Answer:
+        self._clock.opened()
+        answer = engine.respond(target, head, body)
+        self._clock.closed()
+        return answer
 
     def _schedule_head(self) -> None:
         if self._endpoint.fresh:
@@ -144,6 +168,7 @@ class _Race:
 
     def _first_attributes(self) -> None:
         self._cpu = time.process_time()
+        self._clock.start()
         _say(FirstAttributes(time.monotonic(), self._first_request))
 
     def served(self) -> Served:
@@ -162,7 +187,9 @@ class _Race:
                 beacon_requests=self.beacon.requests,
                 beacon_bytes=self.beacon.sizes.total(),
                 beacon_calls=dict(self.beacon.calls),
-                engine_calls=dict(self.engine.rpc.calls),
+                engine_calls=dict(self._engine.calls),
+                engine_busy_percent=self._clock.busy_percent(),
+                engine_gaps_ms=self._clock.gaps_ms(),
             )
         )
 

@@ -16,8 +16,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.blocks.signing import DOMAIN, SigningError, signing_hash
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
-from rollup_node.stages.protocol.keys import recover_address
-from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE
+from rollup_node.stages.protocol.secp256k1 import SIGNATURE_SIZE, recover_address
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash
 

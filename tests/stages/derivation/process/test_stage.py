@@ -388,7 +388,7 @@ async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRec
         )
 
 
-async def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(
+async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_process_soon(
     recording: SepoliaRecording, tmp_path: Path
 ) -> None:
     harness = StageHarness(recording, tmp_path, inline=True, managed=True)
@@ -401,8 +401,11 @@ async def test_at_the_tip_the_next_l1_block_is_asked_for_once_a_second(
             return False
 
         harness.is_lost = received
-        await harness.until(lambda: len(times) >= 4)
-        assert times[3] - times[1] > 1.5 * IDLE_SECONDS
+        await harness.until(lambda: len(times) >= 2)
+        assert times[1] - times[0] > IDLE_SECONDS / 2
+        harness.buses["l1"].transport.liveness.start(0, 2)
+        await harness.until(lambda: len(times) >= 3)
+        assert times[2] - times[1] < IDLE_SECONDS / 2
 
 
 async def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.files.sqlite_file import MEMORY, DamagedFileError, FileKind, StoreError, open_sqlite
+from rollup_node.stages.io.files.sqlite_file import (
+    MEMORY,
+    DamagedFileError,
+    FileKind,
+    StoreError,
+    is_block,
+    open_sqlite,
+    transaction,
+)
 
 KIND = FileKind("box of things", "things.path", 77, "create table if not exists things (name text);", "full")
 
@@ -28,6 +36,22 @@ def test_another_thread_may_use_the_connection() -> None:
     thread.join()
     assert connection.execute("select name from things").fetchall() == [("a",)]
     connection.close()
+
+
+def test_a_transaction_is_made_as_one_or_not_at_all() -> None:
+    connection = open_sqlite(MEMORY, KIND)
+    with transaction(connection):
+        connection.execute("insert into things values ('a')")
+    with pytest.raises(ZeroDivisionError), transaction(connection):
+        connection.execute("insert into things values ('b')")
+        _ = 1 / 0
+    assert connection.execute("select name from things").fetchall() == [("a",)] and not connection.in_transaction
+    connection.close()
+
+
+def test_columns_are_a_block_by_their_types() -> None:
+    assert is_block(0, bytes(32))
+    assert not any(map(is_block, (-1, True, "1", 1, 1, None), (bytes(32), bytes(32), bytes(32), bytes(31), 7, None)))
 
 
 def test_a_damaged_file_is_refused_and_unchanged(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message, signing
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.encoding import snappy
-from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from tests.support.p2p.blocks import SIGNER, block, chain_config
 
 # Signed messages of all versions from tests of op-alloy (crate op-alloy-rpc-types-engine, envelope.rs).

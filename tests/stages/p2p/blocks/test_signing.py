@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.blocks.signing import (
     payload_hash,
     signing_hash,
 )
-from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import recover_address
 
 A, B, C = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
 

@@ -10,7 +10,6 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.messages.interop import (
-    BlockRef,
     DerivedPair,
     InteropEvent,
     InteropEvents,
@@ -19,7 +18,7 @@ from rollup_node.stages.messages.interop import (
     InteropResponse,
     Replacement,
 )
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import BlockId, BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process.interop_methods import (

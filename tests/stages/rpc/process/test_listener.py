@@ -3,6 +3,7 @@
 
 import asyncio
 import resource
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -202,6 +203,28 @@ async def test_clients_that_stop_are_closed(quick: None, sent: bytes) -> None:
         assert (await ended(reader)).partition(b"\r\n")[0] == (b"HTTP/1.1 200 OK" if sent == GET else b"")
         assert server.closed("timeout") is (sent != GET)
         writer.close()
+
+
+async def test_a_server_without_clients_never_wakes_up(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    sweep = Listener._sweep
+
+    def counted(listener: Listener) -> None:
+        looks.append(time.monotonic())
+        sweep(listener)
+
+    monkeypatch.setattr(Listener, "_sweep", counted)
+    async with serving() as server:
+        await asyncio.sleep(0.1)
+        assert not looks
+        for _ in range(2):
+            before = len(looks)
+            reader, writer = await server.connect(b"GET / HT")
+            assert await ended(reader) == b"" and len(looks) > before
+            writer.close()
+        count = len(looks)
+        await asyncio.sleep(0.1)
+        assert len(looks) <= count + 1
 
 
 async def test_a_client_that_does_not_read_its_response_is_closed(quick: None) -> None:

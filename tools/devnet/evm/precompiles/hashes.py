@@ -5,8 +5,7 @@ EIP-198, EIP-2565, EIP-7823, EIP-7883."""
 
 import hashlib
 
-from rollup_node.stages.protocol.keys import recover_address
-from rollup_node.stages.protocol.secp256k1 import ORDER
+from rollup_node.stages.protocol.secp256k1 import ORDER, recover_address
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
 
 _WORD = (1 << 64) - 1

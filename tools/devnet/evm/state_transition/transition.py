@@ -5,10 +5,9 @@ from typing import NamedTuple, Protocol
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.keys import recover_address
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import bloom_mask
-from rollup_node.stages.protocol.secp256k1 import ORDER
+from rollup_node.stages.protocol.secp256k1 import ORDER, recover_address
 from rollup_node.stages.protocol.transactions import (
     AccessTuple,
     Authorization,

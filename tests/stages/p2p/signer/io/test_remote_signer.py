@@ -21,7 +21,7 @@ from rollup_node.stages.p2p.signer.io.remote_signer import (
     TlsFileError,
     TlsFiles,
 )
-from rollup_node.stages.protocol.keys import recover_address
+from rollup_node.stages.protocol.secp256k1 import recover_address
 from tests.support.engine.remote_signers import VERSION, SignerServer, TlsSetUp, refusing_tls_server
 from tests.support.p2p.blocks import SIGNER
 from tests.support.servers.certificates import certificate

@@ -1,0 +1,28 @@
+"""The dependency set that is verified, and the blocks of its chains by time [VR1, VR2]."""
+
+import msgspec
+
+from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
+
+
+class InteropConfig(msgspec.Struct, frozen=True):
+    """The chains by id; `activation` is the time of Lagoon, the same on all of them; `expiry_window` in seconds."""
+
+    chains: dict[int, RollupConfig]
+    activation: int
+    expiry_window: int = MESSAGE_EXPIRY_WINDOW
+
+    @property
+    def first_round(self) -> int:
+        """The time of the first round, without logs of before: all chains have their genesis block [VR1]."""
+        return max(self.activation, *(chain.genesis.l2_time for chain in self.chains.values()))
+
+    def heights_at(self, timestamp: int) -> dict[int, int]:
+        """Return the number of each chain's block at a time [VR2]; of those that have not begun, one below genesis."""
+        return {
+            chain_id: chain.block_number_at(timestamp)
+            if timestamp >= chain.genesis.l2_time
+            else chain.genesis.l2.number - 1
+            for chain_id, chain in self.chains.items()
+        }

@@ -1,0 +1,122 @@
+"""The checks of executing messages [EM1 to EM11], and what they have to read of blocks verified before.
+
+`stored` says what the interop database has at a place: the hash of the log, empty bytes where the block has no such
+log, None where the block is not in it."""
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.interop.config import InteropConfig
+from rollup_node.stages.interop.cycles import cyclic_chains
+from rollup_node.stages.protocol.interop_messages import BlockLogs, ExecutingMessage
+from rollup_node.stages.protocol.types import Hash
+
+
+class Invalidity(Enum):
+    """Why a block is invalid: the rule, and what it says of the message."""
+
+    UNKNOWN_SOURCE = ("EM1", "its chain is not in the dependency set")
+    UNKNOWN_CHAIN = ("EM2", "the chain that executes it is not in the dependency set")
+    EXECUTED_TOO_EARLY = ("EM5", "it is executed before the chain's second block with interop")
+    INITIATED_TOO_EARLY = ("EM6", "it is from before its chain's second block with interop")
+    IN_THE_FUTURE = ("EM7", "it is from after the block that executes it")
+    EXPIRED = ("EM8", "it has expired")
+    NOT_THERE = ("EM10", "its chain does not have it")
+    CYCLE = ("CY3", "messages of one second depend on each other in a circle")
+
+    def __init__(self, rule: str, text: str) -> None:
+        self.rule, self.text = rule, text
+
+
+class LogPlace(NamedTuple):
+    """Where a log is: chain id, block number, index in the block."""
+
+    chain_id: int
+    number: int
+    log_index: int
+
+
+Stored = Mapping[LogPlace, Hash | None]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why a chain's block is invalid; the message with its log index, None for a cycle."""
+
+    invalidity: Invalidity
+    message: tuple[int, ExecutingMessage] | None = None
+
+    def __str__(self) -> str:
+        about = "" if self.message is None else f"log {self.message[0]} executes a {self.message[1]}: "
+        return f"{about}{self.invalidity.text} [{self.invalidity.rule}]"
+
+
+class Verdicts(msgspec.Struct, frozen=True):
+    """The invalid blocks by chain; `unread` are places that must be read first, `missing` those that are not known."""
+
+    invalid: dict[int, Verdict]
+    unread: frozenset[LogPlace]
+    missing: frozenset[LogPlace]
+
+
+def check_claim(
+    config: InteropConfig, chain_id: int, timestamp: int, message: ExecutingMessage
+) -> Invalidity | LogPlace:
+    """Check what a message says of itself, executed at that time in seconds; return where it must be [EM1 to EM8].
+
+    A block of the source chain has one number for a time, so a message with another number is nowhere [EM10]."""
+    source, chain = config.chains.get(message.chain_id), config.chains.get(chain_id)
+    if source is None:
+        return Invalidity.UNKNOWN_SOURCE
+    if chain is None:
+        return Invalidity.UNKNOWN_CHAIN
+    if timestamp < config.activation + chain.block_time:
+        return Invalidity.EXECUTED_TOO_EARLY
+    if message.timestamp < config.activation + source.block_time:
+        return Invalidity.INITIATED_TOO_EARLY
+    if message.timestamp > timestamp:
+        return Invalidity.IN_THE_FUTURE
+    if timestamp - message.timestamp > config.expiry_window:
+        return Invalidity.EXPIRED
+    number = message.block_number
+    if number < source.genesis.l2.number or source.timestamp_of(number) != message.timestamp:
+        return Invalidity.NOT_THERE
+    return LogPlace(message.chain_id, number, message.log_index)
+
+
+def check_heads(
+    config: InteropConfig, timestamp: int, heads: Mapping[int, BlockLogs], stored: Stored, unchecked: Collection[int]
+) -> Verdicts:
+    """Check the messages of the heads of a round, those of the chains `unchecked` [EM9 to EM11, CY4].
+
+    A message that fails makes its block invalid, whatever is not known of the others of that block."""
+    invalid: dict[int, Verdict] = {}
+    unread: set[LogPlace] = set()
+    missing: set[LogPlace] = set()
+    for chain_id in sorted(unchecked):
+        logs = heads[chain_id]
+        for index, message in logs.executing:
+            result = check_claim(config, chain_id, logs.block.timestamp, message)
+            if isinstance(result, LogPlace):
+                hashed = _hash_at(result, heads, stored)
+                if hashed is None:
+                    (missing if result in stored else unread).add(result)
+                    continue
+                if hashed == message.log_hash:
+                    continue
+                result = Invalidity.NOT_THERE
+            invalid[chain_id] = Verdict(result, (index, message))
+            break
+    for chain_id in cyclic_chains(timestamp, heads):
+        invalid.setdefault(chain_id, Verdict(Invalidity.CYCLE))
+    return Verdicts(invalid, frozenset(unread), frozenset(missing))
+
+
+def _hash_at(place: LogPlace, heads: Mapping[int, BlockLogs], stored: Stored) -> Hash | None:
+    """Return the hash of a log as in `stored`: of a head of the round, or of a block verified before."""
+    head = heads.get(place.chain_id)
+    if head is not None and head.block.number == place.number:
+        return head.log_hash(place.log_index) or b""
+    return stored.get(place)

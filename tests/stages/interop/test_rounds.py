@@ -1,0 +1,259 @@
+"""Rounds, step by step [VR1 to VR14, IV2 to IV4, RA1]; test_against_model.py has whole histories."""
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from rollup_node.stages.interop.message_checks import LogPlace
+from rollup_node.stages.interop.rounds import (
+    NO_L1_BLOCK,
+    Advance,
+    AskChains,
+    AskL1,
+    AskStored,
+    ChainBlock,
+    Deliver,
+    Invalidate,
+    InvalidHead,
+    L1View,
+    Observed,
+    Rewind,
+    Step,
+    StoreState,
+    Verified,
+    Wait,
+    WaitReason,
+    diverged,
+    next_step,
+    next_time,
+)
+from rollup_node.stages.protocol.interop_messages import BlockLogs
+from rollup_node.stages.protocol.types import BlockId
+from tests.support.interop.values import Claim, block, dependency_set, logs_of, member
+
+CONFIG = dependency_set(member(1), member(2, block_time=2), activation=1010)
+T = 1100
+TIPS = {1: block(99, 1099), 2: block(49, 1098)}
+
+
+def l1(number: int, branch: int = 0) -> BlockId:
+    return BlockId(number, bytes([branch]) * 31 + bytes([number]))
+
+
+SOURCE = l1(21)
+STATE = StoreState({chain: tip.id for chain, tip in TIPS.items()}, Verified(1099, l1(20), 1090))
+ODD = msgspec.structs.replace(
+    STATE, tips={1: block(100, 1100).id, 2: block(50, 1100).id}, verified=Verified(T, l1(20), T)
+)
+"""The round before one in which chain 2 has no new block."""
+VIEW = L1View({20: l1(20).hash, 21: l1(21).hash, 22: l1(22).hash}, 10)
+
+
+def head(chain_id: int, *logs: bytes | Claim, time: int = T, source: BlockId = SOURCE) -> ChainBlock:
+    """Return the chain's block at a time, on its tip."""
+    number = CONFIG.chains[chain_id].block_number_at(time)
+    ref = block(number, CONFIG.chains[chain_id].timestamp_of(number), TIPS[chain_id].hash)
+    return ChainBlock(logs_of(ref, logs), source, b"\x05" * 32, b"\x06" * 32)
+
+
+HEADS: Mapping[int, ChainBlock | WaitReason] = {1: head(1, b"one"), 2: head(2, source=l1(22))}
+
+
+def decide(
+    heads: Mapping[int, ChainBlock | WaitReason] = HEADS,
+    view: L1View = VIEW,
+    state: StoreState = STATE,
+    stored: Mapping[LogPlace, bytes | None] | None = None,
+) -> Step:
+    """Return the step after the answers of the chains and of L1."""
+    return next_step(CONFIG, state, Observed(heads, view, stored))
+
+
+def test_the_time_of_the_next_round() -> None:
+    """[VR1]: after the last one, after the logs that were read before, or from the first one on."""
+    assert next_time(CONFIG, STATE) == T
+    assert next_time(CONFIG, StoreState({})) == 1010
+    assert next_time(CONFIG, StoreState({1: block(55, 1055).id, 2: block(27, 1054).id})) == 1056
+    assert next_time(CONFIG, StoreState({1: block(55, 1055).id, 2: block(20, 1040).id})) == 1042
+    assert next_time(CONFIG, StoreState({1: block(5, 1005).id})) == 1010
+
+
+def test_the_steps_of_a_round() -> None:
+    """[VR5]: the chains, then L1, then the database."""
+    assert next_step(CONFIG, STATE, Observed()) == AskChains(T)
+    claim = Claim(1, 95, 0, 1095, b"old")
+    heads = {1: HEADS[1], 2: head(2, claim)}
+    assert next_step(CONFIG, STATE, Observed(heads)) == AskL1(frozenset({20, 21}))
+    place = LogPlace(1, 95, 0)
+    assert decide(heads) == AskStored(frozenset({place}))
+    assert isinstance(decide(heads, stored={place: claim.log_hash}), Advance)
+    assert decide(heads, stored={place: None}) == Wait(WaitReason.NO_LOGS, 1, "block 95")
+    assert isinstance(decide(heads, stored={place: b""}), Invalidate)
+
+
+def logs(answer: ChainBlock | WaitReason) -> BlockLogs:
+    assert isinstance(answer, ChainBlock)
+    return answer.logs
+
+
+def test_a_round_without_invalid_heads_advances() -> None:
+    """[VR7, VR9, LB10]: with the highest L1 block of all chains, and the heads that are new."""
+    assert decide() == Advance(T, l1(22), {1: logs(HEADS[1]), 2: logs(HEADS[2])})
+
+
+def test_a_head_that_a_chain_has_had_is_not_written_again() -> None:
+    """[VR2, VR9]"""
+    ref = block(101, 1101, ODD.tips[1].hash)
+    heads = {
+        1: ChainBlock(logs_of(ref, [b"x"]), l1(21), b"", b""),
+        2: ChainBlock(logs_of(block(50, 1100), [Claim(9, 1, 1, 1, b"")]), l1(21), b"", b""),
+    }
+    assert decide(heads, state=ODD) == Advance(1101, l1(21), {1: heads[1].logs})
+
+
+def test_the_l1_block_of_a_round_is_never_below_the_one_before() -> None:
+    """[VR7]"""
+    heads = {1: head(1, source=l1(20)), 2: head(2, source=l1(21))}
+    state = msgspec.structs.replace(STATE, decided=l1(22))
+    result = decide(heads, state=state)
+    assert isinstance(result, Advance) and result.l1 == l1(22)
+
+
+def test_a_round_with_an_invalid_head_invalidates_it() -> None:
+    """[VR5, VR8, IV2]: with what its output root is made of."""
+    result = decide({1: head(1, Claim(9, 1, 1, 1, b"")), 2: HEADS[2]})
+    assert isinstance(result, Invalidate) and (result.timestamp, result.l1) == (T, l1(22))
+    (invalid,) = result.heads
+    assert invalid.chain_id == 1 and invalid.block == head(1).logs.block.id
+    assert (invalid.state_root, invalid.storage_root) == (b"\x05" * 32, b"\x06" * 32)
+    assert "chain 9" in invalid.reason and "[EM1]" in invalid.reason
+
+
+@pytest.mark.parametrize("reason", [WaitReason.NOT_READY, WaitReason.NO_HISTORY])
+def test_a_chain_without_its_block_is_waited_for(reason: WaitReason) -> None:
+    """[VR3]: also one whose process does not answer."""
+    assert decide({**HEADS, 2: reason}) == Wait(reason, 2)
+    assert decide({1: HEADS[1]}) == Wait(WaitReason.NOT_READY, 2)
+
+
+@pytest.mark.parametrize("hashed", [None, l1(22, 1).hash])
+def test_a_head_of_another_l1_chain_is_waited_for(hashed: bytes | None) -> None:
+    """[VR4]: its chain has not followed L1 yet."""
+    assert decide(view=L1View({**VIEW.hashes, 22: hashed}, 10)) == Wait(WaitReason.L1_UNSETTLED, 2, str(l1(22)))
+
+
+def test_genesis_blocks_have_no_l1_block() -> None:
+    """[VR4]"""
+    heads = {1: head(1, source=NO_L1_BLOCK), 2: head(2, source=NO_L1_BLOCK)}
+    state = StoreState(STATE.tips)
+    assert next_step(CONFIG, state, Observed(heads)) == AskL1(frozenset())
+    assert decide(heads, L1View({}, 0), state) == Advance(T, NO_L1_BLOCK, {1: heads[1].logs, 2: heads[2].logs})
+
+
+LEFT = L1View({**VIEW.hashes, 20: l1(20, 1).hash}, 10)
+
+
+@pytest.mark.parametrize("heads", [HEADS, {1: WaitReason.NOT_READY}])
+def test_rounds_of_another_l1_chain_are_void(heads: Mapping[int, ChainBlock | WaitReason]) -> None:
+    """[VR4, RA1]: all with that L1 block at once, whether or not the chains are ready."""
+    assert decide(heads, LEFT) == Rewind(1090)
+
+
+def test_denials_of_another_l1_chain_are_void() -> None:
+    """[RA2]: those of the second after the last round, which another L1 chain may have left alone."""
+    state = msgspec.structs.replace(STATE, decided=l1(22))
+    view = L1View({**VIEW.hashes, 22: l1(22, 1).hash}, 10)
+    assert decide({1: WaitReason.NOT_READY}, view, state) == Rewind(T)
+    view = L1View({**view.hashes, 20: l1(20, 1).hash}, 10)
+    assert decide({1: WaitReason.NOT_READY}, view, state) == Rewind(1090)
+
+
+def test_an_l1_block_that_is_not_there_now_decides_nothing() -> None:
+    """[VR4]: L1's chain is shorter for a moment."""
+    view = L1View({**VIEW.hashes, 20: None}, 10)
+    assert decide(view=view) == Wait(WaitReason.L1_UNSETTLED, None, str(l1(20)))
+
+
+def test_nothing_goes_back_below_the_finalized_l1_block() -> None:
+    """[VR13]"""
+    result = decide(view=L1View(LEFT.hashes, 20))
+    assert result == Wait(WaitReason.L1_FINAL, None, str(l1(20)))
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        block(100, 1100, b"\x01" * 32),  # on another block than the verified one
+        block(101, 1101, TIPS[1].hash),  # of another time
+        block(100, 1101, TIPS[1].hash),
+        block(99, 1099, b"\x01" * 32),
+    ],
+)
+def test_a_block_that_does_not_follow_is_not_verified(ref: object) -> None:
+    """[VR11]: nothing is guessed while the chain has another block than the verified one."""
+    logs = msgspec.structs.replace(head(1).logs, block=ref)
+    result = decide({**HEADS, 1: msgspec.structs.replace(head(1), logs=logs)})
+    assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 1)
+
+
+def test_a_chain_that_joins_needs_its_logs_first() -> None:
+    """[VR10]: or begins with its genesis block."""
+    state = msgspec.structs.replace(STATE, tips={1: STATE.tips[1]})
+    result = decide(state=state)
+    assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.NO_LOGS, 2)
+    assert isinstance(decide(state=msgspec.structs.replace(state, verified=None)), Advance)
+    config = dependency_set(CONFIG.chains[1], member(2, 2, T, number=7), activation=1010)
+    young = ChainBlock(logs_of(block(7, T), []), l1(21), b"", b"")
+    assert isinstance(next_step(config, state, Observed({1: HEADS[1], 2: young}, VIEW)), Advance)
+
+
+def test_another_block_of_the_height_that_was_verified_is_not_verified() -> None:
+    """[VR11]: of a chain that has its block for two seconds."""
+    heads = {
+        1: ChainBlock(logs_of(block(101, 1101, ODD.tips[1].hash), []), l1(21), b"", b""),
+        2: ChainBlock(logs_of(block(50, 1100, branch=1), []), l1(21), b"", b""),
+    }
+    result = decide(heads, state=ODD)
+    assert isinstance(result, Wait) and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 2)
+
+
+# --- transitions -----------------------------------------------------------------------------------------------------
+
+INVALID = Invalidate(T, l1(22), (InvalidHead(2, block(50, 1100).id, b"", b"", "expired"),))
+
+
+@pytest.mark.parametrize(("pending", "chains"), [(INVALID, (2,)), (Rewind(T), (1, 2))])
+def test_a_transition_goes_to_its_chains_until_it_is_finished(pending: Invalidate | Rewind, chains: tuple[int]) -> None:
+    """[VR6, IV4, RA1]: no round meanwhile, also after a restart."""
+    state = msgspec.structs.replace(STATE, pending=pending)
+    assert next_step(CONFIG, state, Observed()) == AskL1(frozenset({20}))
+    assert next_step(CONFIG, state, Observed(l1=VIEW)) == Deliver(pending, chains)
+
+
+def test_a_transition_is_void_once_l1_has_left_it() -> None:
+    """[RA1]: the next one takes its place."""
+    state = msgspec.structs.replace(STATE, pending=INVALID, decided=l1(22))
+    view = L1View({20: l1(20).hash, 22: l1(22, 1).hash}, 10)
+    assert next_step(CONFIG, state, Observed(l1=view)) == Rewind(T)
+    state = msgspec.structs.replace(STATE, pending=Rewind(T))
+    assert next_step(CONFIG, state, Observed(l1=LEFT)) == Rewind(1090)
+
+
+# --- resume ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", [None, STATE.tips[2].hash])
+def test_a_start_goes_on_with_the_verified_blocks(other: bytes | None) -> None:
+    """[VR14]: a chain that is behind is waited for by the rounds."""
+    assert diverged(STATE, {1: STATE.tips[1].hash, 2: other}, VIEW) is None
+
+
+def test_a_start_finds_that_a_chain_has_another_block() -> None:
+    """[VR14]: but for a change of L1, a pending transition, or nothing verified."""
+    canonical = {1: STATE.tips[1].hash, 2: b"\x01" * 32}
+    result = diverged(STATE, canonical, VIEW)
+    assert result is not None and (result.reason, result.chain_id) == (WaitReason.DIVERGED, 2)
+    assert diverged(STATE, canonical, LEFT) is None
+    assert diverged(msgspec.structs.replace(STATE, pending=Rewind(T)), canonical, VIEW) is None
+    assert diverged(msgspec.structs.replace(STATE, verified=None), canonical, VIEW) is None
