@@ -17,6 +17,7 @@ from rollup_node.stages.l1.process import proof_poller
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.stored_root import decode_stored_root
 from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
@@ -195,7 +196,8 @@ async def test_a_beacon_api_that_lies_is_named_and_another_one_asked(capsys: pyt
     fork.head, fork.participants = HEAD, 5
     fork.bootstrap_of = l1.beacon
     async with running_l1(l1, [methods_of(l1.chain)], [fork]) as clients:
-        await clients.until(lambda: clients.says("L1-UNPROVEN: head: L1 is not proven"))
+        problem = "L1-UNPROVEN: head: L1 is not proven"
+        await clients.until(lambda: clients.says(problem))
         assert clients.numbers[0] is None
     other = FakeBeaconChain(with_root(l1.beacon.network, b"\x33" * 32), l1.chain.hash)
     other.head, other.bootstrap_of = HEAD, l1.beacon
@@ -204,6 +206,7 @@ async def test_a_beacon_api_that_lies_is_named_and_another_one_asked(capsys: pyt
     output = capsys.readouterr().err
     assert "a Beacon API does not prove what it says" in output
     assert "its signature is not that of the sync committee" in output
+    assert f"do={Code.L1_UNPROVEN.remedy}" in output
 
 
 async def test_withheld_proofs_stop_nothing_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
