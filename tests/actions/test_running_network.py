@@ -407,7 +407,7 @@ def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers
     port = urlsplit(net.network["l1"]).port
     assert port is not None
     assert end("--base-port", str(port)) == (
-        f"error: port {port} is in use; give another --base-port (17 ports in a row are needed) or 0"
+        f"error: port {port} is in use; give another --base-port (19 ports in a row are needed) or 0"
     )
     assert net.running
 

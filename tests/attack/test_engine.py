@@ -125,7 +125,7 @@ print((peak_memory(os.getpid()) - used) / len(raw))
 """
 
 
-@pytest.mark.parametrize(("transaction", "most"), [(110, 3.0), (1, 18.0)])
+@pytest.mark.parametrize(("transaction", "most"), [(110, 3.0), (1, 22.0)])
 def test_what_a_large_block_of_the_engine_takes(transaction: int, most: float) -> None:
     """Bytes of memory for each byte of the answer, with transactions of so many bytes."""
     words = [sys.executable, "-c", DECODED, str(8 << 20), str(transaction)]

@@ -10,7 +10,7 @@ from rollup_node.stages.protocol.answer_limits import L2_BLOCK
 from rollup_node.stages.protocol.block_refs import l2_ref_from_json, payload_from_block_json
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.engine_json import PAYLOAD_FIELDS, envelope_from_json
-from rollup_node.stages.protocol.foreign_json import decode_json
+from rollup_node.stages.protocol.foreign_json import decode_counted, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex
 from rollup_node.stages.protocol.mpt import verify_account
@@ -88,7 +88,7 @@ class SealedEnvelope(msgspec.Struct, rename="camel"):
 
 def payload_of_envelope(answer: SealedEnvelope) -> ExecutionPayload:
     """Return the payload in an answer. Raises PayloadError, and MalformedJsonError for a member of another type."""
-    payload = decode_json(bytes(answer.execution_payload), _Payload | None, L2_BLOCK.values, "the execution payload")
+    payload = decode_counted(answer.execution_payload, _Payload | None, "the execution payload")
     return envelope_from_json(
         {
             "executionPayload": None if payload is None else msgspec.structs.asdict(payload),

@@ -36,13 +36,13 @@ def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> lis
 
 @contextmanager
 def free_ports() -> Iterator[int]:
-    """Yield the first of 17 free consecutive ports below the ephemeral range, which stay reserved while the context
+    """Yield the first of 19 free consecutive ports below the ephemeral range, which stay reserved while the context
     lasts."""
-    for base in range(20_000 + os.getpid() % 700 * 17, 32_700, 17):
+    for base in range(20_000 + os.getpid() % 660 * 19, 32_700, 19):
         with contextlib.suppress(PortInUse), reserved(base, Devnet.nodes):
             yield base
             return
-    raise AssertionError("no 17 free consecutive ports")
+    raise AssertionError("no 19 free consecutive ports")
 
 
 class TerminalNet(Devnet):
