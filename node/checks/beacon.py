@@ -1,5 +1,6 @@
 """Checks of a beacon node: that it is one, and of the chain of L1."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
@@ -71,14 +72,19 @@ class BeaconReader:
 
     async def read(self, path: str, shape: Any) -> Any:
         """Return the answer as a value of a type; None for another shape or a route that does not exist."""
-        try:
-            return msgspec.json.decode(await self.get(path), type=shape)
-        except DECODE_ERRORS:
-            return None
-        except EndpointError as failure:
-            if failure.status is None:
-                raise
-            return None
+        return await decoded(self.get(path), shape)
+
+
+async def decoded(answer: Awaitable[bytes], shape: Any) -> Any:
+    """Return an answer as a value of a type; None for another shape or an HTTP error. Raises EndpointError."""
+    try:
+        return msgspec.json.decode(await answer, type=shape)
+    except DECODE_ERRORS:
+        return None
+    except EndpointError as failure:
+        if failure.status is None:
+            raise
+        return None
 
 
 async def check_beacon_node(reader: BeaconReader, check: str, l1_chain_id: int) -> list[Finding]:

@@ -1,11 +1,10 @@
 """The checkpoint from which L1 is proven: its options, and what a start asks Beacon APIs about it [LCP19]."""
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-from rollup_node.node.checks.beacon import VERSION_PATH
+from rollup_node.node.checks.beacon import VERSION_PATH, decoded
 from rollup_node.node.checks.causes import Failure
 from rollup_node.node.checks.finding import Finding, error, ok
 from rollup_node.node.checks.light_client import light_client_advice
@@ -26,7 +25,6 @@ from rollup_node.stages.l1.light_client.sync import ROUTES, WEAK_SUBJECTIVITY_SE
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoint, LightClientEndpoints
 from rollup_node.stages.l1.stored_root import MAX_BYTES, StoredRoot, StoredRootError, decode_stored_root
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 
@@ -159,7 +157,7 @@ class CheckpointCheck:
 
     async def _find(self, endpoint: LightClientEndpoint) -> Finding:
         network = self._config.network
-        genesis = await self._read(endpoint, "eth/v1/beacon/genesis", _GenesisAnswer)
+        genesis = await decoded(endpoint.get("eth/v1/beacon/genesis"), _GenesisAnswer)
         if genesis is None or genesis.data.genesis_validators_root != to_hex(network.genesis_validators_root):
             return self._error(
                 f"{endpoint.name} is not a beacon node of {network.name}",
@@ -207,10 +205,10 @@ class CheckpointCheck:
         except EndpointError as failure:
             if failure.status not in _NO_ROUTE:
                 raise
-            answer = await self._read(endpoint, VERSION_PATH, _VersionAnswer)
+            answer = await decoded(endpoint.get(VERSION_PATH), _VersionAnswer)
             advice = light_client_advice("" if answer is None else answer.data.version)
             return self._error(f"{endpoint.name} does not serve light clients", advice)
-        header = await self._read(endpoint, f"eth/v1/beacon/headers/{to_hex(root)}", _HeaderAnswer)
+        header = await decoded(endpoint.get(f"eth/v1/beacon/headers/{to_hex(root)}"), _HeaderAnswer)
         if header is None:
             return self._error(f"{endpoint.name} does not know a block with root {to_hex(root)}", NEW_CHECKPOINT)
         slot = header.data.header.message.slot
@@ -247,17 +245,6 @@ class CheckpointCheck:
 
     async def _get(self, endpoint: LightClientEndpoint, request: Request) -> bytes:
         return await endpoint.get(request.path, request.query, request.kind.value)
-
-    async def _read(self, endpoint: LightClientEndpoint, path: str, shape: type[msgspec.Struct]) -> Any:
-        """Return an answer as a value of a type; None for another shape, or a route that does not exist."""
-        try:
-            return msgspec.json.decode(await endpoint.get(path), type=shape)
-        except DECODE_ERRORS:
-            return None
-        except EndpointError as failure:
-            if failure.status is None:
-                raise
-            return None
 
     def _error(self, text: str, advice: str) -> Finding:
         return error(self.name, Code.L1_UNPROVEN, text, advice)

@@ -30,7 +30,7 @@ def backfill(
     It is asked at each start, and again where nothing is verified yet and a chain has diverged.
 
     `depth` is in seconds. `canonical` are the hashes that the chains have at the numbers of the tips: what is stored
-    goes on from a tip that its chain still has, and begins anew otherwise."""
+    goes on from a tip that its chain still has, and begins again otherwise."""
     end = safe_time if state.verified is None else state.verified.timestamp
     if end < config.activation:
         return {}
