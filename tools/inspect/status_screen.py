@@ -176,7 +176,8 @@ def _troubles(status: NodeStatus) -> Iterator[str]:
     for endpoint in status.endpoints or ():
         if endpoint.state in (EndpointState.THROTTLED, EndpointState.FAILING):
             counts = f"{endpoint.throttled} throttled, {endpoint.errors} failed of {endpoint.requests} requests"
-            yield f"! {endpoint.kind} {endpoint.name} {endpoint.state}: {endpoint.error or UNKNOWN} ({counts})"
+            reason = endpoint.verdict or endpoint.error or UNKNOWN
+            yield f"! {endpoint.kind} {endpoint.name} {endpoint.state}: {reason} ({counts})"
 
 
 PATH = "/status.json"

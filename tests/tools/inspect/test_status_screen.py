@@ -158,19 +158,21 @@ def test_any_status_fits_the_screen(columns: int, rows: int) -> None:
 
 
 def test_endpoints_that_are_not_well() -> None:
-    def endpoint(state: EndpointState, error: str | None) -> EndpointStatus:
-        return EndpointStatus("l1", "l1", f"{state}:1", state, True, 84405, 212, 209, 18.4, error, 3.0)
+    def endpoint(state: EndpointState, error: str | None, verdict: str | None = None) -> EndpointStatus:
+        return EndpointStatus("l1", "l1", f"{state}:1", state, True, 84405, 212, 209, 18.4, error, 3.0, verdict)
 
     endpoints = [
         endpoint(EndpointState.OK, "gone"),
         endpoint(EndpointState.THROTTLED, "HTTP status 429"),
         endpoint(EndpointState.UNUSED, None),
         endpoint(EndpointState.FAILING, None),
+        endpoint(EndpointState.FAILING, "HTTP status 500", "follows another fork"),
     ]
     lines = status_lines(msgspec.structs.replace(SYNCING, endpoints=endpoints, problems=[], reasons=[]), 100)
     assert [line for line in lines if line.startswith("!")] == [
         "! l1 throttled:1 throttled: HTTP status 429 (209 throttled, 212 failed of 84405 requests)",
         "! l1 failing:1 failing: ? (209 throttled, 212 failed of 84405 requests)",
+        "! l1 failing:1 failing: follows another fork (209 throttled, 212 failed of 84405 requests)",
     ]
 
 
