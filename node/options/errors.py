@@ -43,6 +43,7 @@ def reject_end_of_options(text: str, source: str) -> None:
         raise OptionError(f'invalid value "--" for {source}')
 
 
+_AFTER_HOST = re.compile(r"^(\w+://[^/?#]*)[/?#].+", re.DOTALL)
 _CREDENTIALS = re.compile(r"^(\w+:/*)?.*@", re.DOTALL)
 
 
@@ -56,6 +57,11 @@ def shown(text: str) -> str:
     text = without_credentials(text)
     quoted = '"' + text[:120].encode("unicode_escape").decode().replace('"', '\\"') + '"'
     return quoted if len(text) <= 120 else quoted + "..."
+
+
+def shown_url(text: str) -> str:
+    """As `shown`, for what should be an address: a key may stand behind its host."""
+    return shown(_AFTER_HOST.sub(r"\1/...", without_credentials(text)))
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

@@ -5,7 +5,7 @@ Bounds, combinations, and what this version lacks."""
 from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import urlsplit
 
-from rollup_node.node.options.errors import OptionError, WrongOptions, shown
+from rollup_node.node.options.errors import OptionError, WrongOptions, shown, shown_url
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.system.limits import usable_cores
@@ -200,7 +200,7 @@ def _alt_da(values: Values) -> Iterator[str]:
     if not server:
         yield "altDA config error: no DA server was given (--altda.da-server)"
     elif not _is_http_address(server):
-        yield f"altDA config error: {values.source('altda.da-server')} is not an HTTP address: {shown(server)}"
+        yield f"altDA config error: {values.source('altda.da-server')} is not an HTTP address: {shown_url(server)}"
 
 
 def _is_http_address(text: str) -> bool:

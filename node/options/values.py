@@ -1,10 +1,9 @@
 """The values of all options, and the source of each."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rollup_node.node.options.errors import OptionError, ValueHint, shown, without_credentials
+from rollup_node.node.options.errors import OptionError, ValueHint, shown, shown_url
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 
@@ -60,10 +59,6 @@ class Values:
         return [name for name in OPTIONS if name in self._given]
 
 
-_AFTER_HOST = re.compile(r"^(\w+://[^/?#]*)[/?#].+", re.DOTALL)
-"""The path and query of a URL, which may have a key."""
-
-
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:
     if given_texts is not None:
         items = _items(given_texts) if option.value_type.is_list else (given_texts.texts[-1],)
@@ -85,8 +80,7 @@ def _read(option: AnyOption, text: str, source: str) -> Any:
     try:
         return option.value_type.read(text)
     except ValueError as error:
-        if "url" in option.value_type.label:
-            text = _AFTER_HOST.sub(r"\1/...", without_credentials(text))
-        value = "" if option.secret else f" {shown(text)}"
+        is_url = "url" in option.value_type.label
+        value = "" if option.secret else f" {shown_url(text) if is_url else shown(text)}"
         reason = str(error) if isinstance(error, ValueHint) else f"expected {option.value_type.expected}"
         raise OptionError(f"invalid value{value} for {source}: {reason}") from None

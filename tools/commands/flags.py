@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import NoReturn
 
-from rollup_node.node.options.errors import ValueHint, WrongOptions, did_you_mean, shown
+from rollup_node.node.options.errors import ValueHint, WrongOptions, did_you_mean, shown, shown_url
 from rollup_node.node.options.given_files import opened_given_file
 from rollup_node.node.options.value_types import HTTP_URL, parse_duration
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
@@ -85,9 +85,9 @@ def url(text: str) -> str:
     try:
         return str(HTTP_URL.read(text))
     except ValueHint as error:
-        raise argparse.ArgumentTypeError(f"{shown(text)}: {error}") from None
+        raise argparse.ArgumentTypeError(f"{shown_url(text)}: {error}") from None
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{shown(text)} is not {HTTP_URL.expected}") from None
+        raise argparse.ArgumentTypeError(f"{shown_url(text)} is not {HTTP_URL.expected}") from None
 
 
 def readable_file(text: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
+from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown, shown_url
 from rollup_node.node.options.table import OPTIONS
 
 
@@ -17,6 +17,11 @@ def test_the_end_of_options_is_no_value() -> None:
 )
 def test_values_are_quoted_escaped_and_cut(text: str, quoted: str) -> None:
     assert shown(text) == quoted
+
+
+@pytest.mark.parametrize("rest", ["/k3y", "?key=k3y", "#k3y", "/a?b=k3y"])
+def test_what_may_be_a_key_in_an_address_is_not_shown(rest: str) -> None:
+    assert shown_url(f"http://user:k3y@[host{rest}") == '"http://***@[host/..."'
 
 
 def test_the_nearest_name() -> None:
