@@ -40,6 +40,9 @@ def checkpoint_config(values: Values, l1_chain_id: int) -> CheckpointConfig | No
     """Return the configuration of `l1.checkpoint*`; None if neither a root nor a file is given. Raises OptionError."""
     root, path = values["l1.checkpoint"], values["l1.checkpoint.path"]
     if root is None and path is None:
+        alone = next((name for name in ("l1.checkpoint.beacon", "l1.checkpoint.network") if values[name]), None)
+        if alone is not None:
+            raise OptionError(f"--{alone} proves nothing without --l1.checkpoint: {NEW_CHECKPOINT}")
         return None
     if values["l1.trustrpc"]:
         raise OptionError("--l1.trustrpc believes the endpoints that --l1.checkpoint proves: leave one of them out")
@@ -57,6 +60,9 @@ def checkpoint_config(values: Values, l1_chain_id: int) -> CheckpointConfig | No
     return CheckpointConfig(root, tuple(beacons), network, path, header)
 
 
+_UNREADABLE = "failed to read the beacon chain of --l1.checkpoint.network"
+
+
 def _network(path: str | None, l1_chain_id: int) -> BeaconNetwork:
     if path is None:
         if l1_chain_id not in BEACON_NETWORKS:
@@ -66,10 +72,9 @@ def _network(path: str | None, l1_chain_id: int) -> BeaconNetwork:
             )
         return BEACON_NETWORKS[l1_chain_id]
     try:
-        return parse_network(read_chain_file(path, "failed to read the beacon chain"))
+        return parse_network(read_chain_file(path, _UNREADABLE))
     except NetworkFileError as failure:
-        text = f"failed to read the beacon chain: {failure} (file {path}, --l1.checkpoint.network)"
-        raise OptionError(text) from None
+        raise OptionError(f"{_UNREADABLE}: {path}: {failure}") from None
 
 
 def read_stored(path: str, network: BeaconNetwork) -> StoredRoot | None:

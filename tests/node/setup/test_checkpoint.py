@@ -68,7 +68,7 @@ def test_a_private_beacon_chain_is_that_of_a_file(tmp_path: Path) -> None:
     network = checkpoint_of(f"--l1.checkpoint={ROOT}", f"--l1.checkpoint.network={path}").network
     assert (network.slot_ms, network.genesis_time, len(network.forks)) == (2000, 1_700_000_000, 2)
     path.write_text("{}")
-    with pytest.raises(OptionError, match=r"SECONDS_PER_SLOT is missing.*network.json, --l1.checkpoint.network"):
+    with pytest.raises(OptionError, match=r"--l1.checkpoint.network: .*network.json: .*SECONDS_PER_SLOT is missing"):
         plan_of(f"--l1.checkpoint={ROOT}", f"--l1.checkpoint.network={path}")
 
 
@@ -89,7 +89,12 @@ def test_a_kept_root_needs_no_checkpoint(tmp_path: Path) -> None:
         (("--l1.checkpoint=0x1234",), "l1.checkpoint.*a block root: 32 bytes in hex"),
         (("--l1.checkpoint=latest",), "l1.checkpoint.*a block root: 32 bytes in hex"),
         ((f"--l1.checkpoint={ROOT}", "--l1.trustrpc"), "--l1.trustrpc believes .* --l1.checkpoint .* leave one"),
-        ((f"--l1.checkpoint={ROOT}", "--l1.checkpoint.network=/nowhere"), "failed to read the beacon chain: /nowhere"),
+        ((f"--l1.checkpoint={ROOT}", "--l1.checkpoint.network=/nowhere"), "of --l1.checkpoint.network: /nowhere"),
+        (
+            ("--l1.checkpoint.beacon=http://b",),
+            "--l1.checkpoint.beacon proves nothing without --l1.checkpoint: give the root",
+        ),
+        (("--l1.checkpoint.network=/nowhere",), "--l1.checkpoint.network proves nothing without --l1.checkpoint: give"),
     ],
 )
 def test_wrong_options(words: tuple[str, ...], error: str) -> None:
