@@ -26,6 +26,7 @@ from rollup_node.stages.l1.process.beacon_client import LightClientEndpoint, Lig
 from rollup_node.stages.l1.stored_root import MAX_BYTES, StoredRoot, StoredRootError, decode_stored_root
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Hash
 
 NEW_CHECKPOINT = (
@@ -218,7 +219,7 @@ class CheckpointCheck:
             return self._error(f"{endpoint.name} does not know a block with root {to_hex(root)}", NEW_CHECKPOINT)
         slot = header.data.header.message.slot
         return self._error(
-            f"{endpoint.name} has no proof of the block of slot {slot[:20]}: it is not the last of an epoch,"
+            f"{endpoint.name} has no proof of the block of slot {one_line(slot)[:20]}: it is not the last of an epoch,"
             " not finalized, or too old",
             NEW_CHECKPOINT,
         )

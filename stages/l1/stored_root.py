@@ -1,5 +1,7 @@
 """What is kept of a light client, so that a restart needs no new checkpoint [LCP13]."""
 
+from typing import Annotated
+
 import msgspec
 
 from rollup_node.stages.l1.catch_up import Unproven
@@ -28,9 +30,12 @@ class StoredRoot(msgspec.Struct, frozen=True):
         return checkpoint in (self.checkpoint, self.root)
 
 
+_Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+
+
 class _Unproven(msgspec.Struct):
-    first: int
-    last: int
+    first: _Number
+    last: _Number
     hash: str
 
 
@@ -38,7 +43,7 @@ class _File(msgspec.Struct, omit_defaults=True):
     genesis_validators_root: str
     checkpoint: str
     root: str
-    slot: int
+    slot: _Number
     unproven: _Unproven | None = None
 
 
@@ -57,6 +62,8 @@ def decode_stored_root(content: bytes) -> StoredRoot:
     try:
         file: _File = decode_json(content, _File, MAX_BYTES, "it")
         unproven = file.unproven
+        if unproven is not None and unproven.first > unproven.last:
+            raise StoredRootError("its unproven blocks are not in order")
         kept = None if unproven is None else Unproven(unproven.first, unproven.last, hash_from_hex(unproven.hash))
         network, checkpoint = hash_from_hex(file.genesis_validators_root), hash_from_hex(file.checkpoint)
         return StoredRoot(network, checkpoint, hash_from_hex(file.root), file.slot, kept)

@@ -48,7 +48,8 @@ class LightClient:
     def __init__(self, network: BeaconNetwork, root: Root) -> None:
         self.network, self.root = network, root
         self.store: LightClientStore | None = None
-        self._finality_slot = self._committee_slot = 0
+        self._finality_moved: int | None = None
+        self._committee_asked: int | None = None
 
     def is_synced(self, now: float) -> bool:
         """Whether it knows the committee that signs now."""
@@ -66,11 +67,13 @@ class LightClient:
         if not self.is_synced(now):
             return [self.updates(now)]
         result = [Request(Kind.OPTIMISTIC, f"{ROUTES}/optimistic_update")]
-        if slot >= self._finality_slot:
+        # The next epoch's end finalizes the next block.
+        if _is_due(slot, self._finality_moved, self.network.preset.slots_per_epoch // 4):
             result.append(Request(Kind.FINALITY, f"{ROUTES}/finality_update"))
-        if not self._knows_next(store) and slot >= self._committee_slot:
+        interval = self.network.slots_per_period // COMMITTEE_RETRIES
+        if not self._knows_next(store) and _is_due(slot, self._committee_asked, interval):
             result.append(self.updates(now))
-            self._committee_slot = slot + max(1, self.network.slots_per_period // COMMITTEE_RETRIES)
+            self._committee_asked = slot
         return result
 
     def updates(self, now: float) -> Request:
@@ -94,8 +97,7 @@ class LightClient:
         finalized = self.store.finalized
         refusal = self.store.process(parse_update(body, self.network), slot)
         if request.kind is Kind.FINALITY and self.store.finalized != finalized:
-            # The next epoch's end finalizes the next block.
-            self._finality_slot = slot + max(1, self.network.preset.slots_per_epoch // 4)
+            self._finality_moved = slot
         return refusal
 
     def age_of(self, slot: int, now: float) -> float:
@@ -117,3 +119,8 @@ class LightClient:
     @staticmethod
     def _knows_next(store: LightClientStore) -> bool:
         return store.next_sync_committee is not None
+
+
+def _is_due(slot: int, last: int | None, interval: int) -> bool:
+    """Whether it is `interval` slots since the last time, or that is ahead, as the clock was set back."""
+    return last is None or not last <= slot < last + max(1, interval)

@@ -46,6 +46,9 @@ MIN_SECONDS = 0.2
 LATE_SLOTS = 5
 """After so many slots without a new proven head another endpoint is asked, and `/readyz` says so."""
 
+FINALITY_LATE_EPOCHS = 4
+"""After so many epochs without a new finalized block another endpoint is asked: this one may withhold it."""
+
 STEPS = 8
 """So many batches of links are followed at once, before the heads are proven again."""
 
@@ -70,7 +73,7 @@ class ProofPoller:
         self.proof = Proof(time.monotonic, None if stored is None else stored.unproven)
         self.client = LightClient(config.network, root)
         self._stored = stored
-        self._progress_at = time.monotonic()
+        self._progress_at = self._finality_at = time.monotonic()
         self._reason: str | None = None
         self._lie, self._late = LastingCondition(log), LastingCondition(log)
 
@@ -158,8 +161,10 @@ class ProofPoller:
             self._lie.report(Code.L1_UNPROVEN, "a Beacon API does not prove what it says", error=text)
             self.beacons.next()
             raise TemporaryError(f"L1 is not proven: {text}", Code.L1_UNPROVEN)
-        if self._slots() != before:
+        if (after := self._slots()) != before:
             self._progress_at, self._reason = time.monotonic(), None
+            if before is None or after is None or after[0] != before[0]:
+                self._finality_at = self._progress_at
             self._lie.end("a Beacon API proves the L1 head again", endpoint=endpoint.name)
             return
         if refusal is not None and refusal is not Refusal.NOT_RELEVANT:
@@ -304,9 +309,13 @@ class ProofPoller:
         return seconds if seconds > LATE_SLOTS * self._config.network.slot_ms / 1000 else None
 
     def _watch(self) -> None:
-        """Warn if no head has been proven for long, and ask another endpoint."""
+        """Warn if no head has been proven for long, and ask another endpoint; also if no block has been finalized."""
         if (seconds := self._late_seconds()) is None:
             self._late.end("new L1 heads are proven again", head=self._tracker.head)
+            network, now = self._config.network, time.monotonic()
+            if now - self._finality_at > FINALITY_LATE_EPOCHS * network.preset.slots_per_epoch * network.slot_ms / 1000:
+                self._finality_at = now
+                self.beacons.next()
             return
         name = self.beacons.in_use.name
         self._late.report(Code.L1_UNPROVEN, "no new L1 head is proven", endpoint=name, seconds=round(seconds))

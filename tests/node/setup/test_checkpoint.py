@@ -179,6 +179,15 @@ async def test_a_block_from_which_an_endpoint_serves_no_light_client() -> None:
     assert "has no proof of the block of slot 21: it is not the last of an epoch, not finalized, or too old" in line
 
 
+async def test_a_slot_that_is_no_number_does_not_break_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = chain_of()
+    answers, hostile = chain._answer, {"data": {"header": {"message": {"slot": "1\n\x1b[31mX"}}}}
+    monkeypatch.setattr(chain, "_answer", lambda asked: hostile if "/headers/" in asked.path else answers(asked))
+    chain.unserved = {21}
+    line = await refusal([chain], chain.root(21))
+    assert "has no proof of the block of slot 1" in line and "\x1b" not in line
+
+
 async def test_a_checkpoint_older_than_the_weak_subjectivity_period() -> None:
     chain = chain_of(age=15 * 86_400)
     line = await refusal([chain], chain.root(CHECKPOINT))

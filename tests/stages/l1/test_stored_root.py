@@ -38,6 +38,11 @@ def test_it_stands_for_its_checkpoint_and_for_itself() -> None:
         encode_stored_root(STORED)[:-10],
         encode_stored_root(STORED).replace(b"0x0303", b"0x"),
         encode_stored_root(STORED).replace(b"77", b"-1.5"),
+        *[encode_stored_root(STORED).replace(b"77", number) for number in (b"-1", b"1" + b"0" * 30)],
+        *[
+            encode_stored_root(msgspec.structs.replace(STORED, unproven=Unproven(first, last, b"\4" * 32)))
+            for first, last in ((-5, 9), (9, 5), (5, (1 << 63) + 1))
+        ],
         b"[" * MAX_BYTES,
     ],
 )

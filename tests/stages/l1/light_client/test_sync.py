@@ -69,6 +69,18 @@ def test_at_the_tip_finality_is_asked_for_less_often_than_the_head_and_the_commi
     assert asked.count(Kind.UPDATES) <= 10
 
 
+def test_a_clock_that_was_ahead_delays_neither_finality_nor_the_committee() -> None:
+    """It was most of a period ahead as both were asked for, and is right again."""
+    chain, head = chain_of(), 26
+    client = LightClient(chain.network, chain.root(8))
+    follow(client, chain, 8)
+    for request in client.requests(now_at(PERIOD - 1)):
+        if request.kind is not Kind.UPDATES:
+            client.take(request, answer(chain, request, head), now_at(PERIOD - 1))
+    assert client.store is not None and client.store.finalized.beacon.slot == chain.finalized(head)
+    assert {request.kind for request in client.requests(now_at(10))} == {Kind.OPTIMISTIC, Kind.FINALITY, Kind.UPDATES}
+
+
 def test_a_request_asks_for_so_many_periods_at_most() -> None:
     chain = chain_of()
     client = LightClient(chain.network, chain.root(8))

@@ -272,6 +272,25 @@ async def test_without_a_finality_update_the_head_is_proven_all_the_same() -> No
         assert not clients.problems
 
 
+@pytest.mark.parametrize("withheld", [True, False])
+async def test_an_endpoint_that_withholds_finality_is_left_for_another_one(
+    withheld: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LCP12] It has no finality update, or always an old one, and all new heads."""
+    monkeypatch.setattr(proof_poller, "FINALITY_LATE_EPOCHS", 0.01)
+    l1 = L1()
+    liar = FakeBeaconChain(l1.beacon.network, l1.chain.hash)
+    liar.head = HEAD
+    answers = liar._answer
+    old = None if withheld else liar.update_json(49, committee=False)
+    monkeypatch.setattr(
+        liar, "_answer", lambda asked: old if asked.path.endswith("finality_update") else answers(asked)
+    )
+    liar.absent = {"updates"}
+    async with running_l1(l1, [methods_of(l1.chain)], [liar, l1.beacon], slot=32) as clients:
+        await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
+
+
 async def test_a_proven_safe_block_above_the_finalized_one_is_safe() -> None:
     """[LCP14] Once it is linked to the head."""
     l1 = L1()
