@@ -48,7 +48,7 @@ class JsonStream:
         try:
             for line in lines:
                 msgspec.json.decode(line, type=msgspec.Raw)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         del self._buffer[:end]
         return lines
@@ -90,12 +90,15 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
         self._stream = JsonStream(max_message)
         self._transport: asyncio.Transport | None = None
         self._reason: tuple[str, bool] | None = None
+        self._writable = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     async def send(self, body: bytes) -> None:
+        while self._transport is not None and not self._writable.is_set():
+            await self._writable.wait()
         if self._transport is None or self._transport.is_closing():
             raise EndpointError(self.name, "the connection failed (closed)")
         self._transport.write(body + b"\n")
@@ -108,6 +111,13 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def data_received(self, data: bytes) -> None:
         if self._reason is not None:
@@ -122,6 +132,7 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._writable.set()
         reason = "closed by the endpoint" if error is None else why_broken(error)
         self.lose(*(self._reason or (reason, False)))
 
