@@ -17,6 +17,9 @@ _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.
 """What lies before a bracket; it ends before a string that goes on in bytes to come."""
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
+MAX_DEPTH = 1000
+"""Brackets within brackets; no method's answer has more than ten."""
+
 
 class JsonStream:
     """Splits bytes into JSON objects and lists, each as it was sent, of at most `max_message` bytes.
@@ -70,6 +73,8 @@ class JsonStream:
                 self._in_string = not self._in_string
             else:
                 self._depth += 1 if symbol in b"{[" else -1
+                if self._depth > MAX_DEPTH:
+                    raise MalformedJsonError(f"the answer is nested more than {MAX_DEPTH} deep")
                 if self._depth <= 0:
                     values.append(bytes(buffer[begin : self._scanned]).strip())
                     begin, self._depth = self._scanned, 0

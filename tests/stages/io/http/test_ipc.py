@@ -202,9 +202,9 @@ async def test_a_lost_connection_fails_what_is_in_flight(tmp_path: Path) -> None
     ("answer", "kind", "text"),
     [
         (b"garbage\n", EndpointError, "lost (malformed message, the answer is not JSON: garbage)"),
-        (b"[" * 5000 + b"\n", EndpointError, "no answer within 0.5 s"),
-        (b"[" * 5000 + b"]" * 5000 + b"\n", EndpointError, "lost (malformed message, "),
-        (b'{"id":1,"result":' + b"[" * 5000 + b"]" * 5000 + b"}\n", EndpointError, "lost (malformed message, "),
+        (b"[" * 5000 + b"\n", EndpointError, "lost (malformed message, the answer is nested more than 1000 deep)"),
+        (b"[" * 5000 + b"]" * 5000 + b"\n", EndpointError, "the answer is nested more than 1000 deep"),
+        (b'{"id":1,"result":' + b"[" * 5000 + b"]" * 5000 + b"}\n", EndpointError, "is nested more than 1000"),
         (b'{"id":1}\n', EndpointError, "the answer to eth_x has neither result nor error"),
         (b'{"id":1,"result":"' + b"x" * (1 << 20) + b'"}\n', AnswerTooLargeError, "longer than 65536 bytes"),
         (b'{"id":1,"result":"' + b"x" * (1 << 20), AnswerTooLargeError, "longer than 65536 bytes"),
