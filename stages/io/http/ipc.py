@@ -17,6 +17,9 @@ _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.
 """What lies before a bracket; it ends before a string that goes on in bytes to come."""
 _IN_STRING = re.compile(rb'(?:[^"\\]++|\\.)*+', re.DOTALL)
 
+MAX_DEPTH = 1000
+"""Brackets within brackets; no method's answer has more than ten."""
+
 
 class JsonStream:
     """Splits bytes into JSON objects and lists, each as it was sent, of at most `max_message` bytes.
@@ -48,7 +51,7 @@ class JsonStream:
         try:
             for line in lines:
                 msgspec.json.decode(line, type=msgspec.Raw)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         del self._buffer[:end]
         return lines
@@ -70,6 +73,8 @@ class JsonStream:
                 self._in_string = not self._in_string
             else:
                 self._depth += 1 if symbol in b"{[" else -1
+                if self._depth > MAX_DEPTH:
+                    raise MalformedJsonError(f"the answer is nested more than {MAX_DEPTH} deep")
                 if self._depth <= 0:
                     values.append(bytes(buffer[begin : self._scanned]).strip())
                     begin, self._depth = self._scanned, 0
@@ -90,12 +95,15 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
         self._stream = JsonStream(max_message)
         self._transport: asyncio.Transport | None = None
         self._reason: tuple[str, bool] | None = None
+        self._writable = asyncio.Event()
 
     @property
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     async def send(self, body: bytes) -> None:
+        while self._transport is not None and not self._writable.is_set():
+            await self._writable.wait()
         if self._transport is None or self._transport.is_closing():
             raise EndpointError(self.name, "the connection failed (closed)")
         self._transport.write(body + b"\n")
@@ -108,6 +116,13 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
 
     def data_received(self, data: bytes) -> None:
         if self._reason is not None:
@@ -122,6 +137,7 @@ class IpcConnection(MessageConnection, asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._writable.set()
         reason = "closed by the endpoint" if error is None else why_broken(error)
         self.lose(*(self._reason or (reason, False)))
 

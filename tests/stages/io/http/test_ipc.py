@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.connection import BodyTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
-from rollup_node.stages.io.http.ipc import JsonStream
+from rollup_node.stages.io.http.ipc import IpcConnection, JsonStream
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
@@ -202,6 +202,9 @@ async def test_a_lost_connection_fails_what_is_in_flight(tmp_path: Path) -> None
     ("answer", "kind", "text"),
     [
         (b"garbage\n", EndpointError, "lost (malformed message, the answer is not JSON: garbage)"),
+        (b"[" * 5000 + b"\n", EndpointError, "lost (malformed message, the answer is nested more than 1000 deep)"),
+        (b"[" * 5000 + b"]" * 5000 + b"\n", EndpointError, "the answer is nested more than 1000 deep"),
+        (b'{"id":1,"result":' + b"[" * 5000 + b"]" * 5000 + b"}\n", EndpointError, "is nested more than 1000"),
         (b'{"id":1}\n', EndpointError, "the answer to eth_x has neither result nor error"),
         (b'{"id":1,"result":"' + b"x" * (1 << 20) + b'"}\n', AnswerTooLargeError, "longer than 65536 bytes"),
         (b'{"id":1,"result":"' + b"x" * (1 << 20), AnswerTooLargeError, "longer than 65536 bytes"),
@@ -221,6 +224,33 @@ async def test_what_a_server_may_send(answer: bytes, kind: type[EndpointError], 
         error = await failure_of(client)
     assert type(error) is kind or kind is EndpointError
     assert text in str(error)
+
+
+async def test_requests_wait_for_a_server_that_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[WSK8] What a server does not read takes no more memory with every request that is given up."""
+    read, sent = asyncio.Event(), []
+    write = IpcConnection.send
+
+    async def send(connection: IpcConnection, body: bytes) -> None:
+        await write(connection, body)
+        sent.append(body)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await read.wait()
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        while data := await reader.read(1 << 20):
+            if data.endswith(b"\n"):
+                writer.write(b'{"id":21,"result":"late"}\n')
+
+    monkeypatch.setattr(IpcConnection, "send", send)
+    async with client_of(tmp_path / "x.ipc", serve) as client:
+        for _ in range(20):
+            with pytest.raises(EndpointError, match="no answer within"):
+                await client.call("eth_x", "x" * (1 << 20), timeout=0.02)
+        assert len(sent) == 1
+        read.set()
+        assert await client.call("eth_x", timeout=20) == "late"
 
 
 async def test_a_long_answer_has_a_connection_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
