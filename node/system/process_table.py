@@ -12,17 +12,16 @@ class ProcessSpec:
 
     `build` is the import path `module:function` of the stage's `build(config, bus, meter)`. Before its first fork the
     supervisor imports that module and those of `preload`, so that every later start is a bare fork. Each of the
-    `copies` has a slot of its own; `numbered` shows its number in the name. `group` is the L2 chain id of a process that
-    works for one of several chains, else empty [LIF33]. `stop_timeout` in seconds bounds an orderly
+    `copies` has a slot of its own; `numbered` shows its number in the name. `stop_timeout` in seconds bounds an orderly
     stop. `max_cpu` are the seconds of CPU time without a heartbeat after which it counts as hung, None for those of the
     restart policy. One that `outlives_halt` is stopped last when the node halts. A `one_shot` process ends the node
     with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the process
-    inherits, such as the output of a command."""
+    inherits, such as the output of a command. `group` is the L2 chain id of a process that works for one of several
+    chains, else empty [LIF33]."""
 
     role: str
     build: str
     config: object
-    group: str = ""
     copies: int = 1
     numbered: bool = False
     preload: tuple[str, ...] = ()
@@ -31,6 +30,7 @@ class ProcessSpec:
     outlives_halt: bool = False
     one_shot: bool = False
     keep_fds: tuple[int, ...] = ()
+    group: str = ""
 
     def name(self, copy: int) -> str:
         """Return the name of a copy in logs, titles and metrics."""
