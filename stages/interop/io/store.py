@@ -148,7 +148,7 @@ class InteropStore:
         return self.round_at(verified.timestamp if above is None else above[0] - 1)
 
     def transition(self) -> int:
-        """Return the number of the last transition, 0 without one: it rises, also over a file that was removed [VR6]."""
+        """Return the number of the last transition, 0 without one; it rises also over a removed file [VR6]."""
         with self._errors():
             return int(self._connection.execute("select transition from progress").fetchone()[0])
 
