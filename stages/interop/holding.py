@@ -1,6 +1,6 @@
-"""What rounds wait for, as a problem with a code: above all which chain holds the others [VR15]."""
+"""What holds the rounds, as a problem with a code: above all which chain holds the others [VR15]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import msgspec
 
@@ -34,35 +34,43 @@ class ChainState(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def problem_of_wait(
-    config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState], seconds: float
-) -> Problem | None:
-    """Return what is wrong while the round of a time in seconds waits since `seconds`; None if nothing is yet."""
-    subject = "L1" if wait.chain_id is None else f"chain {wait.chain_id}"
+class Obstacle(msgspec.Struct, frozen=True):
+    """What holds the rounds: a chain or L1, and why. It is ordinary for so many seconds of `patience`."""
+
+    code: Code
+    subject: str
+    text: str
+    patience: float = 0.0
+
+    def problem(self, seconds: float) -> Problem | None:
+        """Return the problem after it has lasted so long; None while it is ordinary."""
+        if seconds < self.patience:
+            return None
+        return Problem(self.code, self.subject, f"{self.text}, for {duration(seconds)}")
+
+
+def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
+    """Return what holds the round of a time in seconds; None where chains just have not got their blocks yet."""
+    subject = "L1" if wait.chain_id is None else _name(wait.chain_id)
     text = f"{wait.reason.text} ({wait.detail})" if wait.detail else wait.reason.text
     if (code := CODES.get(wait.reason)) is not None:
-        return Problem(code, subject, text)
+        return Obstacle(code, subject, text)
     if wait.reason is WaitReason.L1_UNSETTLED:
-        late = seconds >= SETTLE_SECONDS
-        return Problem(Code.INTEROP_WAITS, subject, f"{text}, for {duration(seconds)}") if late else None
-    return holding_chain(config, timestamp, chains, seconds)
+        return Obstacle(Code.INTEROP_WAITS, subject, text, SETTLE_SECONDS)
+    return holding_chain(config, timestamp, chains)
 
 
-def problem_of_going_back(chains: Sequence[int], seconds: float) -> Problem | None:
-    """Return which chain the pending transition waits for, if that is no longer ordinary [IV4]."""
-    return None if seconds < PATIENCE_SECONDS else _holds(chains[0], "it has not gone back yet", seconds)
+def going_back(chain_id: int) -> Obstacle:
+    """Return the obstacle of a pending transition: a chain that has not carried it out [IV4]."""
+    return Obstacle(Code.INTEROP_WAITS, _name(chain_id), "it has not gone back yet", PATIENCE_SECONDS)
 
 
-def holding_chain(
-    config: InteropConfig, timestamp: int, chains: Mapping[int, ChainState], seconds: float
-) -> Problem | None:
-    """Return the chain that holds the others in the round of a time, if that is no longer ordinary.
-
-    One that gives no answer, or else the last of those that have not got their block of that time."""
+def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
+    """Return the chain that holds the others in the round of a time: one that gives no answer, or is far behind."""
     for chain_id, chain in sorted(chains.items()):
         if chain.local_safe is None or chain.error:
-            why = chain.error or "it has no safe head"
-            return None if seconds < PATIENCE_SECONDS else _holds(chain_id, why, seconds)
+            text = f"it holds the others: {chain.error or 'it has no safe head'}"
+            return Obstacle(Code.INTEROP_WAITS, _name(chain_id), text, PATIENCE_SECONDS)
     heights = config.heights_at(timestamp)
     heads = {chain_id: chain.local_safe for chain_id, chain in chains.items() if chain.local_safe is not None}
     behind = [chain_id for chain_id, head in heads.items() if head.number < heights[chain_id]]
@@ -70,8 +78,9 @@ def holding_chain(
     if not behind or lead < MAX_LEAD:
         return None
     slowest = min(behind, key=lambda chain_id: heads[chain_id].timestamp)
-    return _holds(slowest, f"its safe head {heads[slowest]} is {duration(lead)} behind the others'", seconds)
+    text = f"it holds the others: its safe head {heads[slowest]} is {duration(lead)} behind theirs"
+    return Obstacle(Code.INTEROP_WAITS, _name(slowest), text)
 
 
-def _holds(chain_id: int, why: str, seconds: float) -> Problem:
-    return Problem(Code.INTEROP_WAITS, f"chain {chain_id}", f"it holds the others since {duration(seconds)}: {why}")
+def _name(chain_id: int) -> str:
+    return f"chain {chain_id}"

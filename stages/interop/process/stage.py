@@ -13,9 +13,10 @@ from rollup_node.stages.interop.holding import (
     CODES,
     PATIENCE_SECONDS,
     ChainState,
+    Obstacle,
+    going_back,
     holding_chain,
-    problem_of_going_back,
-    problem_of_wait,
+    obstacle_of,
 )
 from rollup_node.stages.interop.io.store import InteropStore, Round
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
@@ -94,9 +95,9 @@ class InteropStage(Stage):
         self._runtime_problems: tuple[Problem, ...] = ()
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
-        self._waiting_since: float | None = None
-        self._fresh_due = self._progress_due = 0.0
-        self._is_ready = False
+        self._held_by: tuple[Code, str] | None = None
+        self._held_since = self._fresh_due = self._progress_due = 0.0
+        self._is_ready, self._delivered = False, 0
         self._backfill: LogBackfill | None = None
         for chain_id in config.chains:
             meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
@@ -194,26 +195,32 @@ class InteropStage(Stage):
             case Rewind(first=first):
                 self._count("rewind")
                 self._meter.count("supernode_interop_rewinds_total")
-                text = "L1 has left a block that verified blocks depend on: all chains go back"
-                log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(first))
-        self._goes_on()
+                log.debug("L1 has left a block that verified blocks depend on", first=utc_time(first))
+        self._meet(None)
 
     async def _write(self, change: Change) -> None:
         self._state = await self._database.run(lambda store: store.write(change))
         if isinstance(change, InvalidateHeads | Rewind):
             self._transition, self._denied = await self._database.run(_decisions)
-        self._publish()
+        else:
+            self._publish()
 
     async def _deliver(self, deliver: Deliver) -> float:
-        """Look whether the chains have carried out the pending transition, which is published [VR6, IV4]."""
+        """Publish the pending transition, and look whether its chains have carried it out [VR6, IV4, RA1]."""
+        transition = deliver.transition
+        if isinstance(transition, Rewind) and self._delivered != self._transition:
+            text = "L1 has left a block that verified blocks depend on: all chains go back"
+            log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(transition.first))
+        self._delivered = self._transition
+        self._publish()
         left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < self._transition]
         if not left:
             for chain in self._chains.values():
                 chain.forget()
             await self._write(Finished())
-            self._goes_on()
+            self._meet(None)
             return 0.0
-        self._set_problem(problem_of_going_back(left, self._waited()))
+        self._meet(going_back(left[0]))
         return WAIT_SECONDS
 
     async def _follow_finality(self, finalized: int) -> None:
@@ -238,7 +245,7 @@ class InteropStage(Stage):
         self._set_activity(COLD_START)
         if self._backfill is None:
             if any(chain.local_safe is None for chain in self._chains.values()):
-                self._set_problem(holding_chain(self._set, self._time, self._chain_states(), self._waited()))
+                self._meet(holding_chain(self._set, self._time, self._chain_states()))
                 return NOT_READY_SECONDS
             canonical = await self._canonical_tips()
             verified = self._state.verified
@@ -251,6 +258,7 @@ class InteropStage(Stage):
             return 0.0
         await self._drop_backfill()
         self._is_ready = True
+        self._set_activity(RUNNING)
         return 0.0
 
     async def _canonical_tips(self) -> dict[int, Hash | None]:
@@ -294,16 +302,14 @@ class InteropStage(Stage):
 
     def _wait(self, wait: Wait) -> float:
         """Say what the round waits for, if it is no longer ordinary; returns the seconds until it is repeated."""
-        if self._waiting_since is None:
-            self._count("wait")
-        waited = self._waited()
-        problem = problem_of_wait(self._set, wait, self._time, self._chain_states(), waited)
-        plans_anew = self._state.verified is None and wait.reason in _BEFORE_FIRST
-        if plans_anew:
+        self._count("wait")
+        obstacle = obstacle_of(self._set, wait, self._time, self._chain_states())
+        if self._state.verified is None and wait.reason in _BEFORE_FIRST:
             self._is_ready = False
-        self._set_problem(None if plans_anew and waited < PATIENCE_SECONDS else problem)
-        if wait.reason in CODES:
-            self._set_activity(COLD_START if plans_anew else HALTED)
+            obstacle = msgspec.structs.replace(obstacle, patience=PATIENCE_SECONDS) if obstacle is not None else None
+        self._meet(obstacle)
+        if wait.reason in CODES and self._is_ready:
+            self._set_activity(HALTED)
         if not _is_ordinary(wait):
             self._fresh_due = self._clock() + WAIT_SECONDS
         return NOT_READY_SECONDS if wait.reason is WaitReason.NOT_READY else WAIT_SECONDS
@@ -312,18 +318,15 @@ class InteropStage(Stage):
     def _time(self) -> int:
         return next_time(self._set, self._state)
 
-    def _waited(self) -> float:
-        """Return the seconds since the last decision."""
-        if self._waiting_since is None:
-            self._waiting_since = self._clock()
-        return self._clock() - self._waiting_since
-
     def _chain_states(self) -> dict[int, ChainState]:
         return {chain_id: ChainState(chain.local_safe, chain.error) for chain_id, chain in self._chains.items()}
 
-    def _goes_on(self) -> None:
-        self._waiting_since = None
-        self._set_problem(None)
+    def _meet(self, obstacle: Obstacle | None) -> None:
+        """Take what holds the rounds now, which is a problem once it is no longer ordinary; None if nothing does."""
+        key = None if obstacle is None else (obstacle.code, obstacle.subject)
+        if key != self._held_by:
+            self._held_by, self._held_since = key, self._clock()
+        self._set_problem(None if obstacle is None else obstacle.problem(self._clock() - self._held_since))
 
     def _set_problem(self, problem: Problem | None, *, is_logged: bool = True) -> None:
         if problem is None:

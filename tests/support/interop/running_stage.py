@@ -9,11 +9,12 @@ from tempfile import TemporaryDirectory
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
-from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
+from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
 from rollup_node.stages.interop.io.store import InteropStore
-from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.process.stage import RUNNING, InteropStage
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
@@ -26,11 +27,10 @@ SECRET = b"\x42" * 32
 class Node:
     """A supernode of one world: `store` is the file, `first` the time of the first round, after what is safe before."""
 
-    def __init__(self, config: InteropConfig, seed: int, store: Path, depth: int) -> None:
-        self.config, self.store, self.depth = config, store, depth
-        self.world = ServedWorld(config, seed)
+    def __init__(self, world: ServedWorld, store: Path, depth: int) -> None:
+        self.world, self.config, self.store, self.depth = world, world.config, store, depth
         self.l1 = ServedL1(self.world)
-        self.chains = {chain_id: ServedChain(self.world, chain_id) for chain_id in config.chains}
+        self.chains = {chain_id: ServedChain(world, chain_id) for chain_id in world.config.chains}
         self.meter = Meter("interop")
         self.first = 0
         self.clock: Callable[[], float] = time.monotonic
@@ -55,6 +55,19 @@ class Node:
         for chain_id in chain_ids or self.chains:
             self.chains[chain_id].follow()
 
+    def finalize(self, number: int) -> None:
+        """Let L1 finalize a block."""
+        self.world.finalized = number
+        self.l1.publish()
+
+    def code(self) -> Code | None:
+        """Return the code of the first problem, None without one."""
+        return self.problems[0].code if self.problems else None
+
+    def meter_value(self, name: str, **labels: str) -> float:
+        """Return the value of a metric, 0 if it has none yet."""
+        return self.meter.registry.get_sample_value(name, labels) or 0.0
+
     def grow(self, blocks: int = 1, drop: int = 0) -> None:
         """Change L1, which l1 sees at once."""
         self.world.grow(blocks, drop)
@@ -75,6 +88,7 @@ class Node:
         config = InteropProcessConfig(
             engines, self.config.activation, str(self.store), self.config.expiry_window, self.depth
         )
+        self.meter = Meter("interop")
         self.stage = InteropStage(config, self.buses["interop"], self.meter, lambda: self.clock())
         await self.stage.start()
         runner = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "interop")
@@ -89,6 +103,8 @@ class Node:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         await self.stage.close()
+        for process in (self.l1, *self.chains.values()):
+            process.unbind()
         await self._stack.aclose()
         self._stack = AsyncExitStack()
         for result in results:
@@ -106,12 +122,13 @@ class Node:
 
         await until(holds, seconds)
 
-    async def until_verified(self, timestamp: int) -> None:
-        """Wait until the second is verified, and nothing is pending."""
-        await self.until(lambda: self._told and self.verdicts.timestamp >= timestamp)
+    async def until_prepared(self) -> None:
+        """Wait until the logs of before the first round are read."""
+        await self.until(lambda: self.told and self.meter_value("supernode_interop_activity_state") == RUNNING)
 
     @property
-    def _told(self) -> bool:
+    def told(self) -> bool:
+        """Whether all chains have been told what is verified."""
         return all(chain.verdicts for chain in self.chains.values())
 
     def opened_store(self) -> InteropStore:
@@ -120,19 +137,18 @@ class Node:
 
 
 @asynccontextmanager
-async def node_of(
-    config: InteropConfig, seed: int, store: Path, *, depth: int = 100, blocks: int = 4
-) -> AsyncIterator[Node]:
-    """Run a supernode whose chains have read so many L1 blocks; it is stopped in the end."""
-    node = Node(config, seed, store, depth)
-    node.world.grow(blocks)
+async def node_of(world: ServedWorld, store: Path, *, depth: int = 100, blocks: int = 4) -> AsyncIterator[Node]:
+    """Run a supernode whose chains have read so many L1 blocks, once it is prepared; it is stopped in the end."""
+    node, config = Node(world, store, depth), world.config
+    world.grow(blocks)
     for chain_id in config.chains:
-        node.world.follow(chain_id)
+        world.follow(chain_id)
     safe = min(chain.blocks()[-1].ref.timestamp for chain in node.chains.values())
     node.first = config.first_round if safe < config.activation else safe + 1
     async with served_engines(list(node.chains.values())):
-        await node.start()
         try:
+            await node.start()
+            await node.until_prepared()
             yield node
         finally:
             with suppress(asyncio.CancelledError):

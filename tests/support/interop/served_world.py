@@ -3,7 +3,7 @@
 A block has a real header and real receipts. An engine process follows L1 when it is told to, publishes its heads,
 answers from a safe head database, and carries out transitions as the verdicts say, unless it is held."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,10 +30,13 @@ LOGS_A_RECEIPT = 2
 
 
 class ServedWorld(World):
-    """A World whose blocks have headers and receipts, by hash; `finalized` is L1's finalized block."""
+    """A World whose blocks have headers and receipts, by hash; `finalized` is L1's finalized block.
 
-    def __init__(self, config: InteropConfig, seed: int) -> None:
+    With a `script`, logs by chain and number, the other blocks have none."""
+
+    def __init__(self, config: InteropConfig, seed: int, script: Mapping[tuple[int, int], Logs] | None = None) -> None:
         super().__init__(config, seed)
+        self._script = script
         self.headers: dict[Hash, Header] = {}
         self.receipts: dict[Hash, list[dict[str, Any]]] = {}
         self._sealed: dict[tuple[int, int, Hash, Logs | None], Hash] = {}
@@ -48,6 +51,12 @@ class ServedWorld(World):
             self._sealed[key] = block_hash = header_hash(header)
             self.headers[block_hash], self.receipts[block_hash] = header, receipts
         return self._sealed[key]
+
+    def content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+        """Return the logs of a block."""
+        if self._script is None:
+            return super().content(chain_id, number, variant)
+        return self._script.get((chain_id, number), ())
 
     def l1_ref(self, number: int) -> L1BlockRef:
         """Return a block of L1's chain."""
@@ -131,6 +140,7 @@ class ServedChain:
         self.reads: list[str] = []
         self._publish: Callable[[EngineStatus], object] = lambda status: None
         self._lead = 10**6
+        self._derived: tuple[object, list[Block]] = None, []
 
     def bind(self, bus: Bus) -> None:
         """Take the place of the chain's engine process."""
@@ -139,13 +149,21 @@ class ServedChain:
         bus.subscribe("status.interop", self.on_verdicts)
         self.publish()
 
+    def unbind(self) -> None:
+        """Leave the bus, which is closed."""
+        self._publish = lambda status: None
+
     def blocks(self) -> list[Block]:
         """Return the local safe chain."""
-        last = 0
-        while self.world.source(self.chain_id, last + 1) < len(self.world.seen[self.chain_id]):
-            last += 1
-        time = self.rollup.timestamp_of(min(last, self._lead))
-        return self.world.derived(self.chain_id, time) or []
+        seen, denied = self.world.seen[self.chain_id], self.world.denied[self.chain_id]
+        state = tuple(seen), denied, self._lead
+        if state != self._derived[0]:
+            last = 0
+            while self.world.source(self.chain_id, last + 1) < len(seen):
+                last += 1
+            time = self.rollup.timestamp_of(min(last, self._lead))
+            self._derived = state, self.world.derived(self.chain_id, time) or []
+        return self._derived[1]
 
     def lead_to(self, number: int) -> None:
         """Derive no further than that block."""
@@ -164,16 +182,20 @@ class ServedChain:
         """Publish the heads."""
         blocks = self.blocks()
         ref = _ref(blocks[-1], self.rollup.genesis.l1) if blocks else None
-        self._publish(
-            EngineStatus(self.reset, ref, ref, ref, ref, ref, False, False, transition=self.transition)
-        )
+        self._publish(EngineStatus(self.reset, ref, ref, ref, ref, ref, False, False, transition=self.transition))
 
     def restart(self) -> None:
-        """Begin another life of the engine process, which asks for what is denied."""
+        """Begin another life of the engine process."""
         self.reset, self.transition = self.reset + 1, 0
         self.publish()
         if self.verdicts:
             self._take(self.verdicts[-1])
+
+    def rebuild(self) -> None:
+        """Derive all again, as over an engine that was emptied, by what is denied now."""
+        denied = self.verdicts[-1].chains[self.chain_id].denied
+        self.world.denied[self.chain_id] = frozenset((self.chain_id, block.number, block.hash) for block in denied)
+        self.restart()
 
     def on_verdicts(self, message: Any) -> None:
         if isinstance(message, Verdicts):
@@ -191,8 +213,10 @@ class ServedChain:
         if self.is_held or verdict.transition <= self.transition:
             return
         denied = frozenset((self.chain_id, block.number, block.hash) for block in verdict.denied)
-        if verdict.go_back is not None or denied != self.world.denied[self.chain_id]:
-            self.world.denied[self.chain_id] = denied
+        if verdict.go_back is not None:
+            # What it does not go back over stays as it is.
+            kept = {entry for entry in self.world.denied[self.chain_id] if entry[1] <= verdict.go_back.number}
+            self.world.denied[self.chain_id] = denied | kept
             self.reset += 1
         self.transition = verdict.transition
         self.publish()
@@ -242,6 +266,10 @@ class ServedL1:
         self._publish = bus.publish("status.l1").set
         self._server = bus.serve("l1.origins", self._on_request)
         self.publish()
+
+    def unbind(self) -> None:
+        """Leave the bus, which is closed."""
+        self._publish = lambda heads: None
 
     def publish(self) -> None:
         """Publish the heads as they are now."""

@@ -77,7 +77,7 @@ class World:
         chain, result, parent = self.config.chains[chain_id], [], bytes(32)
         for number in range(last + 1):
             source = self.source(chain_id, number)
-            logs = self._content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
+            logs = self.content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
             time = chain.timestamp_of(number)
             hash_ = self.seal(number, time, parent, logs)
             if (chain_id, number, hash_) in denied:
@@ -96,7 +96,8 @@ class World:
         chain = self.config.chains[chain_id]
         return 1 + (chain.timestamp_of(number) - chain.genesis.l2_time) // L1_STEP + chain_id % 2
 
-    def _content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+    def content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+        """Return the logs of a block, by what its L1 block makes of it."""
         key = chain_id, number, variant
         if key not in self._known:
             time = self.config.chains[chain_id].timestamp_of(number)
