@@ -425,9 +425,7 @@ def test_a_database_that_does_not_open_ends_the_process(tmp_path: Path) -> None:
     (tmp_path / "interop").write_bytes(b"not a database" * 100)
     engine = ChainEngine(PAIR.chains[1], "http://127.0.0.1:1", SECRET, 1.0)
     config = InteropProcessConfig({1: engine}, GENESIS_TIME, str(tmp_path / "interop"))
-    with pytest.raises(
-        CriticalError, match=r"is no interop database: give another path \(data-dir\)"
-    ) as raised:
+    with pytest.raises(CriticalError, match=r"is no interop database: give another path \(data-dir\)") as raised:
         InteropStage(config, None, Meter("interop"))  # type: ignore[arg-type]
     assert raised.value.code is Code.INTEROP_STORE
 
