@@ -135,7 +135,10 @@ async def test_a_chain_that_lags_holds_the_others(tmp_path: Path) -> None:
         assert node.problems == ()
 
 
-async def test_an_engine_that_is_away_holds_the_others_and_is_named(tmp_path: Path) -> None:
+@pytest.mark.sign("INTEROP-WAITS", line=True, readyz=True)
+async def test_an_engine_that_is_away_holds_the_others_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """[VR3, VR15]"""
     async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
         last = await verify_all(node)
@@ -148,6 +151,8 @@ async def test_an_engine_that_is_away_holds_the_others_and_is_named(tmp_path: Pa
         clock.now += 11
         await node.until(lambda: node.code() is Code.INTEROP_WAITS)
         assert node.problems[0].subject == "chain 2" and "does not have all of the blocks" in node.problems[0].text
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert f"code={Code.INTEROP_WAITS.text}" in line and f"do={Code.INTEROP_WAITS.remedy}" in line
         node.chains[2].is_away = False
         await verify_all(node)
         assert node.problems == ()
@@ -292,6 +297,7 @@ async def test_a_rewind_tells_each_chain_where_to_go_back(tmp_path: Path) -> Non
         assert len({verdict.transition for verdict in told if verdict.go_back is not None}) == 1
 
 
+@pytest.mark.condition("C16")
 async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
     """[VR13, LB4]: also over a restart, before L1 says what is final."""
     async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
@@ -355,6 +361,7 @@ async def test_logs_of_before_are_read_first(tmp_path: Path) -> None:
         assert node.first > GENESIS_TIME + 8
 
 
+@pytest.mark.condition("C16")
 async def test_logs_that_the_engine_does_not_give_stop_the_rounds(tmp_path: Path) -> None:
     """[EM10]: a message of before the depth is neither valid nor invalid."""
     script: Script = {(2, 2): (b"said",), (1, 20): (claim(2, 2),)}
@@ -365,6 +372,7 @@ async def test_logs_that_the_engine_does_not_give_stop_the_rounds(tmp_path: Path
         assert node.problems[0].subject == "chain 2"
 
 
+@pytest.mark.condition("C16")
 async def test_a_gap_in_the_safe_head_database_is_named(tmp_path: Path) -> None:
     """[VR3]"""
     async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
@@ -393,6 +401,7 @@ async def test_without_rounds_verification_begins_after_such_a_gap(tmp_path: Pat
         await node.until(goes_on)
 
 
+@pytest.mark.condition("C16")
 async def test_a_chain_with_another_block_has_diverged(tmp_path: Path) -> None:
     """[VR11, VR14]: found at a start, and while rounds go on; nothing is decided."""
     async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
@@ -430,6 +439,7 @@ def test_a_database_that_does_not_open_ends_the_process(tmp_path: Path) -> None:
     assert raised.value.code is Code.INTEROP_STORE
 
 
+@pytest.mark.condition("C16")
 async def test_damage_in_service_stops_the_rounds(tmp_path: Path) -> None:
     """[VDB3]: nothing is guessed of a log that was changed on disk."""
     script: Script = {(2, 6): (b"said",), (1, 20): (claim(2, 6),)}
