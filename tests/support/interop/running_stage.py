@@ -108,8 +108,9 @@ class Node:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         await self.stage.close()
-        for process in (self.l1, *self.chains.values()):
-            process.unbind()
+        self.l1.unbind()
+        for chain in self.chains.values():
+            chain.unbind()
         await self._stack.aclose()
         self._stack = AsyncExitStack()
         for result in results:
