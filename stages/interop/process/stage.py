@@ -24,6 +24,7 @@ from rollup_node.stages.interop.process.chain_view import ChainView
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.l1_reader import L1Reader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.process.round_server import RoundServer
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -83,7 +84,7 @@ class InteropStage(Stage):
         self._state = store.state()
         self._transition, self._denied = _decisions(store)
         self._rounds = PeriodicTask("rounds", self._step)
-        self.periodic_tasks = [self._rounds]
+        self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
         self._chains = {
             chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
