@@ -233,7 +233,7 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
     by_role = {role: config for role, config in vars(configs).items() if config is not None}
-    return node_processes(by_role, worker_count(plan.values))
+    return node_processes({"": by_role}, worker_count(plan.values))
 
 
 def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeSettings:

@@ -60,7 +60,13 @@ class SupervisedProcess:
         if self.child is None:
             return None
         return ProcessEntry(
-            self.spec.role, self.copy, self.child.pid, self.incarnation, self.started_unix, self.child.start_ticks
+            self.spec.role,
+            self.copy,
+            self.child.pid,
+            self.incarnation,
+            self.started_unix,
+            self.child.start_ticks,
+            self.spec.group,
         )
 
     def record_death(self, now: float) -> bool:

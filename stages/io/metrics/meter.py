@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.metrics_core import Metric as ClientMetric
 from prometheus_client.samples import Sample
 
 from rollup_node.stages.io.metrics.tables import OP_NODE_METRICS, OWN_METRICS, Metric, MetricType
@@ -37,6 +38,21 @@ class _Histogram(Histogram):
         return samples
 
 
+class _ChainRegistry(CollectorRegistry):
+    """Every sample has the label `chain`."""
+
+    def __init__(self, chain: str) -> None:
+        super().__init__()
+        self._chain = chain
+
+    def collect(self) -> Iterable[ClientMetric]:
+        for family in super().collect():
+            family.samples = [
+                sample._replace(labels={"chain": self._chain, **sample.labels}) for sample in family.samples
+            ]
+            yield family
+
+
 class UnknownMetricError(KeyError):
     """A name that is not in the table, or whose metric has another type."""
 
@@ -54,11 +70,13 @@ class _Event(NamedTuple):
 class Meter:
     """The metrics of one process, in a registry of their own. A series exists from `expose` or from its first use.
 
+    All have the label `chain` in a process that works for one of several chains [LIF33].
+
     All methods raise UnknownMetricError for a name that is not in the table or has another type."""
 
-    def __init__(self, process: str) -> None:
+    def __init__(self, process: str, chain: str = "") -> None:
         self.process = process
-        self.registry = CollectorRegistry()
+        self.registry = _ChainRegistry(chain) if chain else CollectorRegistry()
         self._collectors: dict[str, Counter | Gauge | Histogram] = {}
         # By name and labels: prometheus_client takes longer to find a series than to count.
         self._counted: dict[_Key, Counter | Gauge | _Event] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
@@ -26,7 +26,7 @@ STATUS_SECONDS = 1.0
 class NodeView:
     """The rpc process's view of the other processes: their last published states, and clients of their channels."""
 
-    def __init__(self, config: RpcConfig, bus: Bus) -> None:
+    def __init__(self, config: RpcConfig, bus: Bus | GroupView) -> None:
         self.config = config
         self.l1: L1Heads | None = None
         self.l1_proof: L1Proof | None = None
@@ -77,7 +77,7 @@ class NodeView:
                     self._engine_changed.clear()
                     await self._engine_changed.wait()
 
-    def _subscribe(self, bus: Bus, process: str) -> Subscriber:
+    def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
         def on_status(message: Any) -> None:
             if isinstance(message, Health):
                 self.health[process] = message.problems
@@ -120,7 +120,7 @@ class NodeView:
 class DropsClient:
     """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus | GroupView) -> None:
         self._client = RequestClient(bus, "derivation.drops")
 
     async def fetch(self) -> tuple[int, list[derivation.Drop]]:

@@ -160,8 +160,9 @@ def _figures(path: Path) -> Figures:
 
 
 def _name(entry: ProcessEntry, figures: Figures) -> str:
-    numbered = f"{entry.role}-{entry.copy}"
-    return numbered if numbered in figures or entry.copy > 0 else entry.role
+    role = f"{entry.role}.{entry.chain}" if entry.chain else entry.role
+    numbered = f"{role}-{entry.copy}"
+    return numbered if numbered in figures or entry.copy > 0 else role
 
 
 def _written_at(path: Path) -> float | None:
