@@ -186,13 +186,15 @@ def _parser() -> configargparse.ArgumentParser:
     return option_parser(SECTIONS)
 
 
-def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
+def option_parser(
+    sections: Iterable[Section], information: bool = True, usage: str = f"{PROGRAM} [options]", epilog: str = _EPILOG
+) -> configargparse.ArgumentParser:
     """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
     parser = _OptionParser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [options]",
+        usage=usage,
         description="Follows and produces an OP Stack chain.",
-        epilog=_EPILOG,
+        epilog=epilog,
         formatter_class=configargparse.RawDescriptionHelpFormatter,
         config_file_parser_class=OptionsFile,
         config_file_open_func=_open,

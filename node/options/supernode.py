@@ -9,7 +9,7 @@ from rollup_node.node.options.errors import OptionError, did_you_mean, reject_en
 from rollup_node.node.options.file import MAX_BYTES, read_settings, setting_texts
 from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import VARIABLE_PREFIX, AnyOption, Section
-from rollup_node.node.options.parsing import FLAGS, next_flag
+from rollup_node.node.options.parsing import FLAGS, next_flag, option_parser
 from rollup_node.node.options.values import GivenTexts, Values
 
 PREFIX = "OP_SUPERNODE_"
@@ -59,6 +59,15 @@ _OWNED = {"interop.dependency-set", "safedb.path"}
 REFUSED = {"l2.follow.source": "it is derived here", "interop.rpc.addr": "its messages are verified here"}
 """Options that no chain of a supernode may have."""
 PORTS = ("p2p.listen.tcp", "p2p.listen.udp")
+
+
+INFORMATION = {"h", "help"}
+_EPILOG = """Shared options of the node are given as they are: --l1, --l1.*, --log.*, --rpc.*,
+--metrics.*, --pprof.*, --status.*, --workers, --runtime.dir, --config. All others are
+those of chains: --vn.all.NAME for all of them, --vn.CHAIN.NAME for one, which wins
+(rollup-node --help-all). Variables: OP_SUPERNODE_*, OP_SUPERNODE_VN_ALL_*,
+OP_SUPERNODE_VN_<CHAIN>_*. In the file of --config: tables [vn.all] and [vn.CHAIN].
+"""
 
 
 def is_shared(name: str) -> bool:
@@ -234,7 +243,6 @@ def _add_file(given: _Given, path: str) -> None:
         given.add(scope, name, GivenTexts(items, f"{key} in file {path}", split))
 
 
-def with_texts(values: Values, texts: Mapping[str, str], source: str) -> Values:
-    """Return a chain's values with texts of the supernode in place of what was given."""
-    fields = {name: GivenTexts(values.texts(name), values.source(name), False) for name in values.names_given()}
-    return Values(fields | {name: GivenTexts((text,), source, False) for name, text in texts.items()})
+def help_text() -> str:
+    """Return the text of `rollup-node supernode --help`."""
+    return option_parser((SUPERNODE,), usage="rollup-node supernode [options]", epilog=_EPILOG).format_help()

@@ -54,6 +54,11 @@ class Values:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"
 
+    def with_texts(self, texts: Mapping[str, str], source: str) -> "Values":
+        """Return the same values with these texts by option in place of what was given."""
+        own = {name: GivenTexts((text,), source, False) for name, text in texts.items()}
+        return Values({**self._given, **own}, self._options)
+
     def names_given(self) -> list[str]:
         """Return the options that were set, in the order of the table."""
         return [name for name in self._options if name in self._given]

@@ -5,7 +5,7 @@
     ipc/             the sockets, private
     metrics/         the metrics of each process as text
     profiles/        requests for profiles, and the profiles of each process
-    sequencer.state  what the admin API has set about the sequencer
+    state/           what the admin API has set about the sequencer of each chain
     rpc.url          where the RPC server listens
     end              why the node ends, of the process that ends it
 
@@ -43,14 +43,14 @@ PROCESSES = "processes.json"
 SOCKETS = "ipc"
 METRICS = "metrics"
 PROFILES = "profiles"
-SEQUENCER_STATE = "sequencer.state"
+STATE = "state"
 RPC_URL = "rpc.url"
 END = "end"
 
-FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
+FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*", STATE: "*.state*"}
 """The folders, and which files in them are the node's."""
 
-FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL, END) for end in ("", ".new"))
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, RPC_URL, END) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
@@ -67,6 +67,11 @@ LOCK_TIMEOUT = 1.0
 
 class DirectoryInUseError(SetupError):
     """Another node uses the directory."""
+
+
+def sequencer_state(directory: Path, group: str) -> Path:
+    """Return the file of a chain's sequencer in a runtime directory; `group` is empty for the only chain."""
+    return directory / STATE / f"sequencer{f'.{group}' if group else ''}.state"
 
 
 @dataclass

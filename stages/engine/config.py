@@ -54,3 +54,4 @@ class EngineConfig(msgspec.Struct, frozen=True):
     follow_timeout: float = 10.0
     bundle_auto: bool = False
     bundle_dir: str = "."
+    verified: bool = False

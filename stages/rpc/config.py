@@ -15,6 +15,8 @@ class DependencySet(msgspec.Struct, frozen=True):
 class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*`, `metrics.*`, `pprof.*`, `status.*` and `interop.rpc.*`. A port of 0 is any free one.
 
+    `verified`: the interop process of this node verifies the chain's messages.
+
     Every process writes `<process>.prom` in `metrics_dir`, and exchanges profiles in `pprof_dir`. Without `p2p` there
     is no p2p process, without `finds_peers` it waits for peers; without `safedb` safe heads are not recorded; without
     `derives` another node is followed. The RPC server writes its URL into `url_file`, unless that is empty.
@@ -59,3 +61,16 @@ class RpcConfig(msgspec.Struct, frozen=True):
     status_enabled: bool = False
     status_addr: str = ""
     status_port: int = 0
+    verified: bool = False
+
+
+class RpcProcessConfig(msgspec.Struct, frozen=True):
+    """The chains that the rpc process serves, by group: the only one, "", at `/`, or several at `/<chain id>/` [LB1].
+
+    The servers are those of the first."""
+
+    chains: dict[str, RpcConfig]
+
+    @property
+    def first(self) -> RpcConfig:
+        return next(iter(self.chains.values()))

@@ -13,7 +13,7 @@ from rollup_node.stages.io.task import ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.readiness import Readiness, ReadyLimits, UnreadyReason, lag_reason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 
 KEPT_SECONDS = 0.25
@@ -64,6 +64,14 @@ class StatusSource:
         """Why the node is not ready, by that status."""
         self.status()
         return self._builder.reasons
+
+    def readiness(self, lag: float | None) -> Readiness:
+        """Return what `/readyz` says, to a client that takes no unsafe head older than `lag` seconds [RPC92, RPC93]."""
+        status = self.status()
+        reasons = list(status.reasons)
+        if lag is not None and (reason := lag_reason(status, lag)) is not None:
+            reasons.append(reason)
+        return Readiness(reasons, [f"{warning.code}: {warning.text}" for warning in status.warnings])
 
     def json(self) -> bytes:
         """Return the status as a JSON object."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -132,9 +132,10 @@ def _listener() -> Listener:
         jwt_secret=bytes(32),
     )
     status = scene(next(iter(SCENES))).status
-    source = SimpleNamespace(status=lambda: status, json=lambda: b"{}")
+    source: Any = SimpleNamespace(status=lambda: status, json=lambda: b"{}")
+    source.readiness = partial(StatusSource.readiness, source)
     node: Any = SimpleNamespace(config=config)
-    server = RpcServer(node, source, Meter("rpc"), (), "fuzz")  # type: ignore[arg-type]
+    server = RpcServer(node, source, Meter("rpc"), (), "fuzz")
     return Listener(server.handle, "rpc", "127.0.0.1", 0, Limits(8, 8, 32 << 20), Meter("rpc"))
 
 
