@@ -32,8 +32,8 @@ def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str
         missing = sorted(set(members) - running)
         if missing:
             yield (
-                f"chain {chain} executes messages of chain {', '.join(map(str, missing))}, which --chains lacks: add it,"
-                " or give the set that is meant with --dependency-set"
+                f"chain {chain} executes messages of chain {', '.join(map(str, missing))}, which --chains lacks: add it"
+                ", or give the set that is meant with --dependency-set"
             )
     if len({frozenset(members) for members in sets.values()}) > 1:
         shown = ", ".join(f"chain {chain}: {'+'.join(map(str, sorted(members)))}" for chain, members in sets.items())
