@@ -34,9 +34,14 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str], started: float) -> int:
-    settings = parse(argv)
+    has_chains = any(word.partition("=")[0] == "--chains" for word in argv)
+    settings = None if has_chains else parse(argv)
     if missing := [name for name in PACKAGES if find_spec(name) is None]:
         raise SettingsError(f"command devnet needs the package {missing[0]}: install rollup-node[devnet]")
+    if settings is None:
+        from rollup_node.tools.devnet.chains.run import main as run_chains
+
+        return run_chains(argv)
     if settings.prepare:
         return _prepare(settings)
     for scenario in settings.scenarios:
