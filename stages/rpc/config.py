@@ -65,7 +65,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
 
 
 class RpcProcessConfig(msgspec.Struct, frozen=True):
-    """The chains that the rpc process serves, by group: the only one, "", at `/`, or several at `/<chain id>/` [LB1].
+    """The chains that the rpc process serves, by group: the only one, "", at `/`, or several at `/<chain id>/` [SNO7].
 
     The servers are those of the first."""
 

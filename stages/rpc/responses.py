@@ -148,7 +148,7 @@ _time = itemgetter("timestamp")
 
 
 def supernode_sync_status(statuses: Mapping[int, dict[str, Any]], slowest: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of supernode_syncStatus [LB11] from the statuses of the chains and that of the slowest."""
+    """Return the result of supernode_syncStatus [SNO9] from the statuses of the chains and that of the slowest."""
     return {
         "chains": {str(chain_id): status for chain_id, status in statuses.items()},
         "chain_ids": [str(chain_id) for chain_id in statuses],

@@ -15,7 +15,7 @@ import orjson
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
-from rollup_node.node.options.rules import uses_el_sync
+from rollup_node.node.options.rules import uses_el_sync, worker_count
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.notices import bundles_in_doubt, local_safe, schedule_notices
@@ -104,7 +104,7 @@ def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
         listeners(configs),
         _files(plan),
         not uses_el_sync(plan.values),
-        sum(spec.copies for spec in processes(plan, configs)),
+        sum(spec.copies for spec in processes({plan.group: configs}, worker_count(plan.values))),
     )
 
 

@@ -214,7 +214,7 @@ async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
     raise JsonRpcError(SERVER_ERROR, error or "unknown")
 
 
-# --- supernode: all chains [LB7, LB11] -------------------------------------------------------------------------------
+# --- supernode: all chains [LB7, SNO9] -------------------------------------------------------------------------------
 
 
 async def _supernode_super_root(supernode: Supernode, timestamp: int) -> Any:
@@ -355,7 +355,7 @@ SUPERNODE_METHODS: tuple[Method, ...] = (
     Method("health_status", _supernode_version),
     Method("rpc_modules", _supernode_modules),
 )
-"""The methods of the root path of a supernode [LB1]."""
+"""The methods of the root path of a supernode [SNO7]."""
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:

@@ -1,4 +1,4 @@
-"""The root path of a supernode: all of its chains at once [LB1]."""
+"""The root path of a supernode: all of its chains at once [SNO7]."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
