@@ -12,6 +12,7 @@ from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcProcessConfig
 from rollup_node.stages.rpc.connections import Limits
+from rollup_node.stages.rpc.process.chains_page import ChainsPage
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
@@ -49,7 +50,7 @@ class RpcStage(Stage):
         statuses = {group: StatusSource(node) for group, node in self.nodes.items()}
         self.node, status = next(iter(self.nodes.values())), next(iter(statuses.values()))
         self.periodic_tasks = tuple(
-            ProgressLog(statuses[group], finds_peers=node.config.finds_peers).periodic_task
+            ProgressLog(statuses[group], finds_peers=node.config.finds_peers, chain=group).periodic_task
             for group, node in self.nodes.items()
         )
         descriptors = free_descriptors()
@@ -61,19 +62,21 @@ class RpcStage(Stage):
             group: RpcServer(node, statuses[group], meter, enabled_methods(node.config), "main")
             for group, node in self.nodes.items()
         }
+        all_statuses = SupernodeStatus(statuses)
         if "" in servers:
             handle: Handler = servers[""].handle
         else:
             supernode = Supernode({int(group): node for group, node in self.nodes.items()})
-            all_statuses = SupernodeStatus({int(group): source for group, source in statuses.items()})
             root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
             handle = route(root.handle, {group: server.handle for group, server in servers.items()})
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
             merged = MetricsServer(config.metrics_dir)
-            metrics = (StatusMetrics(status, meter), DiskMetrics(config.databases, meter))
-            self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
+            for group, node in self.nodes.items():
+                of_chain = meter.of_chain(group)
+                metrics = (StatusMetrics(statuses[group], of_chain), DiskMetrics(node.config.databases, of_chain))
+                self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
             self.metrics = listener(
                 "metrics", merged.handle, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2
             )
@@ -82,11 +85,13 @@ class RpcStage(Stage):
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
             self.pprof = listener("pprof", profiles.handle, config.pprof_addr, config.pprof_port, PPROF_LIMITS, 0.2)
         self.status: Listener | None = None
-        self.status_server: StatusServer | None = None
+        self.status_pages: dict[str, StatusServer] = {}
         if config.status_enabled:
-            self.status_server = page = StatusServer(status, config.vhosts)
-            self.periodic_tasks = (*self.periodic_tasks, page.periodic_task)
-            self.status = listener("status", page.handle, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
+            self.status_pages = {group: StatusServer(source, config.vhosts) for group, source in statuses.items()}
+            self.periodic_tasks += tuple(page.periodic_task for page in self.status_pages.values())
+            pages = {group: page.handle for group, page in self.status_pages.items()}
+            show = pages.get("") or route(ChainsPage(statuses, all_statuses, config.vhosts).handle, pages)
+            self.status = listener("status", show, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
         self.interop: Listener | None = None
         self.interop_server: InteropRpcServer | None = None
         if config.interop_addr:
@@ -113,8 +118,8 @@ class RpcStage(Stage):
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()
-        if self.status_server is not None:
-            self.status_server.close()
+        for page in self.status_pages.values():
+            page.close()
         for server in self._others:
             await server.close()
 

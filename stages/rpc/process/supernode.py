@@ -38,8 +38,8 @@ class Supernode:
 class SupernodeStatus:
     """The statuses of all chains, with the interface of a StatusSource that the RPC server uses."""
 
-    def __init__(self, chains: Mapping[int, StatusSource]) -> None:
-        self._chains = dict(sorted(chains.items()))
+    def __init__(self, chains: Mapping[str, StatusSource]) -> None:
+        self._chains = chains
 
     def readiness(self, lag: float | None) -> Readiness:
         """Return why any chain is not ready; what all chains have in common stands once [RPC92, RPC93]."""
@@ -51,11 +51,11 @@ class SupernodeStatus:
 
     def json(self) -> bytes:
         """Return the statuses as one JSON object by chain id."""
-        chains = {str(chain_id): msgspec.Raw(source.json()) for chain_id, source in self._chains.items()}
+        chains = {chain: msgspec.Raw(source.json()) for chain, source in self._chains.items()}
         return msgspec.json.encode({"chains": chains})
 
 
-def _shared(lines: Mapping[int, list[str]]) -> list[str]:
+def _shared(lines: Mapping[str, list[str]]) -> list[str]:
     """Return the lines of all chains with the chain before each that not all of them have."""
     common = set.intersection(*map(set, lines.values())) if len(lines) > 1 else set()
     own = [

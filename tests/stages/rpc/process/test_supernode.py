@@ -13,6 +13,7 @@ from aiohttp import ClientSession
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import ChainAside
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Health, Message, Problem
 from rollup_node.stages.messages.codes import Code
@@ -47,20 +48,23 @@ def l2_ref(chain_id: int, number: int) -> L2BlockRef:
 class SupernodeHarness:
     """The rpc stage of a supernode of two chains whose engine processes answer as told."""
 
-    def __init__(self, directory: Path, verified: bool = False) -> None:
+    def __init__(self, directory: Path, verified: bool = False, **options: Any) -> None:
         groups = [f"{role}.{chain}" for chain in CHAINS for role in ("derivation", "engine")]
         shared = ("l1", "blobs", "rpc", *(("interop",) if verified else ()))
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys((*shared, *groups), 1))
         configs = {
-            str(chain): RpcConfig(
-                *("127.0.0.1", 0, False, "v1.2.3-dev", False, "", 0, str(directory)),
+            str(chain): msgspec.structs.replace(
+                RpcConfig(*("127.0.0.1", 0, False, "v1.2.3-dev", False, "127.0.0.1", 0, str(directory), ROLLUP)),
                 rollup=msgspec.structs.replace(ROLLUP, l2_chain_id=chain),
                 safedb=True,
                 verified=verified,
+                aside_file=str(directory / "aside.json"),
+                **options,
             )
             for chain in CHAINS
         }
-        self.stage = RpcStage(RpcProcessConfig(configs), self.buses["rpc"], Meter("rpc"))
+        self.meter = Meter("rpc")
+        self.stage = RpcStage(RpcProcessConfig(configs), self.buses["rpc"], self.meter)
         self.status = {
             name: bus.publish(f"status.{name.partition('.')[0]}") for name, bus in self.buses.items() if name != "rpc"
         }
@@ -240,3 +244,40 @@ async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
         assert (await supernode.get("/901/readyz"))[0] == 503
         assert list(orjson.loads((await supernode.get("/status.json"))[1])["chains"]) == ["901", "902"]
         assert orjson.loads((await supernode.get("/902/status.json"))[1])["chain"]["l2_chain_id"] == 902
+
+
+async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
+    """[SNO11, LIF34]"""
+    aside = ChainAside("902", "CRASH-LOOP", "process engine.902 died 6 times", 1.0, 16.0)
+    (tmp_path / "aside.json").write_bytes(msgspec.json.encode([aside]))
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        status, text = await supernode.get("/readyz")
+        reason = "supervisor: CHAIN-ASIDE: process engine.902 died 6 times (CRASH-LOOP)"
+        assert (status, orjson.loads(text)["reasons"]) == (503, [f"chain 902: {reason}"])
+        assert (await supernode.get("/901/readyz"))[0] == 200
+
+
+async def test_the_status_page_has_a_row_for_each_chain(tmp_path: Path) -> None:
+    """[SNO12]"""
+    async with SupernodeHarness(tmp_path, status_enabled=True, status_addr="127.0.0.1").running() as supernode:
+        assert supernode.stage.status is not None
+        supernode.url = f"http://127.0.0.1:{supernode.stage.status.port}"
+        for path in ("/", "/status"):
+            status, text = await supernode.get(path)
+            assert status == 200 and "2 of 2 chains are ready" in text
+            assert all(f'href="/{chain}/status"' in text for chain in CHAINS)
+        for path in ("/901/status", "/902/status/uplot.js"):
+            assert (await supernode.get(path))[0] == 200
+        assert (await supernode.get("/903/status"))[0] == 404
+        assert list(orjson.loads((await supernode.get("/status.json"))[1])["chains"]) == ["901", "902"]
+
+
+async def test_metrics_have_the_chain(tmp_path: Path) -> None:
+    """[LIF33] Of what the rpc process says of each chain."""
+    async with SupernodeHarness(tmp_path, metrics_enabled=True).running() as supernode:
+        for task in supernode.stage.periodic_tasks:
+            if task.name == "status metrics":
+                await task.step()
+        text = supernode.meter.text().decode()
+        lines = [line for line in text.splitlines() if "sync_head_age_seconds{" in line]
+        assert {line.partition('chain="')[2][:3] for line in lines} == {"901", "902"}
