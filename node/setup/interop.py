@@ -38,7 +38,8 @@ def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str
     if len({frozenset(members) for members in sets.values()}) > 1:
         shown = ", ".join(f"chain {chain}: {'+'.join(map(str, sorted(members)))}" for chain, members in sets.items())
         yield f"the chains belong to several dependency sets ({shown}): run a supernode for each"
-    times = {plan.l2_chain_id: _lagoon(plan) for plan in plans if plan.l2_chain_id in sets}
+    verified = {chain for members in sets.values() for chain in members}
+    times = {plan.l2_chain_id: _lagoon(plan) for plan in plans if plan.l2_chain_id in verified}
     if not activation and len(set(times.values())) > 1:
         shown = ", ".join(f"chain {chain}={'never' if time is None else time}" for chain, time in times.items())
         yield f"mismatched Lagoon activation timestamps: {shown}"

@@ -27,8 +27,8 @@ from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.support.timing.conditions import until
 from tests.support.rpc.harness import ROLLUP
+from tests.support.timing.conditions import until
 
 CHAINS = (901, 902)
 GENESIS_TIME = ROLLUP.genesis.l2_time
@@ -195,8 +195,8 @@ async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
     branch = "build optimistic branch at {0}: failed to get optimistic"
     async with SupernodeHarness(tmp_path).running() as supernode:
         early = GENESIS_TIME - 1
-        text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: did not"
-        text = f"{text} reach genesis time ({GENESIS_TIME}) yet".format(early)
+        text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: "
+        text = f"{text}did not reach genesis time ({GENESIS_TIME}) yet".format(early)
         assert await supernode.call("superroot_atTimestamp", hex(early)) == (-32000, text)
         first = GENESIS_TIME + 2
         text = f"{branch} source L1 at timestamp {{0}} for chain ID 901: L1 at safe head unavailable for L2 0x{{1}}:1:"
