@@ -70,7 +70,10 @@ def _run(plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Seque
     lines = [
         line
         for plan in plans
-        for line in (*introduction(plan.values, plan.chain, now), *schedule_notices(plan.chain, now))
+        for line in (
+            *introduction(plan.values, plan.chain, now, chains[plan.group].rpc.verified),
+            *schedule_notices(plan.chain, now),
+        )
     ]
     log_notices([*lines, *notices], settings)
     verifier = None if interop is None else interop_config(interop, chains)
