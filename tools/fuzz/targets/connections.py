@@ -20,6 +20,7 @@ from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process import http_server, listener
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Listener
+from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.status_page.scenes import SCENES, scene
