@@ -18,7 +18,7 @@ from tests.conformance.kit.processes import bounded
 
 TASKS = {
     "blobs": VerifyBlobs((b"\x01" * 32,), ()),
-    "l1": VerifyBlock(1, b"<html>", False, L1Filter(1, bytes(20), bytes(20), bytes(20))),
+    "l1": VerifyBlock(1, b"<html>", False, (L1Filter(1, bytes(20), bytes(20), bytes(20)),)),
     "derivation": DecodeChannel(b"\x78 no channel", 1000, False, SpanRules(10, 0, 2)),
 }
 RESULTS = {
