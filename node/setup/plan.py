@@ -127,7 +127,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
         l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=plan.checkpoint),
-        blobs=blobs_config(values, chain) if derives else None,
+        blobs=blobs_config(values) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].
         compute=ComputeConfig() if derives or values["sequencer.enabled"] else None,
@@ -201,7 +201,7 @@ def l1_config(
     return build_config(
         L1Config,
         values,
-        rollup=chain.config,
+        rollups=(chain.config,),
         runtime_config=runtime_config or versions,
         protocol_versions=versions,
         inbox_hashes=inbox_hashes,
@@ -210,10 +210,9 @@ def l1_config(
     )
 
 
-def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
-    da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
-    folder = None if archive is None else archive.path
-    return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
+def blobs_config(values: Values, archive: ArchiveFolder | None = None) -> BlobsConfig:
+    da_servers = {"": build_config(DaServerConfig, values)} if values["altda.enabled"] else {}
+    return build_config(BlobsConfig, values, da_servers=da_servers, archive=None if archive is None else archive.path)
 
 
 def derivation_config(
@@ -258,7 +257,7 @@ def processes(
             runtime_config=any(chain.l1.runtime_config for chain in configs),
             protocol_versions=any(chain.l1.protocol_versions for chain in configs),
         ),
-        "blobs": None if blobs is None else msgspec.structs.replace(blobs, rollups=rollups),
+        "blobs": blobs,
         "compute": next((chain.compute for chain in configs if chain.compute is not None), None),
         "interop": interop,
         "rpc": RpcProcessConfig({group: chain.rpc for group, chain in chains.items()}),

@@ -83,7 +83,7 @@ def test_the_option_table_sets_each_field_once() -> None:
 def test_configurations_are_built_from_the_option_table() -> None:
     values = Values({"log.level": GivenTexts(("debug",), "", True), "l1.beacon": GivenTexts(("http://b",), "", True)})
     assert build_config(LogSettings, values) == LogSettings(level=Level.DEBUG)
-    blobs = build_config(BlobsConfig, values, rollup=ROLLUP, timeout=5.0)
+    blobs = build_config(BlobsConfig, values, timeout=5.0)
     assert (blobs.beacon, blobs.fallbacks, blobs.header, blobs.timeout) == ("http://b", (), None, 5.0)
 
 
@@ -141,8 +141,8 @@ def configurations(*words: str) -> dict[type, object]:
     result.append(node_settings(node.plan, node.configs, node.secrets).log)
     if node.configs.p2p is not None and node.configs.p2p.signer is not None:
         result.append(node.configs.p2p.signer)
-    if node.configs.blobs is not None and node.configs.blobs.da_server is not None:
-        result.append(node.configs.blobs.da_server)
+    if node.configs.blobs is not None:
+        result += node.configs.blobs.da_servers.values()
     return {type(config): config for config in result}
 
 

@@ -98,7 +98,7 @@ def test_what_no_option_sets_reaches_the_configurations() -> None:
     rollup = find_network("op-sepolia").config
     configs = node.configs
     assert configs.blobs is not None and configs.derivation is not None
-    assert (configs.l1.rollup, configs.derivation.rollup, configs.derivation.l1_chain.chain_id) == (
+    assert (configs.l1.rollups[0], configs.derivation.rollup, configs.derivation.l1_chain.chain_id) == (
         rollup,
         rollup,
         11155111,

@@ -75,7 +75,7 @@ class ChainsPrograms:
         self._ports = {name: (next(numbers), next(numbers)) for name in followers}
         self.supernodes = {name: url(ports[0]) for name, ports in self._ports.items()}
         self.l1, self.beacon = url(self._l1_port), url(self._beacon_port)
-        self.activation = 0
+        self.activation = self.genesis_time = 0
 
     @property
     def dependency_set(self) -> Path:
@@ -97,8 +97,9 @@ class ChainsPrograms:
         words += ["--genesis", str(self.root / "l1-genesis.json"), "--slot-time", str(settings.l1_block_time)]
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *words), self.root / "l1.log")
         l1_block = L1Backend(genesis, settings.l1_block_time).chain.genesis
+        self.genesis_time = l1_block.header.timestamp
         if settings.interop_after is not None:
-            self.activation = l1_block.header.timestamp + settings.interop_after
+            self.activation = self.genesis_time + settings.interop_after
         for local in self.chains:
             self._start_chain(local, l1_block)
         for name in self.supernodes:

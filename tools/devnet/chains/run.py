@@ -6,10 +6,12 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -18,7 +20,7 @@ from rollup_node.tools.devnet.chains.programs import ChainsPrograms, port_count
 from rollup_node.tools.devnet.chains.settings import ChainsSettings, parse
 from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.ports import reserved_numbers
-from rollup_node.tools.devnet.run import STALL_SECONDS, STOP_SIGNALS, data_directory
+from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS, data_directory
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.status import NoProgress, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
@@ -55,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
         fork_server() as forks,
         reserved_numbers(settings.base_port, port_count(settings)) as numbers,
     ):
+        clear(root)
         network = ChainsPrograms(settings, root, numbers, forks)
         result = asyncio.run(ChainsRun(network, settings).run(started))
     if settings.json:
@@ -62,6 +65,15 @@ def main(argv: Sequence[str]) -> int:
     else:
         _print(result)
     return 1 if result.differences else 0
+
+
+def clear(root: Path) -> None:
+    """Remove what an earlier run has left in its data directory."""
+    for path in root.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
 
 
 def _print(result: ChainsResult) -> None:
@@ -194,7 +206,7 @@ class ChainsRun:
         clients = {name: self._client(url) for name, url in self._network.supernodes.items()}
         statuses = [await client.call("supernode_syncStatus") for client in clients.values()]
         last = min(status["safe_timestamp"] for status in statuses)
-        for timestamp in range(last - COMPARED_SECONDS, last + 1):
+        for timestamp in range(max(last - COMPARED_SECONDS, self._network.genesis_time), last + 1):
             roots = {name: await _super_root(client, timestamp) for name, client in clients.items()}
             self._result.super_roots += None not in roots.values()
             if len(set(roots.values())) > 1:
