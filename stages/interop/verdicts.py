@@ -1,6 +1,6 @@
-"""What the chains are told: their verified and final blocks, denied blocks, and how far they go back [LB3, LB4, IV3]."""
+"""What the chains are told: what is verified and final, what is denied, and how far they go back [LB3, LB4, IV3]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.rounds import InvalidateHeads, StoreState
@@ -13,7 +13,7 @@ def verdicts(
     state: StoreState,
     transition: int,
     final: Mapping[int, BlockId],
-    denied: Mapping[int, Sequence[BlockId]],
+    denied: Mapping[int, tuple[DeniedBlock, ...]],
 ) -> Verdicts:
     """Return the state that is published; `transition` is the number of the last transition, 0 without one.
 
@@ -25,9 +25,8 @@ def verdicts(
         tip = state.tips.get(chain_id)
         # A chain that has joined is not verified before its logs are read up to the last round [VR10].
         head = tip if tip is not None and tip.number == heights.get(chain_id) else None
-        blocks = tuple(DeniedBlock(block.number, block.hash) for block in denied.get(chain_id, ()))
         go_back = _go_back(config, state, chain_id)
-        chains[chain_id] = ChainVerdict(head, final.get(chain_id), blocks, transition, go_back)
+        chains[chain_id] = ChainVerdict(head, final.get(chain_id), denied.get(chain_id, ()), transition, go_back)
     current, timestamp = (None, 0) if verified is None else (verified.l1, verified.timestamp)
     return Verdicts(chains, config.activation, current, timestamp)
 

@@ -76,7 +76,7 @@ async def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> No
     (tmp_path / "store").write_text("a text of the user's")
     async with P2pNode(1, chain_of_now(), tmp_path, peerstore_path=str(tmp_path / "store")).running() as node:
         await node.until(lambda: node.health)
-        assert node.health is not None and "is not a peer store: give another path" in node.health[0]
+        assert node.health is not None and "is no peer store: give another path" in node.health[0]
         assert (await node.call("peerStats"))["connected"] == 0
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
@@ -86,7 +86,7 @@ async def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "sequencer_key": KEY}
     async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
         await node.until(lambda: node.health)
-        assert node.health is not None and "is not a file of signed blocks: give another path" in node.health[0]
+        assert node.health is not None and "is no file of signed blocks: give another path" in node.health[0]
         error = await node.publish(now_block(1))
         assert error == "the file of signed blocks cannot be used, so that no block is signed"
     assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"
