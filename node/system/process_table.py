@@ -49,6 +49,7 @@ PROCESSES: tuple[ProcessSpec, ...] = (
     _stage("derivation", preload=("brotlicffi",)),
     _stage("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
     _stage("engine", preload=("jwt", "sqlite3")),
+    _stage("interop", preload=("jwt", "sqlite3")),
     _stage("p2p", preload=("cryptography", "cramjam", "sqlite3")),
     _stage("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
