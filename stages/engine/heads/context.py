@@ -13,6 +13,7 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
@@ -77,6 +78,7 @@ class CoreContext(ABC):
     def __init__(self, config: EngineConfig, backoff: TaskBackoff) -> None:
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
+        self.verification = Verification(config.rollup.l2_chain_id, config.verified)
         self.log = StimulusLog()
         self.actions: list[actions.Action] = []
         self.reset_count = 0
@@ -160,7 +162,9 @@ class CoreContext(ABC):
 
     @abstractmethod
     def holds_for_sync(self, now: Instant) -> bool:
-        """Return whether nothing is inserted or built, so that the engine gets on with a follow source's block."""
+        """Return whether nothing is inserted or built.
+
+        The engine is to get on with a follow source's block, or the chain may have to go back [IV6]."""
 
     @abstractmethod
     def take_unreadable(self, call: CoreCall) -> bool:
