@@ -141,7 +141,7 @@ class CoreState(CoreContext):
         return not waits and not self.safe_heads.enabled
 
     def holds_for_sync(self, now: Instant) -> bool:
-        return self.follow.holds(now.monotonic) or self.verification.goes_back
+        return self.follow.holds(now.monotonic) or self.replaces
 
     def take_unreadable(self, call: CoreCall) -> bool:
         return self.el_sync.take_unreadable(call)

@@ -95,6 +95,12 @@ class CoreContext(ABC):
         """The heads in force, which the engine has accepted once; None before that."""
         return None if self.unconfirmed is not None else self.controller.heads
 
+    @property
+    def replaces(self) -> bool:
+        """Whether a denied block may stand in the chain, or is not replaced yet: nothing unsafe is taken in [IV6]."""
+        heads, verification = self.controller.heads, self.verification
+        return verification.goes_back or (heads is not None and verification.denies_above(heads.unsafe.number))
+
     # --- actions, failures -----------------------------------------------------------------------------------------
 
     def do(self, action: actions.Action) -> None:
@@ -164,7 +170,7 @@ class CoreContext(ABC):
     def holds_for_sync(self, now: Instant) -> bool:
         """Return whether nothing is inserted or built.
 
-        The engine is to get on with a follow source's block, or the chain may have to go back [IV6]."""
+        The engine is to get on with a follow source's block, or a denied block is to be replaced first [IV6]."""
 
     @abstractmethod
     def take_unreadable(self, call: CoreCall) -> bool:

@@ -30,6 +30,7 @@ class Verification:
         self._chain_id, self._activation = chain_id, 0
         self._denied: frozenset[DeniedBlock] = frozenset()
         self._hashes: frozenset[Hash] = frozenset()
+        self._highest = -1
 
     # --- what comes in ---------------------------------------------------------------------------------------------
 
@@ -41,6 +42,7 @@ class Verification:
         last, self.verdict, self._activation = self.verdict, verdict, verdicts.activation
         before, self._denied = self._denied, frozenset(verdict.denied)
         self._hashes = frozenset(block.hash for block in verdict.denied)
+        self._highest = max((block.number for block in verdict.denied), default=-1)
         wanted = verdict.transition, verdict.go_back
         is_new = verdict.go_back is not None and (last is None or (last.transition, last.go_back) != wanted)
         fresh = self._denied - before
@@ -68,7 +70,7 @@ class Verification:
 
     @property
     def goes_back(self) -> bool:
-        """Whether the chain may have to go back, so that no unsafe block is taken in or sequenced [IV6]."""
+        """Whether the chain may have to go back."""
         verdict = self.verdict
         is_new = verdict is not None and verdict.go_back is not None and verdict.transition != self.transition
         return is_new or bool(self.unchecked)
@@ -108,7 +110,7 @@ class Verification:
 
     def denies_above(self, number: int) -> bool:
         """Return whether a block above a number is denied."""
-        return any(block.number > number for block in self._denied)
+        return self._highest > number
 
     def is_active(self, timestamp: int) -> bool:
         """Return whether blocks of that time are safe only once they are verified."""

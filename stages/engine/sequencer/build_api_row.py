@@ -57,7 +57,7 @@ class BuildApiRow(HeadRow):
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None
-        if core.verification.goes_back:
+        if core.replaces:
             return None
         if self._reset_count != core.reset_count:
             self._begin()
