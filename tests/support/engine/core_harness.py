@@ -269,11 +269,12 @@ class CoreHarness:
         transition: int = 0,
         go_back: BlockId | None = None,
         activation: int = 0,
+        chain_id: int | None = None,
     ) -> None:
-        """The interop process publishes another state."""
+        """The interop process publishes another state of this chain, or of another one with `chain_id`."""
         blocks = tuple(DeniedBlock(block.number, block.hash) for block in denied)
         verdict = ChainVerdict(verified, final, blocks, transition, go_back)
-        chains = {self.chain.rollup.l2_chain_id: verdict, 1: ChainVerdict(None, None, (), 9, None)}
+        chains = {self.chain.rollup.l2_chain_id if chain_id is None else chain_id: verdict}
         self.core.on_message(Verdicts(chains, activation, None, 0), self.now)
         self.drain()
 
