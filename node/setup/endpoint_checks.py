@@ -13,7 +13,7 @@ from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_b
 from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejection, unusable
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
-from rollup_node.node.checks.finding import Finding, error, ok, require, warning
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, ok, require, warning
 from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
@@ -257,7 +257,7 @@ async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: boo
 
     async def away(failure: Failure) -> Finding:
         finding = await check.unusable(failure)
-        return warning(finding.check, finding.code, finding.text, finding.advice)
+        return finding._replace(level=FindingLevel.WARNING)
 
     if may_be_away:
         policy = policy._replace(total=0.0)

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Key
-from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
+from rollup_node.tools.devnet.settings import VERIFIER
 
 L1_CHAIN_ID = 900
 L2_CHAIN_ID = 901
@@ -269,8 +269,24 @@ def dependency_set(others: Iterable[int] = (), first: int = L2_CHAIN_ID) -> dict
     return {"dependencies": {str(chain): {} for chain in (first, *others)}}
 
 
+class ChainSettings(Protocol):
+    """What the settings of a network say of each of its L2 chains; times in seconds, the window in L1 blocks."""
+
+    @property
+    def forks(self) -> Mapping[str, int]: ...
+
+    @property
+    def l2_block_time(self) -> int: ...
+
+    @property
+    def sequencing_window(self) -> int: ...
+
+    @property
+    def altda(self) -> str | None: ...
+
+
 def rollup_json(
-    settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int, chain: DevnetChain = FIRST_CHAIN
+    settings: ChainSettings, l1_hash: str, l2_hash: str, l2_time: int, chain: DevnetChain = FIRST_CHAIN
 ) -> dict[str, Any]:
     """Return the rollup config for two genesis blocks; `l2_time` in seconds.
 

@@ -1,6 +1,6 @@
 """The status page of a supernode: a row for each chain, with links to their pages [RPC95, SNO12]."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 
 from aiohttp import web
@@ -33,7 +33,7 @@ _PAGE = """<!doctype html>
 class ChainsPage:
     """Serves the table of all chains under `vhosts`, IP addresses and localhost, and their statuses as JSON."""
 
-    def __init__(self, chains: Mapping[str, Statuses], json: Statuses, vhosts: tuple[str, ...]) -> None:
+    def __init__(self, chains: Mapping[str, Statuses], json: Callable[[], bytes], vhosts: tuple[str, ...]) -> None:
         self._chains, self._json, self._access = chains, json, page_access(vhosts)
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
@@ -44,7 +44,7 @@ class ChainsPage:
 
     def _respond(self, path: str) -> web.Response:
         if path == "/status.json":
-            return web.Response(body=self._json.json() + b"\n", content_type="application/json")
+            return web.Response(body=self._json() + b"\n", content_type="application/json")
         if path not in ("/", "/status"):
             return web.Response(status=404, text="404 page not found\n")
         statuses = {chain: source.status() for chain, source in self._chains.items()}

@@ -122,11 +122,16 @@ class NodeView:
         return bus.subscribe(f"status.{process}", on_status)
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40]."""
+        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40].
+
+        So does the safe head of a chain whose messages are verified, since what is verified stays safe [SNO13]."""
         last = self.engine
         if status.unsafe is not None or last is None:
             return status
-        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
+        kept = {"finalized": last.finalized, "pending_safe": last.pending_safe}
+        if self.config.verified and last.safe is not None:
+            kept |= dict.fromkeys(("unsafe", "safe", "local_safe", "pending_safe"), last.safe)
+        return msgspec.structs.replace(status, **kept)
 
 
 class DropsClient:

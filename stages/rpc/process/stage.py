@@ -90,7 +90,7 @@ class RpcStage(Stage):
             self.status_pages = {group: StatusServer(source, config.vhosts) for group, source in statuses.items()}
             self.periodic_tasks += tuple(page.periodic_task for page in self.status_pages.values())
             pages = {group: page.handle for group, page in self.status_pages.items()}
-            show = pages.get("") or route(ChainsPage(statuses, all_statuses, config.vhosts).handle, pages)
+            show = pages.get("") or route(ChainsPage(statuses, all_statuses.json, config.vhosts).handle, pages)
             self.status = listener("status", show, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
         self.interop: Listener | None = None
         self.interop_server: InteropRpcServer | None = None

@@ -46,24 +46,17 @@ class Messages:
             receipt = await self._transact(source, INITIATOR_KEY, LOGGER, b"".join(topics) + data)
             log = receipt["logs"][0]
             block = await self._engines[source].call("eth_getBlockByNumber", receipt["blockNumber"], False)
-            message = {
-                "log index": int(log["logIndex"], 16),
-                "timestamp": int(block["timestamp"], 16),
-                "payload": keccak256(b"".join(map(from_hex, log["topics"])) + from_hex(log["data"])),
-            }
             wrong = self._random.choice(WRONG) if is_invalid else ""
-            if wrong == "payload":
-                message[wrong] = bytes(32)
-            elif wrong:
-                message[wrong] += 7
+            payload_hash = keccak256(b"".join(map(from_hex, log["topics"])) + from_hex(log["data"]))
             fields = (
                 int.from_bytes(LOGGER, "big"),
                 int(receipt["blockNumber"], 16),
-                message["log index"],
-                message["timestamp"],
+                int(log["logIndex"], 16) + 7 * (wrong == "log index"),
+                int(block["timestamp"], 16) + 7 * (wrong == "timestamp"),
                 source,
             )
-            call = EXECUTING_MESSAGE + message["payload"] + b"".join(field.to_bytes(32, "big") for field in fields)
+            hashed = bytes(32) if wrong == "payload" else payload_hash
+            call = EXECUTING_MESSAGE + hashed + b"".join(field.to_bytes(32, "big") for field in fields)
             await self._transact(target, EXECUTOR_KEY, CROSS_L2_INBOX, call)
             self.sent["invalid" if wrong else "valid"] += 1
         except (EndpointError, RpcFailure, TimeoutError, KeyError, IndexError, TypeError) as error:

@@ -65,7 +65,7 @@ class LocalChain:
 class ChainsPrograms:
     """The programs of one network; `supernodes` are the URLs of those that follow all chains, by name."""
 
-    def __init__(self, settings: ChainsSettings, root: Path, numbers: Iterator[int], forks: ForkServer) -> None:
+    def __init__(self, settings: ChainsSettings, root: Path, numbers: Iterator[int], forks: ForkServer | None) -> None:
         self._settings, self.root = settings, root
         self.children = ChildPrograms(forks=forks)
         self._l1_port, self._beacon_port = next(numbers), next(numbers)
@@ -126,6 +126,9 @@ class ChainsPrograms:
         for name, ports in local.ports.items():
             words = ["--genesis", str(files.l2_genesis), "--jwt", str(files.jwt), "--http", str(ports.engine)]
             words += ["--auth", str(ports.engine_auth), "--data-dir", str(files.engine_data(name))]
+            if name == SEQUENCER and self.activation:
+                # A sequencer that follows gets the blocks that replace its own from the engine of whom it follows.
+                words += ["--el-sync-from", local.engine(next(iter(self.supernodes)))]
             command = python("rollup_node.tools.devnet.engine", *words)
             self.children.start(f"{local.id} {name} engine", command, files.log(f"{name}-engine"), is_restarted=True)
         self.children.start(f"{local.id} sequencer", self._sequencer(local), files.log(SEQUENCER))

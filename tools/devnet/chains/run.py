@@ -22,7 +22,7 @@ from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.ports import reserved_numbers
 from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS, data_directory
 from rollup_node.tools.devnet.settings import SEQUENCER
-from rollup_node.tools.devnet.status import NoProgress, compare_output_roots
+from rollup_node.tools.devnet.status import ATTEMPTS, RETRY_SECONDS, NoProgress, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
 
 TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
@@ -131,14 +131,16 @@ class ChainsRun:
         if self._network.activation and len(engines) > 1:
             messages = Messages(engines, settings.invalid_every, settings.seed, self._say)
             self._result.messages = messages.sent
-            tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round))
+            begin = self._network.activation + settings.l2_block_time
+            tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round, delay=max(0.0, begin - time.time())))
         if settings.kill_every:
             tasks.append(self._repeat(settings.kill_every, self._kill))
         if settings.reorg_every:
             tasks.append(self._repeat(settings.reorg_every, lambda: self._reorg(l1)))
         return tasks
 
-    async def _repeat(self, seconds: float, *actions: Callable[[], Any]) -> None:
+    async def _repeat(self, seconds: float, *actions: Callable[[], Any], delay: float = 0.0) -> None:
+        await asyncio.sleep(delay)
         while True:
             await asyncio.sleep(seconds)
             for action in actions:
@@ -207,7 +209,7 @@ class ChainsRun:
         statuses = [await client.call("supernode_syncStatus") for client in clients.values()]
         last = min(status["safe_timestamp"] for status in statuses)
         for timestamp in range(max(last - COMPARED_SECONDS, self._network.genesis_time), last + 1):
-            roots = {name: await _super_root(client, timestamp) for name, client in clients.items()}
+            roots = await _super_roots(clients, timestamp)
             self._result.super_roots += None not in roots.values()
             if len(set(roots.values())) > 1:
                 differences.append(f"the super roots of {timestamp} differ: {roots}")
@@ -230,6 +232,16 @@ async def _status(client: JsonRpcClient) -> dict[str, int] | None:
     except (EndpointError, RpcFailure):
         return None
     return {chain: status["safe_l2"]["number"] for chain, status in result["chains"].items()}
+
+
+async def _super_roots(clients: Mapping[str, JsonRpcClient], timestamp: int) -> dict[str, str | None]:
+    """Return the super root of a time by supernode, as soon as all have it."""
+    for attempt in range(ATTEMPTS):
+        roots = {name: await _super_root(client, timestamp) for name, client in clients.items()}
+        if None not in roots.values() or attempt == ATTEMPTS - 1:
+            break
+        await asyncio.sleep(RETRY_SECONDS)
+    return roots
 
 
 async def _super_root(client: JsonRpcClient, timestamp: int) -> str | None:

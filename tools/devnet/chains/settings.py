@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
 
@@ -47,7 +48,8 @@ def parse(argv: Sequence[str]) -> ChainsSettings:
         " all chains and the super roots.",
         allow_abbrev=False,
     )
-    number, seconds = {"type": int, "metavar": "N"}, {"type": float, "metavar": "SECONDS"}
+    number: Any = {"type": int, "metavar": "N"}
+    seconds: Any = {"type": float, "metavar": "SECONDS"}
     parser.add_argument("--chains", **number, required=True, help="number of L2 chains, each with a sequencer")
     parser.add_argument("--supernodes", **number, default=1, help="supernodes, each with an engine a chain")
     parser.add_argument(
