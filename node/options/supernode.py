@@ -245,4 +245,6 @@ def _add_file(given: _Given, path: str) -> None:
 
 def help_text() -> str:
     """Return the text of `rollup-node supernode --help`."""
-    return option_parser((SUPERNODE,), usage="rollup-node supernode [options]", epilog=_EPILOG).format_help()
+    parser = option_parser((SUPERNODE,), usage="rollup-node supernode [options]", epilog=_EPILOG)
+    text: str = parser.format_help()
+    return text

@@ -25,6 +25,22 @@ WRONG = ("log index", "timestamp", "payload")
 """What is wrong with an invalid message."""
 
 
+def execution_call(source: int, log: Mapping[str, Any], timestamp: int, wrong: str = "") -> bytes:
+    """Calldata with which the logger executes a log of the chain `source`, but for what is `wrong` [MS4].
+
+    `timestamp` is that of the log's block in seconds."""
+    payload = b"".join(map(from_hex, log["topics"])) + from_hex(log["data"])
+    fields = (
+        int(log["address"], 16),
+        int(log["blockNumber"], 16),
+        int(log["logIndex"], 16) + 7 * (wrong == "log index"),
+        timestamp + 7 * (wrong == "timestamp"),
+        source,
+    )
+    hashed = bytes(32) if wrong == "payload" else keccak256(payload)
+    return EXECUTING_MESSAGE + hashed + b"".join(field.to_bytes(32, "big") for field in fields)
+
+
 class Messages:
     """Sends a message from one chain to another at a time; each `invalid_every`th is invalid, 0 for none."""
 
@@ -47,16 +63,7 @@ class Messages:
             log = receipt["logs"][0]
             block = await self._engines[source].call("eth_getBlockByNumber", receipt["blockNumber"], False)
             wrong = self._random.choice(WRONG) if is_invalid else ""
-            payload_hash = keccak256(b"".join(map(from_hex, log["topics"])) + from_hex(log["data"]))
-            fields = (
-                int.from_bytes(LOGGER, "big"),
-                int(receipt["blockNumber"], 16),
-                int(log["logIndex"], 16) + 7 * (wrong == "log index"),
-                int(block["timestamp"], 16) + 7 * (wrong == "timestamp"),
-                source,
-            )
-            hashed = bytes(32) if wrong == "payload" else payload_hash
-            call = EXECUTING_MESSAGE + hashed + b"".join(field.to_bytes(32, "big") for field in fields)
+            call = execution_call(source, log, int(block["timestamp"], 16), wrong)
             await self._transact(target, EXECUTOR_KEY, CROSS_L2_INBOX, call)
             self.sent["invalid" if wrong else "valid"] += 1
         except (EndpointError, RpcFailure, TimeoutError, KeyError, IndexError, TypeError) as error:

@@ -103,7 +103,7 @@ class ChainsPrograms:
         for local in self.chains:
             self._start_chain(local, l1_block)
         for name in self.supernodes:
-            command = self._op_supernode(name) if name == OP_SUPERNODE else self._supernode(name)
+            command = self._op_supernode(name) if name == OP_SUPERNODE else self.supernode_command(name)
             self.children.start(name, command, self.root / f"{name}.log")
         write_json(self.root / "network.json", self._description())
         for local in self.chains:
@@ -167,7 +167,8 @@ class ChainsPrograms:
         }
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 
-    def _supernode(self, name: str) -> list[str]:
+    def supernode_command(self, name: str) -> list[str]:
+        """Return the command of a supernode of this project."""
         rpc, metrics = self._ports[name]
         options = {
             **self._shared(),
