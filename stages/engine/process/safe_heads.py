@@ -26,6 +26,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
     L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
     L1AtSafeHeadRequest,
     SafeHeadRequest,
     SafeHeadResponse,
@@ -269,7 +270,7 @@ class SafeHeadDatabase:
 
     async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
         """Return the record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
-        return await self._respond(request.id, lambda store: store.l1_of(request.number), "l1 at safe head not found")
+        return await self._respond(request.id, lambda store: store.l1_of(request.number), L1_NOT_FOUND)
 
     async def _respond(
         self,

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.stages.interop.block_content import BlockContent
@@ -12,6 +13,7 @@ from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, WaitReaso
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.control import (
     L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
     L1AtSafeHeadRequest,
     SafeHeadResponse,
 )
@@ -24,19 +26,21 @@ AHEAD = 32
 PATIENCE_SECONDS = 10.0
 
 
-class _Inclusion(NamedTuple):
-    """The L1 block with which the blocks of these numbers became safe."""
+@dataclass
+class _Segment:
+    """Blocks from `first` on that became safe with one L1 block, up to the safe head then; `blocks` are those read."""
 
     first: int
-    last: int
+    safe_head: BlockId
     l1: BlockId
+    blocks: dict[int, BlockContent]
 
 
 class ChainView:
     """One chain; `on_change` is called when its heads change. `error` is why its last answer was none, or empty.
 
-    What was read is used as long as the chain goes on from the same start: below its local safe block nothing changes
-    before it searches for another one."""
+    A block and its L1 block are of one state of the chain: the safe head database is asked first, and its safe head has
+    to be the engine's after the block was read. They may be of an earlier state, as L1 tells."""
 
     def __init__(self, engine: ChainEngine, bus: Bus | GroupView, on_change: Callable[[], None]) -> None:
         self.rollup, self._on_change = engine.rollup, on_change
@@ -44,8 +48,7 @@ class ChainView:
         self.error = ""
         self.reader = EngineReader(engine)
         self._control = RequestClient(bus, "engine.control")
-        self._blocks: dict[int, BlockContent] = {}
-        self._inclusion: _Inclusion | None = None
+        self._segment: _Segment | None = None
         bus.subscribe("status.engine", self._on_status)
 
     async def close(self) -> None:
@@ -63,7 +66,7 @@ class ChainView:
 
     def forget(self) -> None:
         """Read all blocks again."""
-        self._blocks, self._inclusion = {}, None
+        self._segment = None
 
     def _on_status(self, message: Any) -> None:
         if not isinstance(message, EngineStatus):
@@ -75,54 +78,52 @@ class ChainView:
 
     async def observe(self, number: int) -> ChainBlock | WaitReason:
         """Return the local safe block of a number with its L1 block [VR3]."""
-        self.error, start = "", self.status
-        if start is None or not self._has(number):
+        self.error, genesis = "", self.rollup.genesis.l2
+        if self.local_safe is None or not genesis.number <= number <= self.local_safe.number:
             return WaitReason.NOT_READY
         try:
-            # The block is read first: what the engine process says after it is still so for it.
-            content = await self._content(number)
-            l1 = await self._l1_of(content.logs.block.id)
+            if number == genesis.number:
+                (content,) = await self.reader.blocks(number, number)
+                return _chain_block(content, NO_L1_BLOCK)
+            return await self._safe_block(number)
         except TemporaryError as error:
             self.error = str(error)
             return WaitReason.NOT_READY
-        if self.status is None or self.status.reset != start.reset or not self._has(number):
+
+    async def _safe_block(self, number: int) -> ChainBlock | WaitReason:
+        segment = self._segment
+        if segment is None or not segment.first <= number <= segment.safe_head.number:
+            found = await self._find_segment(number)
+            if isinstance(found, WaitReason):
+                return found
+            segment = self._segment = found
+        if number not in segment.blocks and not await self._read(segment, number):
+            self.forget()
             return WaitReason.NOT_READY
-        if isinstance(l1, WaitReason):
-            return l1
-        for read in [read for read in self._blocks if read < number]:
-            del self._blocks[read]
-        return ChainBlock(content.logs, l1, content.state_root, content.storage_root)
+        return _chain_block(segment.blocks[number], segment.l1)
 
-    def _has(self, number: int) -> bool:
-        return self.local_safe is not None and self.rollup.genesis.l2.number <= number <= self.local_safe.number
+    async def _find_segment(self, number: int) -> _Segment | WaitReason:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                response = await self._control.request(lambda id_: L1AtSafeHeadRequest(id_, number))
+        except TimeoutError:
+            raise TemporaryError("its engine process does not answer") from None
+        if isinstance(response, SafeHeadResponse) and response.error is None:
+            return _Segment(number, response.safe_head, response.l1_block, {})
+        if response.error == L1_HISTORY_UNAVAILABLE:
+            return WaitReason.NO_HISTORY
+        self.error = "" if response.error == L1_NOT_FOUND else str(response.error)
+        return WaitReason.NOT_READY
 
-    async def _content(self, number: int) -> BlockContent:
-        if number not in self._blocks:
-            assert self.status is not None and self.local_safe is not None
-            reset, last = self.status.reset, min(number + AHEAD - 1, self.local_safe.number)
-            blocks = await self.reader.blocks(number, last)
-            if self.status.reset != reset:
-                raise TemporaryError("the chain began again while its blocks were read")
-            self._blocks = dict(enumerate(blocks, number))
-        return self._blocks[number]
+    async def _read(self, segment: _Segment, number: int) -> bool:
+        """Read the next blocks of a segment; return whether the engine still has its safe head."""
+        head = segment.safe_head
+        last = min(number + AHEAD - 1, head.number)
+        blocks = await self.reader.blocks(number, last)
+        segment.blocks = dict(enumerate(blocks, number))
+        at_head = blocks[-1].logs.block.hash if last == head.number else await self.reader.block_hash(head.number)
+        return at_head == head.hash
 
-    async def _l1_of(self, block: BlockId) -> BlockId | WaitReason:
-        if block.number == self.rollup.genesis.l2.number:
-            return NO_L1_BLOCK
-        known = self._inclusion
-        if known is None or not known.first <= block.number <= known.last:
-            try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
-                    response = await self._control.request(lambda id_: L1AtSafeHeadRequest(id_, block.number))
-            except TimeoutError:
-                raise TemporaryError("its engine process does not answer") from None
-            if not isinstance(response, SafeHeadResponse) or response.error is not None:
-                self.error = str(response.error)
-                gap = response.error == L1_HISTORY_UNAVAILABLE
-                return WaitReason.NO_HISTORY if gap else WaitReason.NOT_READY
-            head = response.safe_head
-            if head.number < block.number or (head.number == block.number and head != block):
-                # The database is behind the heads, which it is written after.
-                return WaitReason.NOT_READY
-            known = self._inclusion = _Inclusion(block.number, head.number, response.l1_block)
-        return known.l1
+
+def _chain_block(content: BlockContent, l1: BlockId) -> ChainBlock:
+    return ChainBlock(content.logs, l1, content.state_root, content.storage_root)

@@ -132,9 +132,10 @@ class InteropStage(Stage):
         """Make one decision, or wait; returns the seconds until the next."""
         decision = await self._decide(fresh=False)
         if not _is_ordinary(decision):
-            # What denies a block, goes back or stops is decided by L1 as it is now, asked at most each WAIT_SECONDS.
+            # What denies a block, goes back or stops is decided by chains and L1 as they are now.
             if (left := self._fresh_due - self._clock()) > 0:
                 return left
+            self._forget()
             decision = await self._decide(fresh=True)
         match decision:
             case Wait(reason=WaitReason.NOT_READY) if not self._is_ready:
@@ -148,7 +149,7 @@ class InteropStage(Stage):
                 return 0.0
 
     async def _decide(self, *, fresh: bool) -> Decision:
-        """Bring what the round asks for until it decides; `fresh` asks L1 for all blocks again [VR4]."""
+        """Bring what the round asks for until it decides; `fresh` asks L1 for all of its blocks again [VR4]."""
         observed = Observed()
         while True:
             match next_step(self._set, self._state, observed):
@@ -162,6 +163,11 @@ class InteropStage(Stage):
                     if observed.l1 is not None and not _is_of_l1(decision):
                         await self._follow_finality(observed.l1.finalized)
                     return decision
+
+    def _forget(self) -> None:
+        """Have all blocks read again."""
+        for chain in self._chains.values():
+            chain.forget()
 
     async def _stored(self, places: Collection[LogPlace]) -> Stored:
         return await self._database.run(lambda store: store.stored(places))
@@ -215,8 +221,7 @@ class InteropStage(Stage):
         self._publish()
         left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < self._transition]
         if not left:
-            for chain in self._chains.values():
-                chain.forget()
+            self._forget()
             await self._write(Finished())
             self._meet(None)
             return 0.0

@@ -11,7 +11,12 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.messages.control import L1_HISTORY_UNAVAILABLE, L1AtSafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.messages.control import (
+    L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
+    L1AtSafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.messages.verification import Verdicts
@@ -228,7 +233,7 @@ class ServedChain:
         if request.number < self.missing_history:
             self._server.send(peer, SafeHeadResponse(request.id, L1_HISTORY_UNAVAILABLE, nothing, nothing))
         elif request.number >= len(blocks):
-            self._server.send(peer, SafeHeadResponse(request.id, "l1 at safe head not found", nothing, nothing))
+            self._server.send(peer, SafeHeadResponse(request.id, L1_NOT_FOUND, nothing, nothing))
         else:
             l1 = blocks[request.number].l1
             last = [block for block in blocks if block.l1 == l1][-1]
