@@ -27,7 +27,13 @@ _SOURCE = base.Endpoints | base.QueueLength | base.Health
 
 CHANNELS: tuple[Channel, ...] = (
     _status(
-        "l1", "derivation", "engine", "p2p", "interop", "rpc", states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfig | _SOURCE
+        "l1",
+        "derivation",
+        "engine",
+        "p2p",
+        "interop",
+        "rpc",
+        states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfig | _SOURCE,
     ),
     _requests(
         "l1.blocks", "derivation", requests=l1.L1BlocksRequest, responses=l1.L1BlockResponse | l1.L1BlockUnavailable

@@ -135,7 +135,7 @@ def test_a_denied_block_is_replaced(chain: ChainFixture) -> None:
 
 
 def test_a_denied_block_is_not_inserted_when_it_is_derived_first(chain: ChainFixture) -> None:
-    """Another node of the same supernode's data, or a chain synced again [IV5]; what was derived ahead is void [AQ3]."""
+    """A chain that is synced again [IV5]; what was derived ahead is void [AQ3]."""
     first = judged(chain)
     refs = derive(first, 3)
     replacement = replaced(first, refs, 2)
