@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from rollup_node.stages.engine.calls.actions import PublishStatus
 from rollup_node.stages.engine.calls.calls import PendingCall
 from rollup_node.stages.engine.calls.engine_api import NewPayload
+from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
 from tests.stages.engine.core.test_walk import Walk
 from tests.support.chains.chain_fixture import GENESIS_TIME
@@ -60,6 +61,7 @@ class VerifiedWalk(Walk):
             if is_begun:
                 self.publish()
             return
+        self.harness.wait(LABEL_SECONDS)  # a sequencer that catches up lets no time pass
         heads, el_sync = self.harness.core.heads, self.harness.el_sync
         if el_sync.in_progress and el_sync.target is None:
             self.tip_moves(1)
