@@ -331,10 +331,10 @@ class Code(Enum):
     BLOCK_REPLACED = """[event] A derived block differs from the unsafe block, or the engine found its transactions
     invalid. The derived chain counts.
     DO: nothing; on a sequencer, look for the block of the line in its log and in the batcher's"""
-    BLOCK_DENIED = """[event] A block of this chain executes a message of another chain that is not there, has expired or
-    is otherwise invalid. The chain goes back to the block before, and has a block of its deposits instead.
-    DO: nothing; on a sequencer, see whether its execution engine still has the transaction in its pool, and filter such
-    messages there, or each block with it is denied"""
+    BLOCK_DENIED = """[event] A block executes a message of another chain that is not there, has expired or is otherwise
+    invalid. The chain goes back to the block before, and has a block of its deposits instead.
+    DO: nothing; on a sequencer, filter such messages in the pool of its execution engine, or each block with the
+    transaction is denied"""
     TRANSACTION_LEFT_OUT = """[event] The execution engine left out a transaction of a derived block that it cannot
     execute (op-reth), instead of refusing the block (op-geth). The node replaced the block by one of its deposits, as
     the fault proofs do, or dropped it before Holocene.

@@ -10,6 +10,8 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, Row
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 
 LABEL_SECONDS = 0.1
@@ -22,9 +24,12 @@ class DeniedRow(Row):
     purpose = CallPurpose.DENIED_BLOCK
 
     def due(self, now: Instant) -> CoreCall | None:
-        core, heads, unchecked = self._core, self._core.confirmed_heads, self._core.verification.unchecked
-        accepted = core.controller.accepted
-        if heads is None or not self._core.verification.goes_back or core.waits(self.purpose, now):
+        core, heads, verification = self._core, self._core.confirmed_heads, self._core.verification
+        if not verification.goes_back:
+            core.recover(self.purpose)
+            return None
+        accepted, unchecked = core.controller.accepted, verification.unchecked
+        if heads is None or core.building_derived or core.waits(self.purpose, now):
             return None
         if accepted is None or accepted.head != heads.unsafe.hash:
             return None
@@ -36,13 +41,15 @@ class DeniedRow(Row):
         return None
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Reset if the denied block stands in the chain."""
+        """Reset if the denied block stands in the chain. Raises ResetError if the engine has lost its chain."""
         core, unchecked = self._core, self._core.verification.unchecked
         core.recover(self.purpose)
         if not unchecked or pending.call != GetBlockRef(unchecked[0].number):
             return
+        if not isinstance(answer, L2BlockRef):
+            raise ResetError(f"the engine has no block {unchecked[0].number}, though its head is beyond it")
         denied = unchecked.popleft()
-        if isinstance(answer, L2BlockRef) and answer.hash == denied.hash:
+        if answer.hash == denied.hash:
             core.request_reset(f"block {answer} is denied: its messages are invalid", now)
         elif not unchecked:
             self._settle(now)
@@ -67,21 +74,25 @@ class LabelRow(Row):
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or self._safe_heads.pending or now.monotonic < self.read_at or core.waits(self.purpose, now):
+        if heads is None or self._safe_heads.pending:
             return None
-        block = self._core.verification.next_label(heads)
+        block = core.verification.next_label(heads)
         if block is None or (block, core.reset_count) == self._absent:
+            core.recover(self.purpose)
             return None
-        return GetBlockRef(block.number)
+        waits = now.monotonic < self.read_at or core.waits(self.purpose, now)
+        return None if waits else GetBlockRef(block.number)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Move a label to the block, if it is the one of the verdict that is in force now."""
+        """Move a label to the block, if it is the one of the verdict that is in force now. Raises TemporaryError."""
         core, heads = self._core, self._core.confirmed_heads
         core.recover(self.purpose)
         block = None if heads is None else self._core.verification.next_label(heads)
         if heads is None or block is None or pending.call != GetBlockRef(block.number):
             return
-        if not isinstance(answer, L2BlockRef) or answer.id != block:
+        if not isinstance(answer, L2BlockRef):
+            raise TemporaryError(f"the engine does not show block {block}, which is verified", Code.ENGINE_ANSWER)
+        if answer.id != block:
             self._absent = block, core.reset_count
             return
         self.read_at = now.monotonic + LABEL_SECONDS

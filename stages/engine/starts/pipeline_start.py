@@ -148,13 +148,18 @@ class PipelineStartSearch:
         """Return the heads below what must not stand in the chain [RW1]. Raises StartSearchError if that is final."""
         limit = verification.limit
         if limit is not None and limit.number < heads.unsafe.number:
-            heads = _not_above(heads, _expect((yield GetBlockRef(limit.number)), L2BlockRef), limit.number)
+            heads = _not_above(heads, (yield from self._block_below(heads, limit.number)))
         for denied in verification.denied_of(heads):
-            block = _expect((yield GetBlockRef(denied.number)), L2BlockRef)
-            if block is not None and block.hash == denied.hash:
-                parent = _expect((yield GetBlockRef(block.parent_hash)), L2BlockRef)
-                return _not_above(heads, parent, denied.number - 1)
+            if (yield from self._block_below(heads, denied.number)).hash == denied.hash:
+                return _not_above(heads, (yield from self._block_below(heads, denied.number - 1)))
         return heads
+
+    def _block_below(self, heads: Heads, number: int) -> Generator[StartCall, object, L2BlockRef]:
+        block = _expect((yield GetBlockRef(number)), L2BlockRef)
+        if block is None:
+            text = f"the engine does not have block {number} below its block {heads.unsafe}"
+            raise start_search.StartSearchError(text, Code.ENGINE_ANSWER)
+        return block
 
     def _find_verified(self) -> Generator[StartCall, object, BlockId | None]:
         """Return the last verified block, if L1 has the block with which it became safe, as it is on record [RW3]."""
@@ -200,11 +205,9 @@ class PipelineStartSearch:
         return None if payload is None else l2_block_info(payload, self._rollup)
 
 
-def _not_above(heads: Heads, block: L2BlockRef | None, number: int) -> Heads:
-    """Return the heads, at most a block. Raises StartSearchError if the engine lacks it or has finalized more."""
-    if block is None:
-        raise start_search.StartSearchError(f"the engine does not have block {number}, which the chain goes back to")
-    if number < heads.finalized.number:
+def _not_above(heads: Heads, block: L2BlockRef) -> Heads:
+    """Return the heads, at most a block of the engine's chain. Raises StartSearchError if it has finalized more."""
+    if block.number < heads.finalized.number:
         raise start_search.StartSearchError(
             f"the chain cannot go back to block {block}: the engine has finalized block {heads.finalized}",
             Code.ENGINE_ANSWER,

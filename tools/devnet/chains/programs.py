@@ -81,6 +81,10 @@ class ChainsPrograms:
     def dependency_set(self) -> Path:
         return self.root / "dependency-set.json"
 
+    def metrics(self, name: str) -> Path:
+        """Return the file with what the interop process of a supernode measures."""
+        return self.root / name / "metrics" / "interop.prom"
+
     def processes(self, name: str) -> Path:
         """Return the list of processes of a supernode."""
         return self.root / name / "processes.json"

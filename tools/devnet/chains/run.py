@@ -6,9 +6,11 @@ import dataclasses
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,7 @@ REORG_DEPTH = 3
 COMPARED_SECONDS = 60
 """How many of the last super roots are compared."""
 CHAIN_ROLES = ("derivation", "engine", "p2p")
+_INVALIDATIONS = re.compile(r'interop_invalidations_total\{.*?chain_id="(\d+)".*?\} (\S+)')
 KILLED = (*CHAIN_ROLES, "l1", "blobs", "compute", "interop", "rpc")
 
 
@@ -92,6 +95,7 @@ class ChainsRun:
         self._network, self._settings = network, settings
         self._random = random.Random(settings.seed)
         self._result = ChainsResult({}, 0.0)
+        self._sent: Counter[str] = Counter()
         self._stop = asyncio.Event()
         self._clients: list[JsonRpcClient] = []
 
@@ -115,6 +119,8 @@ class ChainsRun:
             for task in tasks:
                 task.cancel()
             await self._compare()
+            self._result.messages = dict(self._sent)
+            self._result.invalidated = _invalidated(self._network.metrics(next(iter(self._network.supernodes))))
         finally:
             for task in tasks:
                 task.cancel()
@@ -130,7 +136,7 @@ class ChainsRun:
         tasks = [self._repeat(TRAFFIC_SECONDS, *(of_chain.send_round for of_chain in traffic))]
         if self._network.activation and len(engines) > 1:
             messages = Messages(engines, settings.invalid_every, settings.seed, self._say)
-            self._result.messages = messages.sent
+            self._sent = messages.sent
             begin = self._network.activation + settings.l2_block_time
             tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round, delay=max(0.0, begin - time.time())))
         if settings.kill_every:
@@ -185,7 +191,7 @@ class ChainsRun:
                     return
                 if now >= shown + LINE_SECONDS:
                     shown = now
-                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {dict(self._result.messages)}")
+                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {dict(self._sent)}")
             if settings.duration is not None and now - began >= settings.duration and lowest >= 0:
                 return
             if now - changed > STALL_SECONDS:
@@ -219,6 +225,14 @@ class ChainsRun:
     def _say(self, text: str) -> None:
         if not self._settings.json:
             print(text, flush=True)
+
+
+def _invalidated(metrics: Path) -> dict[str, int]:
+    """Return the blocks that the interop process of a supernode has found invalid, by chain."""
+    try:
+        return {chain: int(float(count)) for chain, count in _INVALIDATIONS.findall(metrics.read_text())}
+    except OSError:
+        return {}
 
 
 def _chains(status: Mapping[str, dict[str, int] | None]) -> list[str]:

@@ -1,111 +1,18 @@
-"""The engine core in a supernode: denied blocks, going back, and labels."""
-
-from typing import Any
+"""The engine core in a supernode: denied blocks and labels."""
 
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
-from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
+from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import CommitBlockRequest, ResetDerivationRequest
+from rollup_node.stages.messages.control import CommitBlockRequest
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
-from rollup_node.stages.protocol.deposits import is_deposit
-from rollup_node.stages.protocol.types import L2BlockRef
+from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
-from tests.support.engine.core_harness import CoreHarness
-
-
-def supernode(chain: ChainFixture, **config: Any) -> CoreHarness:
-    """Return a node of a supernode that has not heard of the interop process."""
-    harness = CoreHarness(chain, verified=True, safedb_path="safe", **config)
-    harness.move_l1(harness.l1_head)
-    return harness
-
-
-def judged(chain: ChainFixture, **config: Any) -> CoreHarness:
-    """Return one that has heard that nothing is verified or denied, with its start."""
-    harness = supernode(chain, **config)
-    harness.judge()
-    harness.run_until_idle()
-    harness.derive_block()
-    return harness
-
-
-def derive(harness: CoreHarness, blocks: int) -> list[L2BlockRef]:
-    """Derive blocks with a transaction; the safe heads, genesis first."""
-    refs = [harness.heads.safe]
-    for _ in range(blocks):
-        harness.derive_block(harness.chain.user)
-        harness.pass_time(0.2)
-        refs.append(harness.heads.safe)
-    return refs
-
-
-def deny(harness: CoreHarness, refs: list[L2BlockRef], number: int, transition: int = 1) -> None:
-    """The block of that number is invalid, and all below it are verified."""
-    block, parent = refs[number].id, refs[number - 1].id
-    harness.judge(verified=parent, denied=[block], transition=transition, go_back=parent)
-    harness.run_until_idle()
-
-
-def replaced(harness: CoreHarness, refs: list[L2BlockRef], number: int) -> L2BlockRef:
-    """Deny a block and derive it again; its replacement."""
-    deny(harness, refs, number)
-    harness.pass_time(2.0)
-    harness.derive_block(harness.chain.user)
-    harness.pass_time(0.2)
-    assert harness.heads.unsafe.number == number
-    return harness.heads.unsafe
-
-
-def restarted(harness: CoreHarness, **config: Any) -> CoreHarness:
-    """Return another life of the process, with the same engine and safe head database."""
-    other = CoreHarness(harness.chain, harness.engine, verified=True, safedb_path="safe", **config)
-    other.record, other.now = harness.record, harness.now
-    other.move_l1(harness.l1_head)
-    return other
-
-
-def deposits_alone(harness: CoreHarness, block: L2BlockRef) -> bool:
-    return all(map(is_deposit, harness.chain.payloads[block.hash].transactions))
-
-
-# --- the first state -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("el_sync", [False, True])
-def test_no_call_is_made_before_the_interop_process_is_heard_of(chain: ChainFixture, el_sync: bool) -> None:
-    """[IV10]"""
-    harness = supernode(chain, el_sync=el_sync)
-    if el_sync:
-        harness.gossip(chain.payloads[chain.build(3)[3].hash])
-    for _ in range(5):
-        assert harness.step() == []
-        harness.wait(60.0)
-    assert harness.done(act.ShowProblem)[0].problem == act.Problem(None, "", AWAITING_VERDICTS)
-    harness.request(ResetDerivationRequest(1))
-    assert harness.step() == []
-    harness.judge()
-    harness.run_until_idle()
-    assert harness.responses or el_sync
-    assert el_sync or harness.status.unsafe == chain.genesis
-
-
-def test_verdicts_of_other_chains_or_without_a_supernode_count_for_nothing(chain: ChainFixture) -> None:
-    """[IV10]"""
-    harness = CoreHarness(chain)
-    harness.run_until_idle()
-    harness.derive_block()
-    refs = derive(harness, 3)
-    deny(harness, refs, 2)
-    assert harness.status.safe == refs[3] and harness.status.transition == 0
-    harness = supernode(chain)
-    harness.judge(chain_id=4)
-    assert harness.step() == [], "nothing is known of this chain"
-
+from tests.support.engine.supernodes import deny, deposits_alone, derive, judged, replaced, restarted, supernode
 
 # --- denied blocks ---------------------------------------------------------------------------------------------------
 
@@ -129,13 +36,13 @@ def test_a_denied_block_is_replaced(chain: ChainFixture) -> None:
     head, result = harness.heads.unsafe, harness.done(act.AttributesProcessed)[-1].result
     assert head.number == 3 and head.parent_hash == refs[2].hash and deposits_alone(harness, head)
     assert result.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-    assert result.reason == act.Problem(Code.BLOCK_DENIED, "", "block 3 is denied: its messages are invalid")
+    assert result.reason == Problem(Code.BLOCK_DENIED, "", "block 3 is denied: its messages are invalid")
     harness.derive_block(chain.user)
     assert harness.heads.safe.number == 4 and harness.heads.safe.parent_hash == head.hash
 
 
 def test_a_denied_block_is_not_inserted_when_it_is_derived_first(chain: ChainFixture) -> None:
-    """Another node of the same supernode's data, or a chain synced again [IV5]; what was derived ahead is void [AQ3]."""
+    """A chain that is synced again [IV5]; what was derived ahead is void [AQ3]."""
     first = judged(chain)
     refs = derive(first, 3)
     replacement = replaced(first, refs, 2)
@@ -260,15 +167,16 @@ def test_a_sequencer_neither_publishes_nor_inserts_a_denied_block(chain: ChainFi
     harness = judged(chain, sequencer_enabled=True, sequencer_l1_confs=0)
     harness.engine.pool = [chain.user]
     fetched = harness.until(api.GetPayload, CallPurpose.SEQUENCER)
-    bad = harness.engine.answer(fetched.call)
+    bad = harness.good_answer(fetched)
+    assert isinstance(bad, ExecutionPayload)
     harness.judge(denied=[chain.ref(bad).id])
     published = len(harness.published)
     harness.answer(fetched)
     harness.step()
     assert len(harness.published) == published
     assert not [pending for pending in harness.open if isinstance(pending.call, api.NewPayload)]
-    assert harness.done(act.ShowProblem)[-1].problem is not None
-    assert harness.done(act.ShowProblem)[-1].problem.code is Code.BLOCK_DENIED
+    problem = harness.done(act.ShowProblem)[-1].problem
+    assert problem is not None and problem.code is Code.BLOCK_DENIED
 
 
 def test_a_sequencer_waits_for_the_replacement_and_goes_on_from_it(chain: ChainFixture) -> None:
@@ -302,201 +210,6 @@ def test_the_build_api_gets_an_error_for_a_denied_block(chain: ChainFixture) -> 
     harness.run_until_idle()
     assert harness.responses[-1].error == "block 2 is denied: its messages are invalid"
     assert harness.heads.unsafe.hash != bad.block_hash
-
-
-# --- starts ----------------------------------------------------------------------------------------------------------
-
-
-def test_no_start_stands_on_a_denied_block(chain: ChainFixture) -> None:
-    """[RW1]: the process was killed between the verdict and its reset; the engine has the denied block."""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    again = restarted(harness)
-    again.judge(verified=refs[2].id, denied=[refs[3].id])
-    again.run_until_idle()
-    assert again.heads.unsafe == again.heads.safe == refs[2] and again.status.transition == 0
-    again = restarted(harness)
-    again.judge(denied=[refs[4].id, refs[3].id, refs[5].id], transition=7, go_back=refs[2].id)
-    again.run_until_idle()
-    assert again.heads.unsafe == refs[2] and again.status.transition == 7
-
-
-def test_the_replacement_stays_over_restarts_with_the_blocks_on_it(chain: ChainFixture) -> None:
-    """[IV11]: also where the start is below it, and derivation brings the attributes of the denied block again."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    replacement = replaced(harness, refs, 3)
-    on_it = chain.seal(replacement, chain.attributes(replacement, 100, [chain.user]))
-    harness.gossip(on_it)
-    harness.run_until_idle()
-    for lost in (False, True):
-        again = restarted(harness)
-        again.judge(verified=refs[2].id, denied=[refs[3].id], transition=1)
-        again.run_until_idle()
-        again.derive_block()
-        assert (again.heads.safe, again.heads.unsafe.hash) == (refs[2], on_it.block_hash)
-        if lost:
-            harness.engine.lost.add(refs[3].hash)
-        again.derive(chain.user)
-        kinds = [type(pending.call) for pending in again.step()]
-        assert kinds == [api.GetBlock]
-        again.run_until_idle()
-        assert again.heads.safe == replacement
-        result = again.done(act.AttributesProcessed)[-1].result
-        assert result.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS, "the rest of the span is dropped again"
-        if not lost:
-            assert again.heads.unsafe.hash == on_it.block_hash
-
-
-def test_other_attributes_do_not_make_a_replacement_safe(chain: ChainFixture) -> None:
-    """[IV11]: the chain's block has deposits alone, but the attributes are not those of the denied block."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    replacement = replaced(harness, refs, 3)
-    again = restarted(harness)
-    again.judge(verified=refs[2].id, denied=[refs[3].id], transition=1)
-    again.run_until_idle()
-    again.derive_block()
-    again.derive_block(chain.user, chain.user)
-    assert again.heads.safe.number == 3 and again.heads.safe != replacement
-    assert not deposits_alone(again, again.heads.safe)
-
-
-def test_a_chain_goes_back_where_l1_has_left_what_was_verified(chain: ChainFixture) -> None:
-    """[RW1]"""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    harness.judge(verified=refs[5].id)
-    harness.pass_time(0.5)
-    assert harness.status.safe == refs[5]
-    harness.judge(verified=refs[2].id, transition=4, go_back=refs[2].id)
-    assert harness.status.unsafe is None and harness.status.transition == 0
-    harness.run_until_idle()
-    harness.pass_time(2.0)
-    assert harness.heads.unsafe == harness.heads.safe == refs[2]
-    assert harness.status.transition == 4
-    derive(harness, 2)
-    for _ in range(3):
-        harness.judge(verified=refs[2].id, transition=4, go_back=refs[2].id)
-        harness.pass_time(1.0)
-    assert harness.heads.safe.number == 4, "once is enough, however often it is said"
-    assert len(harness.done(act.ResetStarted)) == 1
-
-
-def test_a_block_that_the_chain_does_not_have_leads_to_no_reset(chain: ChainFixture) -> None:
-    """[RW1, RW4], optimism#22369: the transition was carried out before, or the chain has left the block."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    replacement = replaced(harness, refs, 3)
-    derive(harness, 2)
-    resets = len(harness.done(act.ResetStarted))
-    deny(harness, refs, 3, transition=2)
-    harness.pass_time(1.0)
-    assert harness.status.transition == 2 and harness.heads.safe.number == 5
-    again = restarted(harness)
-    again.judge(verified=refs[2].id, denied=[refs[3].id], transition=2, go_back=refs[2].id)
-    again.run_until_idle()
-    assert again.heads.unsafe.number == 5 and again.status.transition == 2
-    assert len(harness.done(act.ResetStarted)) == resets and not again.done(act.ResetStarted)
-    assert harness.engine.canonical()[3].block_hash == replacement.hash
-
-
-def test_a_denied_block_that_stands_again_is_left_again(chain: ChainFixture) -> None:
-    """[RW1]: the same denied block, and another transition."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    replaced(harness, refs, 3)
-    harness.engine.head = refs[4].hash
-    again = restarted(harness)
-    again.judge(verified=refs[2].id, denied=[refs[3].id], transition=1)
-    again.run_until_idle()
-    assert again.heads.unsafe == refs[2]
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    harness.judge(verified=refs[3].id, denied=[refs[4].id], transition=0)
-    harness.run_until_idle()
-    harness.pass_time(2.0)
-    assert harness.heads.unsafe == refs[3], "it need not be the block of a transition"
-
-
-def test_what_the_engine_has_finalized_stays(chain: ChainFixture) -> None:
-    """[RW1]: the search fails, says so, and is repeated."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    harness.judge(verified=refs[4].id, final=refs[4].id)
-    harness.pass_time(0.5)
-    harness.pass_time(0.5)
-    assert harness.status.finalized == refs[4]
-    for verdict in ({"denied": [refs[3].id]}, {}):
-        again = restarted(harness)
-        again.judge(verified=refs[2].id, transition=3, go_back=refs[2].id, **verdict)
-        for _ in range(100):
-            again.step()
-            if again.failures:
-                break
-            again.answer(again.open[0])
-        text = f"the chain cannot go back to block {refs[2]}: the engine has finalized block {refs[4]}"
-        assert again.failures[-1] == text and again.status.transition == 0 and again.core.heads is None
-
-
-def test_a_start_that_was_found_before_the_verdict_is_not_taken(chain: ChainFixture) -> None:
-    """[RW1]: the verdict comes during the search, or while its heads are on their way to the engine."""
-    harness = judged(chain)
-    refs = derive(harness, 4)
-    for calls in range(25):
-        again = restarted(harness)
-        again.judge()
-        for _ in range(calls):
-            again.step()
-            if again.open:
-                again.answer(again.open[0])
-        again.step()
-        again.judge(verified=refs[1].id, denied=[refs[2].id], transition=1, go_back=refs[1].id)
-        again.run_until_idle()
-        again.pass_time(2.0)
-        assert again.heads.unsafe == refs[1] and again.status.transition == 1, calls
-
-
-def test_a_start_is_at_the_verified_block(chain: ChainFixture) -> None:
-    """[RW3]: otherwise all blocks that are not final are derived again, and all chains wait for it."""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    again = restarted(harness)
-    again.judge(verified=refs[3].id)
-    again.run_until_idle()
-    assert (again.heads.safe, again.heads.unsafe, again.status.safe) == (refs[3], refs[5], refs[3])
-    again = restarted(harness)
-    again.judge()
-    again.run_until_idle()
-    assert again.heads.safe == refs[0], "the finalized block"
-
-
-def test_a_start_is_not_at_a_verified_block_whose_l1_block_is_gone(chain: ChainFixture) -> None:
-    """[RW3]: L1 has another block in place of the one with which it became safe."""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    chain.reorg("b", harness.l1_head)
-    again = restarted(harness)
-    again.judge(verified=refs[3].id)
-    again.run_until_idle()
-    assert again.heads.safe == refs[0] and again.status.safe == refs[0]
-
-
-def test_a_verified_block_that_the_engine_lost_holds_up_nothing(chain: ChainFixture) -> None:
-    """[RW3], optimism#21076"""
-    harness = judged(chain)
-    refs = derive(harness, 5)
-    harness.judge(verified=refs[5].id)
-    harness.pass_time(0.5)
-    harness.engine.lose(2)
-    again = restarted(harness)
-    again.judge(verified=refs[5].id)
-    again.run_until_idle()
-    assert again.heads.unsafe == refs[2]
-    again.derive_block()
-    derive(again, 5)
-    again.pass_time(0.5)
-    assert again.status.safe == refs[5], "and it is safe again when it is derived"
 
 
 # --- labels ----------------------------------------------------------------------------------------------------------
