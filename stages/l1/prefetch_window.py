@@ -58,11 +58,11 @@ class _CachedBlock(NamedTuple):
 class PrefetchWindow:
     """The block cache and the fetch plan of the l1 process. Times are seconds of any monotonic clock, sizes are bytes.
 
-    `reorgs` counts how often cached blocks became unverified."""
+    `rollups` share it; `reorgs` counts how often cached blocks became unverified."""
 
-    def __init__(self, max_blocks: int, max_bytes: int) -> None:
+    def __init__(self, max_blocks: int, max_bytes: int, rollups: int = 1) -> None:
         self._max_blocks = max(max_blocks, 1)
-        self._max_bytes = max_bytes
+        self._max_bytes, self._rollups = max_bytes, rollups
         self._verified: dict[int, _CachedBlock] = {}
         self._unverified: dict[int, _CachedBlock] = {}
         self._failures: dict[int, FetchFailure] = {}
@@ -88,18 +88,29 @@ class PrefetchWindow:
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
         """Start at most `room` fetches, the most urgent first.
 
-        Prefetching stops where it would fill more than half of the cache; the block that a client waits for is
-        always fetched. Of the blocks of a range that failed only the first is tried again. A cool-down starts none."""
+        Prefetching stops where it would fill more than half of the cache, but not for a client that has less than its
+        rollup's share of that half; the block that a client waits for is always fetched. Of the blocks of a range that
+        failed only the first is tried again. A cool-down starts none."""
         self._forget_failures(ranges)
         self._postponed = {number for number in self._failures if self._waits_for_another(number, ranges)}
         if now < self._cool_down_until:
             return []
+        fetches = self._start(ranges, ranges, 1, room, now)
+        for wanted in ranges if self._rollups > 1 else ():
+            fetches += self._start([wanted], ranges, self._rollups, room - len(fetches), now)
+        return fetches
+
+    def _start(
+        self, wanted: Sequence[BlockRange], ranges: Sequence[BlockRange], shares: int, room: int, now: float
+    ) -> list[Fetch]:
+        """Start fetches for the wanted ones of all ranges, which may have one of so many shares of the cache."""
         fetches: list[Fetch] = []
-        ahead = self._ahead(ranges)
-        for offset, number in _by_urgency(ranges):
+        blocks, size = self._ahead(wanted)
+        for offset, number in _by_urgency(wanted):
             if len(fetches) >= room:
                 break
-            if offset and (ahead[0] + len(fetches) >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
+            blocks_left = self._max_blocks - (blocks + len(fetches)) * shares
+            if offset and (blocks_left <= 0 or size * 2 * shares >= self._max_bytes):
                 break
             if number in self._postponed:
                 continue

@@ -36,6 +36,8 @@ log = get_logger("l1")
 
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+GONE_SECONDS = 5.0
+"""A client that cannot be sent anything for so long is forgotten until it asks again: its process does not run."""
 BLOCKS = "blocks"
 DERIVATION = "l1.blocks"
 """The channel of derivation; the engine reads origins on the other."""
@@ -52,6 +54,12 @@ class _Client:
     subscription: BlockSubscription
     looked_up: int = -1
     """The last block that a request began with, of those that exist."""
+    unreachable_since: float | None = None
+
+
+def _is_gone(client: _Client) -> bool:
+    since = client.unreachable_since
+    return since is not None and time.monotonic() - since > GONE_SECONDS
 
 
 _HANGS = Problem(Code.L1_UNREACHABLE, "head", f"L1 has not answered for {LATE_SECONDS:g} s")
@@ -68,8 +76,8 @@ class L1Stage(Stage):
             meter.count("l1_source_cache_add", 0, type=BLOCKS, evicted=flag)
         self._endpoints = L1Endpoints(config, meter, self._on_notification)
         self._tracker = HeadTracker()
-        sequencing_window = max(rollup.seq_window_size for rollup in config.rollups)
-        self._window = PrefetchWindow(config.cache_size or sequencing_window * 3 // 2, config.cache_bytes)
+        most_blocks = config.cache_size or max(rollup.seq_window_size for rollup in config.rollups) * 3 // 2
+        self._window = PrefetchWindow(most_blocks, config.cache_bytes, len(config.rollups))
         self._rollups = {str(rollup.l2_chain_id): index for index, rollup in enumerate(config.rollups)}
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
@@ -226,6 +234,7 @@ class L1Stage(Stage):
         taken = sum([self._take(result) for result in self._fetcher.take_results()])
         head = self._head_number()
         all_sent = all([self._send_blocks(client) for client in self._clients.values()])
+        self._clients = {key: client for key, client in self._clients.items() if not _is_gone(client)}
         ranges = []
         if head is not None or not self._polling:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
@@ -285,7 +294,9 @@ class L1Stage(Stage):
             if self._gate is not None and not self._gate.admits(block.ref, client.derivation):
                 return True
             if not client.server.send(client.process, L1BlockResponse(block)):
+                client.unreachable_since = client.unreachable_since or time.monotonic()
                 return False
+            client.unreachable_since = None
             client.subscription.sent(block, time.monotonic())
             if self._gate is not None and client.derivation is not None:
                 self._gate.sent(block.ref, client.derivation)

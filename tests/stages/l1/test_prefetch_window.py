@@ -126,6 +126,24 @@ def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetche
     assert w.bytes == len(w) * SIZE
 
 
+def test_a_client_that_takes_nothing_does_not_keep_others_from_prefetching() -> None:
+    """It holds its share and what nobody else needs; the others get theirs [LHD32]."""
+    chain = FakeL1Chain(200)
+    w = PrefetchWindow(900, 60 * SIZE, rollups=3)
+    stuck, other, third = BlockRange(1, 99), BlockRange(100, 140), BlockRange(150, 190)
+    assert 31 <= len(fill(w, chain, stuck)) < 40, "half of the cache, and the one that it waits for"
+    fetched = [fetch.number for fetch in w.plan([stuck, other, third], 30, 0.0)]
+    assert fetched[:2] == [100, 150] and not [number for number in fetched if number < 100]
+    for number in fetched:
+        w.fetched(Fetch(number, 0), (chain.block(number),), SIZE, 0.0)
+    w.trim([stuck, other, third])
+    assert {1, 100, 150} <= {number for number in range(200) if w.get(number) is not None}
+    assert w.bytes <= 60 * SIZE
+    one = PrefetchWindow(900, 60 * SIZE)
+    fill(one, chain, stuck)
+    assert numbers(one.plan([stuck, other], 30, 0.0)) == [100], "as ever with one rollup"
+
+
 @pytest.mark.option("l1.cache-size", by="max_blocks")
 def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> None:
     w, chain = window(max_blocks=5), FakeL1Chain(100)

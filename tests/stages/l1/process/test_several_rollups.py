@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.process import stage as l1
@@ -123,8 +124,8 @@ async def test_a_block_is_asked_for_once_and_each_chain_gets_its_own(recording: 
     numbers = range(FIRST, LAST + 1)
     assert [asked["eth_getBlockByNumber", hex(number)] for number in numbers] == [1] * 58
     assert max(count for (method, _), count in asked.items() if method == "eth_getBlockReceipts") == 1
-    found = [(sum(len(b.inbox) for b in own.values()), sum(len(b.deposits) for b in own.values())) for own in blocks]
-    assert found == [(6, 2), (0, 2), (6, 0)]
+    counts = [(sum(len(b.inbox) for b in own.values()), sum(len(b.deposits) for b in own.values())) for own in blocks]
+    assert counts == [(6, 2), (0, 2), (6, 0)]
     for number in numbers:
         assert {own[number].header.hash for own in blocks} == {recording.block(number).hash}
 
@@ -195,6 +196,33 @@ async def test_each_chain_reads_at_its_own_height() -> None:
             assert sorted(behind.blocks) == list(range(1, 616))
             assert sorted(ahead.blocks) == list(range(599, 620))
     assert max(asked.count(hex(number)) for number in range(600, 620)) <= 2, "once for each at most"
+
+
+async def test_a_chain_that_does_not_run_is_forgotten_until_it_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So nothing is fetched, kept or sent for it [LIF34]."""
+    monkeypatch.setattr(l1, "GONE_SECONDS", 0.2)
+    chain, stages = FakeL1Chain(40, int(time.time()) - 1000), list[l1.L1Stage]()
+    roles = ("l1", "compute", *(f"derivation.{chain_id}" for chain_id in CHAINS))
+    async with listening(json_rpc_app(chain.methods(PLAIN_ROLLUP.l1_chain_id))) as urls:
+        config = L1Config(urls, rollups(CHAINS), poll_interval=0.05)
+
+        def build(bus: Bus, meter: Meter) -> l1.L1Stage:
+            stages.append(l1.build(config, bus, meter))
+            return stages[0]
+
+        async with running_stage("l1", build, roles) as buses:
+            l1s = Chains(buses, CHAINS)
+            await l1s.read(39, 39)
+            assert len(stages[0]._clients) == 3
+            stopped = buses["derivation.10"]
+            stopped.transport.liveness.start(stopped.process_id.slot, 2)
+            l1s.chains[10].count = 0
+            chain.extend(1)
+            await l1s.until(lambda: len(stages[0]._clients) == 2)
+            assert all(client.process != stopped.process_id for client in stages[0]._clients.values())
+            stopped.transport.liveness.start(stopped.process_id.slot, 1)
+            await l1s.read(39, 40, [10])
+            assert len(stages[0]._clients) == 3
 
 
 @pytest.mark.parametrize("number", CHAINS[:2])
