@@ -25,7 +25,7 @@ class InteropPlan(NamedTuple):
 
 def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str]:
     """Yield what keeps the chains from being verified together; `activation` is the time that is given, 0 for none."""
-    sets = {plan.l2_chain_id: _members(plan) for plan in plans if activation or _lagoon(plan) is not None}
+    sets = {plan.l2_chain_id: _members(plan) for plan in plans if activation or _begins(plan) is not None}
     sets = {chain: members for chain, members in sets.items() if len(members) > 1}
     running = {plan.l2_chain_id for plan in plans}
     for chain, members in sets.items():
@@ -39,7 +39,7 @@ def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str
         shown = ", ".join(f"chain {chain}: {'+'.join(map(str, sorted(members)))}" for chain, members in sets.items())
         yield f"the chains belong to several dependency sets ({shown}): run a supernode for each"
     verified = {chain for members in sets.values() for chain in members}
-    times = {plan.l2_chain_id: _lagoon(plan) for plan in plans if plan.l2_chain_id in verified}
+    times = {plan.l2_chain_id: _begins(plan) for plan in plans if plan.l2_chain_id in verified}
     if not activation and len(set(times.values())) > 1:
         shown = ", ".join(f"chain {chain}={'never' if time is None else time}" for chain, time in times.items())
         yield f"mismatched Lagoon activation timestamps: {shown}"
@@ -49,12 +49,12 @@ def plan_interop(plans: Sequence[NodePlan], own: Values, data_dir: Path) -> Inte
     """Return what is verified, None where no two chains execute messages of each other."""
     activation = own["interop.activation-timestamp"]
     for plan in plans:
-        members, lagoon = _members(plan), _lagoon(plan)
-        if len(members) > 1 and (activation or lagoon is not None):
+        members, begins = _members(plan), _begins(plan)
+        if len(members) > 1 and (activation or begins is not None):
             chain = plan.chain.dependencies
             window = (chain.message_expiry_window if chain is not None else 0) or MESSAGE_EXPIRY_WINDOW
             depth = int(own["interop.log-backfill-depth"])
-            return InteropPlan(members, activation or lagoon or 0, window, depth, data_dir / STORE)
+            return InteropPlan(members, activation or begins or 0, window, depth, data_dir / STORE)
     return None
 
 
@@ -72,5 +72,5 @@ def _members(plan: NodePlan) -> tuple[int, ...]:
     return () if plan.chain.dependencies is None else plan.chain.dependencies.chains
 
 
-def _lagoon(plan: NodePlan) -> int | None:
+def _begins(plan: NodePlan) -> int | None:
     return dependency_set_needed_from(plan.chain.config.fork_times)

@@ -7,8 +7,6 @@ from pathlib import Path
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import CROSS_L2_INBOX
 from rollup_node.tools.devnet.chain.blocks import Block
-from rollup_node.tools.devnet.chains.messages import EXECUTOR_KEY, INITIATOR_KEY, LOGGER, LOGGER_CODE
-from rollup_node.tools.devnet.chains.settings import ChainsSettings
 from rollup_node.tools.devnet.child_programs import ChildPrograms, python
 from rollup_node.tools.devnet.engine.genesis import parse_genesis
 from rollup_node.tools.devnet.files import (
@@ -28,6 +26,8 @@ from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import EPOCH_POLL, HEAD_POLL, first_response, url
 from rollup_node.tools.devnet.ports import LOOPBACK, NETRESTRICT, NodePorts
 from rollup_node.tools.devnet.settings import SEQUENCER
+from rollup_node.tools.multichain.messages import EXECUTOR_KEY, INITIATOR_KEY, LOGGER, LOGGER_CODE
+from rollup_node.tools.multichain.settings import ChainsSettings
 
 PORTS_OF_NODE = 5
 OP_SUPERNODE = "op-supernode"

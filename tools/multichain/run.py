@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import os
 import random
@@ -17,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.tools.devnet.chains.messages import Messages
-from rollup_node.tools.devnet.chains.programs import ChainsPrograms, port_count
-from rollup_node.tools.devnet.chains.settings import ChainsSettings, parse
-from rollup_node.tools.devnet.fork_server import fork_server
-from rollup_node.tools.devnet.ports import reserved_numbers
-from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS, data_directory
+from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.status import ATTEMPTS, RETRY_SECONDS, NoProgress, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
+from rollup_node.tools.multichain.messages import Messages
+from rollup_node.tools.multichain.programs import ChainsPrograms
+from rollup_node.tools.multichain.settings import ChainsSettings
 
 TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
 LINE_SECONDS = 4.0
@@ -51,23 +48,11 @@ class ChainsResult:
     differences: list[str] = field(default_factory=list)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run the network of the flags; the exit code is 0 only if all roots are equal."""
-    settings = parse(argv)
-    started = time.monotonic()
-    with (
-        data_directory(settings.data_dir) as root,
-        fork_server() as forks,
-        reserved_numbers(settings.base_port, port_count(settings)) as numbers,
-    ):
-        clear(root)
-        network = ChainsPrograms(settings, root, numbers, forks)
-        result = asyncio.run(ChainsRun(network, settings).run(started))
-    if settings.json:
-        print(json.dumps(dataclasses.asdict(result)))
-    else:
-        _print(result)
-    return 1 if result.differences else 0
+def run(network: ChainsPrograms, settings: ChainsSettings, started: float) -> ChainsResult:
+    """Run a network until its end and compare; `started` is the monotonic time of the command.
+
+    Raises ProgramExited, StartFailed or NoProgress."""
+    return asyncio.run(ChainsRun(network, settings).run(started))
 
 
 def clear(root: Path) -> None:
@@ -77,15 +62,6 @@ def clear(root: Path) -> None:
             shutil.rmtree(path)
         elif path.name != LOCK:
             path.unlink()
-
-
-def _print(result: ChainsResult) -> None:
-    heads = ", ".join(f"{chain} safe {safe}" for chain, safe in result.safe.items())
-    print(f"{heads}; messages {result.messages}, invalidated {result.invalidated}")
-    print(
-        f"{result.kills} kills, {result.reorgs} L1 reorgs, {result.super_roots} super roots, {result.seconds} s in all"
-    )
-    print("\n".join(result.differences) or "output roots and super roots are equal everywhere")
 
 
 class ChainsRun:

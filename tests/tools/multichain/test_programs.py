@@ -4,8 +4,8 @@ from itertools import count
 from pathlib import Path
 
 from rollup_node.node.options.supernode import read_supernode_options
-from rollup_node.tools.devnet.chains.programs import ChainsPrograms, port_count
-from rollup_node.tools.devnet.chains.settings import parse
+from rollup_node.tools.multichain.programs import ChainsPrograms, port_count
+from rollup_node.tools.multichain.settings import parse
 
 
 def test_ports_are_as_many_as_are_used(tmp_path: Path) -> None:

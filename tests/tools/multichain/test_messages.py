@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.interop_messages import executing_message, log_hash
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.chains.messages import LOGGER, WRONG, execution_call
+from rollup_node.tools.multichain.messages import LOGGER, WRONG, execution_call
 
 TOPICS = (b"\x01" * 32, b"\x02" * 32)
 LOG = {

@@ -5,8 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from rollup_node.tools.devnet.chains.run import clear
 from rollup_node.tools.devnet.run import LOCK
+from rollup_node.tools.multichain.run import clear
 
 
 def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from rollup_node.tools.devnet.chains.settings import parse
 from rollup_node.tools.devnet.fork_offsets import SettingsError
+from rollup_node.tools.multichain.settings import parse
 
 
 def test_flags_and_defaults() -> None:
