@@ -54,7 +54,7 @@ SUPERNODE = Section(
 )
 OWN = {option.name: option for option in SUPERNODE.options}
 _SHARED_PREFIXES = ("l1.", "log.", "rpc.", "metrics.", "pprof.", "status.")
-_SHARED_NAMES = {"l1", "config", "workers", "runtime.dir", "verifier.l1-confs"}
+_SHARED_NAMES = {"l1", "config", "workers", "runtime.dir"}
 _OWNED = {"interop.dependency-set", "safedb.path"}
 REFUSED = {"l2.follow.source": "it is derived here", "interop.rpc.addr": "its messages are verified here"}
 """Options that no chain of a supernode may have."""

@@ -248,16 +248,16 @@ def processes(
 ) -> tuple[ProcessSpec, ...]:
     """Return the processes of the chains by group: those of each, and one of each kind that all share."""
     configs = list(chains.values())
-    rollups = tuple(chain.engine.rollup for chain in configs)
     blobs = next((chain.blobs for chain in configs if chain.blobs is not None), None)
     shared = {
         "l1": msgspec.structs.replace(
             configs[0].l1,
-            rollups=rollups,
+            rollups=tuple(chain.engine.rollup for chain in configs),
             runtime_config=any(chain.l1.runtime_config for chain in configs),
             protocol_versions=any(chain.l1.protocol_versions for chain in configs),
+            chain_confs={chain.engine.rollup.l2_chain_id: chain.l1.verifier_confs for chain in configs[1:]},
         ),
-        "blobs": blobs,
+        "blobs": None if blobs is None else msgspec.structs.replace(blobs, da_servers=_da_servers(chains)),
         "compute": next((chain.compute for chain in configs if chain.compute is not None), None),
         "interop": interop,
         "rpc": RpcProcessConfig({group: chain.rpc for group, chain in chains.items()}),
@@ -267,6 +267,15 @@ def processes(
         own = {"derivation": chain.derivation, "engine": chain.engine, "p2p": chain.p2p}
         by_group.setdefault(group, {}).update(_present(own))
     return node_processes(by_group, workers)
+
+
+def _da_servers(chains: Mapping[str, NodeConfigs]) -> dict[str, DaServerConfig]:
+    return {
+        group: server
+        for group, chain in chains.items()
+        if chain.blobs is not None
+        for server in chain.blobs.da_servers.values()
+    }
 
 
 def _present(configs: Mapping[str, object]) -> dict[str, object]:

@@ -71,7 +71,3 @@ class RpcProcessConfig(msgspec.Struct, frozen=True):
     The servers are those of the first."""
 
     chains: dict[str, RpcConfig]
-
-    @property
-    def first(self) -> RpcConfig:
-        return next(iter(self.chains.values()))

@@ -45,7 +45,7 @@ class RpcStage(Stage):
     periodic_tasks: Sequence[PeriodicTask] = ()
 
     def __init__(self, process_config: RpcProcessConfig, bus: Bus, meter: Meter) -> None:
-        config = process_config.first
+        config = next(iter(process_config.chains.values()))
         self.nodes = {group: NodeView(of_chain, bus.within(group)) for group, of_chain in process_config.chains.items()}
         statuses = {group: StatusSource(node) for group, node in self.nodes.items()}
         self.node, status = next(iter(self.nodes.values())), next(iter(statuses.values()))

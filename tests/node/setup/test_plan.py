@@ -43,7 +43,9 @@ def p2p_of(*words: str, chain: tuple[str, ...] = NETWORK) -> P2pConfig:
 
 def test_every_process_is_started() -> None:
     node = prepare()
-    assert [spec.role for spec in node.processes] == [template.role for template in PROCESSES]
+    assert [spec.role for spec in node.processes] == [
+        template.role for template in PROCESSES if template.role != "interop"
+    ]
     without = prepare("--p2p.disable")
     assert "p2p" not in [spec.role for spec in without.processes]
 
@@ -167,7 +169,8 @@ def test_a_node_that_follows_another_one_does_not_derive(words: tuple[str, ...],
     assert any("safe heads are not recorded" in notice for notice in node.notices) == ("--safedb.path=safe.db" in words)
     check = node.settings.precheck
     assert isinstance(check, partial)
-    assert (check.args[0].follow, check.args[0].beacon) == ("http://f:9545", None)
+    (endpoints,) = check.args[0]
+    assert (endpoints.follow, endpoints.beacon) == ("http://f:9545", None)
 
 
 @pytest.mark.option("p2p.scoring")
