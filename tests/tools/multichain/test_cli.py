@@ -10,7 +10,7 @@ from rollup_node.tools.multichain.cli import main
     [
         (["--chains=0"], "error: --chains 0: expected 1 to 8"),
         (["--chains", "9"], "error: --chains 9: expected 1 to 8"),
-        (["--nodes=0"], "error: --nodes 0"),
+        (["--nodes=0"], "error: --nodes: must be at least 1, not 0"),
     ],
 )
 def test_wrong_flags_are_one_line(flags: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
