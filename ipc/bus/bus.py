@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -158,7 +159,8 @@ class Bus:
     def work(self, handlers: Mapping[str, Callable[[Any], Any]]) -> Worker:
         """Run the tasks of WORK channels by pure functions task -> result, those of the first channel first.
 
-        The dispatchers of a channel, one in each group, take turns. A channel without one has no tasks."""
+        If there are several groups, all dispatchers take turns: none waits for the tasks of another group. A channel
+        without a dispatcher has no tasks."""
         channels = []
         for channel, handler in handlers.items():
             entry = self._entry(channel, Pattern.WORK, serving=False)
@@ -168,7 +170,8 @@ class Bus:
                     socket = self._socket(entry, group, zmq.DEALER, only_connected=True)
                     sources.append(TaskSource(channel, socket, self.transport, slot, entry.down, entry.up, handler))
             channels.append(sources)
-        return self._add(Worker(channels))
+        has_groups = any(len(sources) > 1 for sources in channels)
+        return self._add(Worker([list(chain.from_iterable(channels))] if has_groups else channels))
 
     async def run(self) -> None:
         """Move messages until it is cancelled. Exceptions of handlers propagate."""

@@ -100,11 +100,11 @@ class TaskSource:
 
 
 class Worker:
-    """All WORK channels of a worker process, in order of priority, each with the sources that take turns in it."""
+    """All WORK channels of a worker process: `ranks` of sources in order of priority, which take turns within one."""
 
-    def __init__(self, channels: Sequence[Sequence[TaskSource]]) -> None:
-        self._channels = [deque(sources) for sources in channels]
-        self._sources = [source for sources in channels for source in sources]
+    def __init__(self, ranks: Sequence[Sequence[TaskSource]]) -> None:
+        self.ranks = [deque(sources) for sources in ranks]
+        self._sources = [source for sources in ranks for source in sources]
         self.sockets = tuple(source.socket for source in self._sources)
 
     def receive(self) -> bool:
@@ -120,8 +120,8 @@ class Worker:
         return True
 
     def _choose(self) -> TaskSource | None:
-        """Return the source to run a task of, which is the last of its channel from now on."""
-        for sources in self._channels:
+        """Return the source to run a task of, which is the last of its rank from now on."""
+        for sources in self.ranks:
             for source in sources:
                 if source.tasks:
                     sources.remove(source)

@@ -30,7 +30,7 @@ from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.node.system.runtime_dir import MAX_END_BYTES
+from rollup_node.node.system.runtime_dir import MAX_END_BYTES, end_file
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
@@ -132,7 +132,7 @@ def run_process(identity: ProcessIdentity, build: str, config: object, shared: S
     try:
         code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
-        code = _log_failure(error, shared.end)
+        code = _log_failure(error, shared.end.with_name(end_file(shared.end.name, identity.group)))
     writer.drain(LAST_LINES_SECONDS)
     return code
 

@@ -21,7 +21,9 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.codec import codec_of
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
+from rollup_node.node.supervisor.chain_group import ChainGroups
 from rollup_node.node.supervisor.child_processes import (
+    FATAL_ENDS,
     ChildProcesses,
     exit_text,
     freeze_heap,
@@ -68,19 +70,6 @@ REPEAT_SECONDS = 1.0
 """A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
 SECOND_SIGNAL = "a second signal"
 SEE_LOG = "see its last log lines"
-FATAL_ENDS = {
-    ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
-    ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
-    ExitCode.FORK_MISMATCH: (
-        Code.FORK_MISMATCH,
-        f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
-    ),
-    ExitCode.NETWORK_LEFT: (
-        Code.NETWORK_LEFT,
-        f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
-    ),
-}
-"""The codes and the meaning of the exit codes that end the node."""
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -126,6 +115,7 @@ class Supervisor:
             SupervisedProcess(spec, copy, slot, self._policy) for slot, (spec, copy) in enumerate(copies)
         ]
         self._roles = [list(members) for _, members in groupby(self._processes, lambda process: process.spec.role)]
+        self._chains = ChainGroups(self._processes, directory, self._start)
         self._liveness = LivenessTable(len(copies))
         self._shared = SharedResources(
             liveness=self._liveness,
@@ -232,6 +222,7 @@ class Supervisor:
         for process in self._processes:
             if process.restart_at is not None and now >= process.restart_at:
                 self._start(process, now)
+        self._chains.start_due(now)
         if not self._up and self._preloads_all() and not self._precheck.running:
             self._start_all(now)
         if now >= self._watchdog_at:
@@ -248,13 +239,12 @@ class Supervisor:
             for process in self._processes:
                 self._start(process, now)
             return
-        slow = [
-            process for process in self._processes if process.child is None or not self._liveness.ready(process.slot)
-        ]
+        awaited = [process for process in self._processes if self._chains.are_running(process)]
+        slow = [process for process in awaited if process.child is None or not self._liveness.ready(process.slot)]
         if not slow:
             self._up = True
             self._metrics.node_is_up()
-            count = len(self._processes)
+            count = len(awaited)
             self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
         elif now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
             self._slow_start_logged = True
@@ -307,21 +297,23 @@ class Supervisor:
             process.restart_at = now + pause
         else:
             reason = f"could not be forked for {FORK_PATIENCE:g} s: {error.strerror}: {Code.HOST_LIMIT.remedy}"
-            self._fail(ExitCode.CRASH_LOOP, f"process {process.name} {reason}")
+            self._give_up(process, ExitCode.CRASH_LOOP, Code.CRASH_LOOP, f"process {process.name} {reason}")
 
     def _on_exit(self, process: SupervisedProcess, code: int) -> None:
         reason = process.kill_reason or exit_text(code)
         process.child = None
         self._metrics.died(process)
         self._write_processes()
-        if self._stopping is not None:
+        if self._stopping is not None or not self._chains.are_running(process):
             self._log.info("process ended", name=process.name, reason=reason)
         elif code == RESTART:
             self._fail(code, "")
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
-            self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
-            self._fail(code, f"process {process.name} {text}: {self._directory.read_end() or SEE_LOG}")
+            told = self._directory.read_end(process.spec.group) or SEE_LOG
+            if not process.spec.group:
+                self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
+            self._give_up(process, code, kind, f"process {process.name} {text}: {told}")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
@@ -343,7 +335,12 @@ class Supervisor:
         fields: Fields = {"name": process.name, "deaths": deaths, "reason": reason, "do": Code.CRASH_LOOP.remedy}
         self._log.error("process keeps dying", code=Code.CRASH_LOOP.text, **fields)
         text = f"process {process.name} died {deaths} times within {self._policy.window:g} s, last by {reason}"
-        self._fail(ExitCode.CRASH_LOOP, f"{text}: see its log lines")
+        self._give_up(process, ExitCode.CRASH_LOOP, Code.CRASH_LOOP, f"{text}: see its log lines")
+
+    def _give_up(self, process: SupervisedProcess, code: int, kind: Code, text: str) -> None:
+        """Set the chain of a process aside, or end the node."""
+        if not self._chains.set_aside(process, kind, text):
+            self._fail(code, text)
 
     # Hanging processes.
 
@@ -420,10 +417,7 @@ class Supervisor:
                 return
             running = [process for process in roles[0] if process.child is not None]
             for process in running:
-                if not process.stop_requested and process.child is not None:
-                    process.stop_requested, process.kill_reason = True, ""
-                    process.kill_at = now + process.spec.stop_timeout
-                    process.child.send_signal(signal.SIGTERM)
+                process.request_stop(now)
             if running:
                 return
             roles.popleft()

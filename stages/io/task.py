@@ -72,6 +72,18 @@ class ProcessEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     chain: str = ""
 
 
+class ChainAside(msgspec.Struct, frozen=True):
+    """A chain of several whose processes are stopped until a time, in aside.json; times are Unix seconds [LIF34].
+
+    `code` is the text of that of the cause."""
+
+    chain: str
+    code: str
+    reason: str
+    since: float
+    until: float
+
+
 class PacedPublisher:
     """Publishes what is made of counts when it is due. `clock` is monotonic."""
 

@@ -331,6 +331,10 @@ class Code(Enum):
     BLOCK_REPLACED = """[event] A derived block differs from the unsafe block, or the engine found its transactions
     invalid. The derived chain counts.
     DO: nothing; on a sequencer, look for the block of the line in its log and in the batcher's"""
+    BLOCK_DENIED = """[event] A block executes a message of another chain that is not there, has expired or is otherwise
+    invalid. The chain goes back to the block before, and has a block of its deposits instead.
+    DO: nothing; on a sequencer, filter such messages in the pool of its execution engine, or each block with the
+    transaction is denied"""
     TRANSACTION_LEFT_OUT = """[event] The execution engine left out a transaction of a derived block that it cannot
     execute (op-reth), instead of refusing the block (op-geth). The node replaced the block by one of its deposits, as
     the fault proofs do, or dropped it before Holocene.
@@ -359,8 +363,12 @@ class Code(Enum):
     user, of its container or of the machine. A running node tries again, with pauses up to 30 s.
     DO: raise the limit: TasksMax= and LimitNOFILE= of systemd, --pids-limit, --ulimit and --memory of docker,
     podPidsLimit of Kubernetes, or ulimit -u and -n; or lower --workers"""
-    CRASH_LOOP = """[event] A process died so often that the node gives up: it exits with code 3.
+    CRASH_LOOP = """[event] A process died so often that the node gives up: it exits with code 3, or sets the chain of
+    the process aside where it has several.
     DO: see the last log lines of the process for the cause"""
+    CHAIN_ASIDE = """A chain of several does not run: a process of it keeps dying, or ended as the line says. The other
+    chains go on, and its processes are started again after a pause.
+    DO: see the reason in the line, and the last log lines of the chain's processes; restart the node to try at once"""
     SLOW = """[event] A process takes long to start or to stop.
     DO: check that the machine has CPU time left"""
     MESSAGES_REFUSED = """[event] A process refused a message from another process that does not fit the protocol

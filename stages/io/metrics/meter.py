@@ -83,6 +83,14 @@ class Meter:
         self._set: dict[_Key, Gauge] = {}
         self._observed: dict[_Key, Histogram] = {}
         self._counters_shown_as_gauges: set[bytes] = set()
+        self._chains: list[Meter] = []
+
+    def of_chain(self, chain: str) -> "Meter":
+        """Return what a shared process measures of one of several chains; this meter where there is only one."""
+        if not chain:
+            return self
+        self._chains.append(Meter(self.process, chain))
+        return self._chains[-1]
 
     def expose(self, role: str) -> None:
         """Make the series that a process of the role has from its start, so that `increase()` sees the first event."""
@@ -140,7 +148,7 @@ class Meter:
         for name in self._counters_shown_as_gauges:
             # The library would add `_total` to the name of a counter.
             text = text.replace(b"# TYPE %s gauge\n" % name, b"# TYPE %s counter\n" % name)
-        return text
+        return text + b"".join(meter.text() for meter in self._chains)
 
     def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
         metric = _metric(name)

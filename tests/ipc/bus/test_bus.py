@@ -13,7 +13,18 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.transport import COUNTERS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.ipc.messages import CHANNELS, ECHO, STATE, WORK, EchoRequest, EchoResponse, HeadState, SquareTask, square
+from tests.ipc.messages import (
+    CHANNELS,
+    ECHO,
+    OTHER_WORK,
+    STATE,
+    WORK,
+    EchoRequest,
+    EchoResponse,
+    HeadState,
+    SquareTask,
+    square,
+)
 from tests.support.timing.conditions import until
 
 
@@ -131,9 +142,23 @@ async def test_a_worker_works_for_the_dispatchers_of_all_groups(tmp_path: Path) 
     buses = grouped(tmp_path)
     async with running_buses(buses):
         dispatchers = [buses[f"server.{group}"].dispatch(WORK) for group in ("10", "130")]
-        buses["worker"].work({WORK: square})
+        dispatchers.append(buses["other"].dispatch(OTHER_WORK))
+        buses["worker"].work({WORK: square, OTHER_WORK: square})
         results = await asyncio.gather(*(d.run(SquareTask(number)) for number in range(20) for d in dispatchers))
     assert results == [square(SquareTask(number)) for number in range(20) for _ in dispatchers]
+
+
+def test_the_first_channel_comes_first_where_there_is_one_group(tmp_path: Path) -> None:
+    """With several all have the same rank [LIF33]."""
+    for roles, ranks in (
+        (("server", "other", "worker"), [1, 1]),
+        (("server.10", "server.130", "other", "worker"), [3]),
+    ):
+        buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(roles, 1))
+        worker = buses["worker"].work({WORK: square, OTHER_WORK: square})
+        assert [len(sources) for sources in worker.ranks] == ranks
+        for bus in buses.values():
+            bus.close()
 
 
 def test_a_group_without_a_server_uses_the_shared_one(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_malformed_messages_are_rejected(harness: WorkerHarness, frames: list[by
     assert harness.transport.counters["messages_refused"] == 1 and not harness.sources[FIRST].tasks
 
 
-def test_the_dispatchers_of_a_channel_take_turns(harness: WorkerHarness) -> None:
+def test_dispatchers_of_one_rank_take_turns(harness: WorkerHarness) -> None:
     """[LIF33]"""
     worker = Worker([harness.sources])
     for number in (1, 2, 3):

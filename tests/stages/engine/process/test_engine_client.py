@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import jwt
 import msgspec
 import orjson
 import pytest

@@ -55,6 +55,14 @@ def test_every_metric_can_be_set(metric: Metric) -> None:
     assert series(meter)[metric.prefix + metric.name + suffix, tuple(sorted(labels.items()))] == expected
 
 
+@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
+def test_every_series_of_a_process_of_a_chain_names_it(metric: Metric) -> None:
+    """[LIF33]"""
+    meter = Meter("engine.10", "10")
+    meter.expose((metric.processes or ("engine",))[0])
+    assert all(dict(labels)["chain"] == "10" for _, labels in series(meter))
+
+
 def test_an_event_records_its_time() -> None:
     meter = Meter("test")
     meter.count("pipeline_resets")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
@@ -20,16 +20,17 @@ async def test_a_signer_change_is_followed(rollup: RollupConfig, tmp_path: Path)
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
     ):
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
-        node.l1.set(RuntimeConfig(b"\x01" * 20))
+        chain = rollup.l2_chain_id
+        node.l1.set(RuntimeConfigs({chain: RuntimeConfig(b"\x01" * 20), chain + 1: RuntimeConfig(b"\x02" * 20)}))
         await node.until(lambda: node.stage.signers.current == b"\x01" * 20)
         await source.wait_for_mesh()
         assert await source.publish(now_block(1)) is None
         await node.until(lambda: len(node.received_blocks) == 1)
-        node.l1.set(RuntimeConfig(bytes(20)))
+        node.set_signer(bytes(20))
         await node.until(lambda: node.stage.signers.current is None)
         assert await source.publish(now_block(2)) is None
         await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
-        node.l1.set(RuntimeConfig(SIGNER.address))
+        node.set_signer(SIGNER.address)
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
         assert await source.publish(now_block(3)) is None
         await node.until(lambda: len(node.received_blocks) == 2)
