@@ -198,7 +198,9 @@ class InteropStage(Stage):
                     self._meter.count("supernode_interop_invalidations_total", chain_id=str(head.chain_id))
                     text = "a block is invalid: its chain derives its deposits alone in its place"
                     code, about = Code.INTEROP_INVALID.text, head.chain_id
-                    log.warn(text, code=code, chain=about, block=head.block, time=timestamp, reason=head.reason)
+                    log.warn(
+                        text, code=code, chain=about, block=head.block, time=utc_time(timestamp), reason=head.reason
+                    )
             case Rewind(first=first):
                 self._count("rewind")
                 self._meter.count("supernode_interop_rewinds_total")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +70,8 @@ class SupernodeHarness:
             self._rounds = self.buses["interop"].serve("interop.rounds", self._answer_round)
         self._servers: dict[int, Any] = {}
         for chain in CHAINS:
-            self._servers[chain] = self.buses[f"engine.{chain}"].serve(
-                "engine.control", lambda client, request, chain=chain: self._answer(chain, client, request)
-            )
+            answer = partial(self._answer, chain)
+            self._servers[chain] = self.buses[f"engine.{chain}"].serve("engine.control", answer)
 
     def _answer_round(self, client: ProcessId, request: RoundRequest) -> None:
         unknown = RoundResponse(0, None, None, {}, {})

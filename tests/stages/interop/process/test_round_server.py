@@ -29,7 +29,12 @@ async def node(tmp_path: Path) -> AsyncIterator[Node]:
 async def ask(node: Node, *timestamps: int) -> list[RoundResponse]:
     """Return the answers that the rpc process gets."""
     client = RequestClient(node.buses["rpc"], "interop.rounds")
-    return [await client.request(lambda id_, at=at: RoundRequest(id_, at)) for at in timestamps]
+
+    async def answer(timestamp: int) -> RoundResponse:
+        response: RoundResponse = await client.request(lambda id_: RoundRequest(id_, timestamp))
+        return response
+
+    return [await answer(timestamp) for timestamp in timestamps]
 
 
 async def test_a_verified_second_has_its_round(node: Node) -> None:
