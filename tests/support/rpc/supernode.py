@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,8 @@ class SupernodeHarness:
         self.errors: dict[int, str] = {}
         self._servers: dict[int, Any] = {}
         for chain in CHAINS:
-            self._servers[chain] = self.buses[f"engine.{chain}"].serve(
-                "engine.control", lambda client, request, chain=chain: self._answer(chain, client, request)
-            )
+            answer = partial(self._answer, chain)
+            self._servers[chain] = self.buses[f"engine.{chain}"].serve("engine.control", answer)
 
     def engine_status(self, chain: int) -> EngineStatus:
         safe = l2_ref(chain, SAFE + chain - 901)
