@@ -24,8 +24,9 @@ th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem; text-align: left;
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="refresh" content="{seconds}"><title>{title}</title><style>{style}</style></head>
-<body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State<th scope="col" class="number">Unsafe
-<th scope="col" class="number">Safe<th scope="col" class="number">Finalized<th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
+<body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State
+<th scope="col" class="number">Unsafe<th scope="col" class="number">Safe<th scope="col" class="number">Finalized
+<th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
 </body></html>
 """
 
