@@ -51,8 +51,8 @@ def plan_chains(options: SupernodeOptions) -> Plans:
     """Return the plans of all chains. Raises WrongOptions with a line for everything that is wrong in any of them."""
     wrong: dict[int, tuple[str, ...]] = {}
     plans: list[NodePlan] = []
-    for chain_id, given in options.chains.items():
-        values = chain_values(options.own, chain_id, given)
+    for chain_id, of_chain in options.chains.items():
+        values = chain_values(options.own, chain_id, of_chain)
         try:
             lines = wrong_lines(ParsedOptions(values, ()))
             if not lines:

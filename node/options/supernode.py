@@ -87,7 +87,7 @@ class SupernodeOptions(NamedTuple):
     errors: tuple[str, ...]
 
 
-class _Given:
+class _Inputs:
     """What is given by scope: the empty one is the supernode, `all` all chains, a number one chain."""
 
     def __init__(self) -> None:
@@ -111,45 +111,45 @@ class _Given:
 
 def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str]) -> SupernodeOptions:
     """Parse the options of a supernode; what is wrong with them is in `errors`, a line for each."""
-    given, flags = _Given(), _Given()
+    inputs, flags = _Inputs(), _Inputs()
     for scope, name, texts in _flags(arguments, flags.errors):
         before = flags.fields.get(scope, {}).get((_TOP if not scope else FLAGS)[name].name)
         both = texts if before is None else texts._replace(texts=(*before.texts, *texts.texts))
         flags.add(scope, name, both)
-    variables = list(_variables(environ, given))
+    variables = list(_variables(environ, inputs))
     file = flags.fields.get("", {}).get("config") or next(
         (texts for _, name, texts in variables if name == "config"), None
     )
     if file is not None and file.texts[-1]:
-        _add_file(given, file.texts[-1])
+        _add_file(inputs, file.texts[-1])
     for scope, name, texts in variables:
-        given.add(scope, name, texts)
+        inputs.add(scope, name, texts)
     for scope, fields in flags.fields.items():
         for name, texts in fields.items():
-            given.fields.setdefault(scope, {})[name] = texts
-    given.errors += flags.errors
-    given.warnings += flags.warnings
-    return _by_chain(given)
+            inputs.fields.setdefault(scope, {})[name] = texts
+    inputs.errors += flags.errors
+    inputs.warnings += flags.warnings
+    return _by_chain(inputs)
 
 
-def _by_chain(given: _Given) -> SupernodeOptions:
-    shared = given.fields.get("", {})
+def _by_chain(inputs: _Inputs) -> SupernodeOptions:
+    shared = inputs.fields.get("", {})
     own = Values({name: texts for name, texts in shared.items() if name in OWN}, OWN)
-    errors = [*given.errors, *own.errors]
+    errors = [*inputs.errors, *own.errors]
     ids = [] if "chains" not in shared or any("--chains" in error for error in own.errors) else list(own["chains"])
     if not ids and not errors:
         errors.append("flag chains is required: give the ids of the chains with commas between")
     errors += [
         f"{own.source('chains')} has chain {chain} twice" for chain in sorted({x for x in ids if ids.count(x) > 1})
     ]
-    for scope, fields in given.fields.items():
+    for scope, fields in inputs.fields.items():
         if scope not in ("", ALL, *map(str, ids)):
             source = next(iter(fields.values())).source
             errors.append(f"{source}: chain {scope} is not one of --chains={','.join(map(str, ids))}")
-    common = {name: texts for name, texts in shared.items() if name not in OWN} | given.fields.get(ALL, {})
-    chains = {chain: Values(common | given.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
+    common = {name: texts for name, texts in shared.items() if name not in OWN} | inputs.fields.get(ALL, {})
+    chains = {chain: Values(common | inputs.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
-    return SupernodeOptions(own, chains, tuple(dict.fromkeys(given.warnings)), tuple(dict.fromkeys(errors)))
+    return SupernodeOptions(own, chains, tuple(dict.fromkeys(inputs.warnings)), tuple(dict.fromkeys(errors)))
 
 
 def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, str, GivenTexts]]:
@@ -184,7 +184,7 @@ def _with_hint(error: str, scope: str) -> str:
     return f"flag --{match[1]} is an option of a chain: give --vn.{ALL}.{match[1]} or --vn.CHAIN.{match[1]}"
 
 
-def _variables(environ: Mapping[str, str], given: _Given) -> Iterator[tuple[str, str, GivenTexts]]:
+def _variables(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[str, str, GivenTexts]]:
     """Yield the variables that are set, as op-supernode names them; an empty one counts as not set."""
     top, chain = _by_variable(_TOP), _by_variable(FLAGS)
     for variable in sorted(environ):
@@ -197,12 +197,12 @@ def _variables(environ: Mapping[str, str], given: _Given) -> Iterator[tuple[str,
         name = (chain if scoped else top).get(suffix)
         if name is None:
             known = [PREFIX + known for known in top] if not scoped else [f"{PREFIX}VN_{scoped[1]}_{x}" for x in chain]
-            given.warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
+            inputs.warnings.append(f"unknown variable {variable} is ignored{did_you_mean(variable, known)}")
             continue
         try:
             reject_end_of_options(text, f"variable {variable}")
         except OptionError as error:
-            given.errors.append(str(error))
+            inputs.errors.append(str(error))
             continue
         shown = f"vn.{scope}.{name}" if scope else name
         yield scope, name, GivenTexts((text,), f"variable {variable} (--{shown})", True)
@@ -218,15 +218,15 @@ def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, str]:
     return result
 
 
-def _add_file(given: _Given, path: str) -> None:
+def _add_file(inputs: _Inputs, path: str) -> None:
     try:
         with open_given_file(path, MAX_BYTES) as stream:
             settings = read_settings(stream, path)
     except OptionError as error:
-        given.errors.append(str(error))
+        inputs.errors.append(str(error))
         return
     except (OSError, ValueError) as error:
-        given.errors.append(f"--config {path[:200]}: {(getattr(error, 'strerror', None) or str(error)).lower()}")
+        inputs.errors.append(f"--config {path[:200]}: {(getattr(error, 'strerror', None) or str(error)).lower()}")
         return
     for key, value in settings:
         scoped = _SCOPED.match(f"--{key}")
@@ -236,11 +236,11 @@ def _add_file(given: _Given, path: str) -> None:
             _check_scope(scope, f"{key} in file {path}")
             texts = setting_texts(key, name, value, path, options)
         except OptionError as error:
-            given.errors.append(_with_hint(str(error), scope))
+            inputs.errors.append(_with_hint(str(error), scope))
             continue
         items = tuple(texts) if isinstance(texts, list) else (texts,)
         split = options[name].value_type.split_flags
-        given.add(scope, name, GivenTexts(items, f"{key} in file {path}", split))
+        inputs.add(scope, name, GivenTexts(items, f"{key} in file {path}", split))
 
 
 def help_text() -> str:

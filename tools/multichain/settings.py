@@ -42,6 +42,38 @@ class ChainsSettings:
 
 def parse(argv: Sequence[str]) -> ChainsSettings:
     """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
+    args = _parser().parse_args(argv)
+    if not 1 <= args.chains <= MAX_CHAINS:
+        raise SettingsError(f"--chains {args.chains}: expected 1 to {MAX_CHAINS}")
+    if not 1 <= args.supernodes <= MAX_SUPERNODES:
+        raise SettingsError(f"--supernodes {args.supernodes}: expected 1 to {MAX_SUPERNODES}")
+    for name in ("l1_block_time", "l2_block_time"):
+        if not 1 <= getattr(args, name) <= 60:
+            raise SettingsError(f"--{name.replace('_', '-')} {getattr(args, name)}: expected 1 to 60 seconds")
+    if args.invalid and args.interop is None:
+        raise SettingsError("--invalid: it needs --interop")
+    return ChainsSettings(
+        args.chains,
+        args.supernodes,
+        args.interop,
+        args.invalid,
+        args.blocks,
+        args.duration,
+        args.l1_block_time,
+        args.l2_block_time,
+        fork_offsets(args.fork),
+        args.base_port,
+        args.data_dir,
+        args.json,
+        args.log_level,
+        args.kill,
+        args.reorg,
+        args.seed,
+        args.op_supernode,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rollup-node devnet --chains",
         description="Runs several rollups on one L1, which supernodes follow. Ends by comparing the output roots of"
@@ -73,32 +105,4 @@ def parse(argv: Sequence[str]) -> ChainsSettings:
     parser.add_argument("--reorg", **seconds, default=0.0, help="reorganize L1 so often")
     parser.add_argument("--seed", **number, default=0, help="of what is done at random")
     parser.add_argument("--op-supernode", metavar="BINARY", help="run this op-supernode beside the others")
-    args = parser.parse_args(argv)
-    if not 1 <= args.chains <= MAX_CHAINS:
-        raise SettingsError(f"--chains {args.chains}: expected 1 to {MAX_CHAINS}")
-    if not 1 <= args.supernodes <= MAX_SUPERNODES:
-        raise SettingsError(f"--supernodes {args.supernodes}: expected 1 to {MAX_SUPERNODES}")
-    for name in ("l1_block_time", "l2_block_time"):
-        if not 1 <= getattr(args, name) <= 60:
-            raise SettingsError(f"--{name.replace('_', '-')} {getattr(args, name)}: expected 1 to 60 seconds")
-    if args.invalid and args.interop is None:
-        raise SettingsError("--invalid: it needs --interop")
-    return ChainsSettings(
-        args.chains,
-        args.supernodes,
-        args.interop,
-        args.invalid,
-        args.blocks,
-        args.duration,
-        args.l1_block_time,
-        args.l2_block_time,
-        fork_offsets(args.fork),
-        args.base_port,
-        args.data_dir,
-        args.json,
-        args.log_level,
-        args.kill,
-        args.reorg,
-        args.seed,
-        args.op_supernode,
-    )
+    return parser

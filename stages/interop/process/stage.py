@@ -194,13 +194,12 @@ class InteropStage(Stage):
                 await self._follow_finality(self._l1_final)
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
+                at = utc_time(timestamp)
                 for head in heads:
                     self._meter.count("supernode_interop_invalidations_total", chain_id=str(head.chain_id))
                     text = "a block is invalid: its chain derives its deposits alone in its place"
                     code, about = Code.INTEROP_INVALID.text, head.chain_id
-                    log.warn(
-                        text, code=code, chain=about, block=head.block, time=utc_time(timestamp), reason=head.reason
-                    )
+                    log.warn(text, code=code, chain=about, block=head.block, time=at, reason=head.reason)
             case Rewind(first=first):
                 self._count("rewind")
                 self._meter.count("supernode_interop_rewinds_total")
