@@ -1,4 +1,4 @@
-"""What the interop process publishes of the verification of messages between chains (`status.interop`)."""
+"""What the interop process publishes (`status.interop`), and its answers about rounds (`interop.rounds`)."""
 
 import msgspec
 
@@ -38,3 +38,28 @@ class Verdicts(Message, frozen=True, tag="Verdicts"):
     activation: int
     current_l1: BlockId | None
     timestamp: int
+
+
+class RoundRequest(Message, frozen=True, tag="RoundRequest"):
+    """Asks for the round of a time in seconds, and for the last block denied at each chain's height then [LB7, LB8]."""
+
+    id: int
+    timestamp: int
+
+
+class DeniedOutput(msgspec.Struct, frozen=True, array_like=True):
+    """What the output root of a denied block is made of [LB8]."""
+
+    hash: Hash
+    state_root: Hash
+    storage_root: Hash
+
+
+class RoundResponse(Message, frozen=True, tag="RoundResponse"):
+    """The L1 block of a round, None if that second is not verified, and its heads; or an `error` [LB7, LB10]."""
+
+    id: int
+    error: str | None
+    l1: BlockId | None
+    heads: dict[int, BlockId]
+    denied: dict[int, DeniedOutput]

@@ -8,10 +8,11 @@ from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.verification import DeniedOutput, RoundResponse
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import super_root
+from rollup_node.stages.protocol.output_root import output_root, super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 
@@ -106,25 +107,33 @@ def superroot(
     chains: Sequence[int],
     fields: Mapping[int, tuple[OutputResponse, BlockId]],
     is_verified: bool = True,
+    verified: RoundResponse | None = None,
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 
     `fields` are the outputs of those that have a safe block at that time in seconds, each with its required L1 block.
-    Without one of them, or unverified, the result has no `data` [RPC43, RPC44, LB7]."""
+    Without one of them, or unverified, the result has no `data` [RPC43, RPC44, LB7]. With `verified`, what the interop
+    process knows of that time, `data` is that of the round [LB10], and the optimistic block is the denied one if there
+    is one [LB8]."""
     chains = sorted(chains)
+    denied = {} if verified is None else verified.denied
+    optimistic = {chain: _optimistic(*fields[chain], denied.get(chain)) for chain in chains if chain in fields}
     result = {
         "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
         "safe_timestamp": status["safe_l2"]["timestamp"],
         "local_safe_timestamp": status["local_safe_l2"]["timestamp"],
         "finalized_timestamp": status["finalized_l2"]["timestamp"],
-        "optimistic_at_timestamp": {str(chain): _optimistic(*fields[chain]) for chain in chains if chain in fields},
+        "optimistic_at_timestamp": {str(chain): output for chain, output in optimistic.items()},
         "chain_ids": [str(chain) for chain in chains],
     }
-    if fields.keys() < set(chains) or not is_verified:
+    if fields.keys() < set(chains) or not is_verified or (verified is not None and not _has_round(fields, verified)):
         return result
+    required = max((l1 for _, l1 in fields.values()), key=attrgetter("number"))
+    if verified is not None and verified.l1 is not None:
+        required = verified.l1
     roots = [(chain, fields[chain][0].output_root) for chain in chains]
     data = {
-        "verified_required_l1": block_id(max((l1 for _, l1 in fields.values()), key=attrgetter("number"))),
+        "verified_required_l1": block_id(required),
         "super": {
             "timestamp": hex(timestamp),
             "chains": [{"ChainID": str(chain), "Output": to_hex(root)} for chain, root in roots],
@@ -159,12 +168,23 @@ def supernode_sync_status(statuses: Mapping[int, dict[str, Any]], slowest: dict[
     }
 
 
-def _optimistic(output: OutputResponse, required_l1: BlockId) -> dict[str, Any]:
-    """Return the output of one chain's safe block, which may not be verified yet."""
+def _has_round(fields: Mapping[int, tuple[OutputResponse, BlockId]], verified: RoundResponse) -> bool:
+    """Return whether the second is verified, and the engines have the heads of its round."""
+    blocks = {chain: output.block for chain, (output, _) in fields.items()}
+    return verified.l1 is not None and all(
+        block is not None and verified.heads.get(chain) == block.id for chain, block in blocks.items()
+    )
+
+
+def _optimistic(output: OutputResponse, required_l1: BlockId, denied: DeniedOutput | None) -> dict[str, Any]:
+    """Return the output of one chain's safe block, which may not be verified yet, or of the one denied there [LB8]."""
     assert output.block is not None
-    preimage = {
-        "stateRoot": to_hex(output.state_root),
-        "messagePasserStorageRoot": to_hex(output.withdrawal_storage_root),
-        "blockHash": to_hex(output.block.hash),
+    roots = output.state_root, output.withdrawal_storage_root, output.block.hash
+    if denied is not None:
+        roots = denied.state_root, denied.storage_root, denied.hash
+    names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
+    return {
+        "output": {name: to_hex(root) for name, root in zip(names, roots, strict=True)},
+        "output_root": to_hex(output.output_root if denied is None else output_root(*roots)),
+        "required_l1": block_id(required_l1),
     }
-    return {"output": preimage, "output_root": to_hex(output.output_root), "required_l1": block_id(required_l1)}

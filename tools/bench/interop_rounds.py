@@ -104,7 +104,7 @@ class Rounds:
         plain = [{"address": to_hex(ORIGIN), "topics": [], "data": payload} for payload in payloads]
         first = next_time(self._config, StoreState({})) + 1
         count = self._messages if timestamp > first else 0
-        receipts = [plain, *([self._executing(timestamp, first)] for _ in range(count))]
+        receipts: list[Sequence[object]] = [plain, *([self._executing(timestamp, first)] for _ in range(count))]
         tip = self._state.tips.get(chain_id)
         number = self._config.chains[chain_id].block_number_at(timestamp)
         return block_answers(number, timestamp, ZERO_HASH if tip is None else tip.hash, receipts)[1:]

@@ -171,7 +171,7 @@ class InteropStore:
             "select hash, time, state_root, storage_root, reason from denied where chain = ? and number = ? order by id"
         )
         with self._errors():
-            return tuple(DeniedBlock(*row) for row in self._connection.execute(query, (chain_id, number)))
+            return tuple(DeniedBlock(*row) for row in self._connection.execute(query, (chain_id, min(number, _MAX))))
 
     # --- changes -----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from rollup_node.stages.interop.process.chain_view import ChainView
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.l1_reader import L1Reader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.process.round_server import RoundServer
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -83,7 +84,7 @@ class InteropStage(Stage):
         self._state = store.state()
         self._transition, self._denied = _decisions(store)
         self._rounds = PeriodicTask("rounds", self._step)
-        self.periodic_tasks = [self._rounds]
+        self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
         self._chains = {
             chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
@@ -193,11 +194,12 @@ class InteropStage(Stage):
                 await self._follow_finality(self._l1_final)
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
+                at = utc_time(timestamp)
                 for head in heads:
                     self._meter.count("supernode_interop_invalidations_total", chain_id=str(head.chain_id))
                     text = "a block is invalid: its chain derives its deposits alone in its place"
                     code, about = Code.INTEROP_INVALID.text, head.chain_id
-                    log.warn(text, code=code, chain=about, block=head.block, time=timestamp, reason=head.reason)
+                    log.warn(text, code=code, chain=about, block=head.block, time=at, reason=head.reason)
             case Rewind(first=first):
                 self._count("rewind")
                 self._meter.count("supernode_interop_rewinds_total")

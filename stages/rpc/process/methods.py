@@ -246,7 +246,11 @@ async def _supernode_super_root(supernode: Supernode, timestamp: int) -> Any:
     # As op-supernode: one chain that has no such block hides the others.
     fields = {chain_id: output for chain_id, output in zip(chains, outputs, strict=True) if output is not None}
     is_verified = all(node.is_verified(timestamp) for node in chains.values())
-    return responses.superroot(timestamp, supernode.slowest(before), tuple(chains), fields, is_verified)
+    verified = await supernode.round_at(timestamp)
+    if verified is not None and verified.error is not None:
+        raise JsonRpcError(SERVER_ERROR, verified.error)
+    status = supernode.slowest(before)
+    return responses.superroot(timestamp, status, tuple(chains), fields, is_verified, verified)
 
 
 async def _supernode_modules(supernode: Supernode) -> Any:

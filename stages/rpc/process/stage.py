@@ -66,7 +66,7 @@ class RpcStage(Stage):
         if "" in servers:
             handle: Handler = servers[""].handle
         else:
-            supernode = Supernode({int(group): node for group, node in self.nodes.items()})
+            supernode = Supernode({int(group): node for group, node in self.nodes.items()}, bus)
             root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
             handle = route(root.handle, {group: server.handle for group, server in servers.items()})
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)

@@ -80,7 +80,7 @@ class Node:
 
     async def start(self) -> None:
         """Start the interop process with the buses of all processes."""
-        roles = ("l1", "interop", *(f"engine.{chain_id}" for chain_id in self.chains))
+        roles = ("l1", "interop", "rpc", *(f"engine.{chain_id}" for chain_id in self.chains))
         folder = self._stack.enter_context(TemporaryDirectory(prefix="rn-"))
         self.buses: dict[str, Bus] = in_process_buses(CHANNELS, Path(folder), dict.fromkeys(roles, 1))
         await self._stack.enter_async_context(running_buses(self.buses))

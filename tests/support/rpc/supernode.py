@@ -17,6 +17,7 @@ from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.verification import RoundRequest, RoundResponse
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
@@ -41,7 +42,7 @@ def l2_ref(chain_id: int, number: int) -> L2BlockRef:
 
 
 class SupernodeHarness:
-    """The rpc stage of a supernode of two chains whose engine processes answer as told."""
+    """The rpc stage of a supernode of two chains whose engine processes answer as told, as does the interop process."""
 
     def __init__(self, directory: Path, verified: bool = False, **options: Any) -> None:
         groups = [f"{role}.{chain}" for chain in CHAINS for role in ("derivation", "engine")]
@@ -64,10 +65,17 @@ class SupernodeHarness:
             name: bus.publish(f"status.{name.partition('.')[0]}") for name, bus in self.buses.items() if name != "rpc"
         }
         self.errors: dict[int, str] = {}
+        self.rounds: dict[int, RoundResponse] = {}
+        if verified:
+            self._rounds = self.buses["interop"].serve("interop.rounds", self._answer_round)
         self._servers: dict[int, Any] = {}
         for chain in CHAINS:
             answer = partial(self._answer, chain)
             self._servers[chain] = self.buses[f"engine.{chain}"].serve("engine.control", answer)
+
+    def _answer_round(self, client: ProcessId, request: RoundRequest) -> None:
+        unknown = RoundResponse(0, None, None, {}, {})
+        self._rounds.send(client, msgspec.structs.replace(self.rounds.get(request.timestamp, unknown), id=request.id))
 
     def engine_status(self, chain: int) -> EngineStatus:
         safe = l2_ref(chain, SAFE + chain - 901)

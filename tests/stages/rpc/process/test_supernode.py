@@ -10,8 +10,8 @@ import pytest
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
-from rollup_node.stages.protocol.output_root import super_root
+from rollup_node.stages.messages.verification import ChainVerdict, DeniedOutput, RoundResponse, Verdicts
+from rollup_node.stages.protocol.output_root import output_root, super_root
 from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref
 from tests.support.timing.conditions import until
 
@@ -107,9 +107,43 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
         verdicts = Verdicts(dict.fromkeys(CHAINS, verdict), activation, l1_ref(17).id, GENESIS_TIME + 10)
         supernode.status["interop"].set(verdicts)
         await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
+        heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+        supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(17).id, heads, {})
         assert await with_data("/") == await with_data("/901/") == [True, True, False]
         status = await supernode.call("supernode_syncStatus")
         assert status["current_l1"]["number"] == 17
+
+
+async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
+    """[LB7, LB8, LB10] With the round's L1 block; a denied block is the optimistic one."""
+    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+        time = GENESIS_TIME + 10
+        verdicts = Verdicts({chain: ChainVerdict(None, None, (), 0, None) for chain in CHAINS}, 0, None, time + 4)
+        supernode.status["interop"].set(verdicts)
+        await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
+        heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+        denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
+        supernode.rounds[time] = verified = RoundResponse(0, None, l1_ref(19).id, heads, {902: denied})
+        result = await supernode.call("superroot_atTimestamp", hex(time))
+        roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
+        assert result["data"]["super_root"] == "0x" + super_root(time, roots).hex()
+        assert result["data"]["verified_required_l1"]["number"] == 19
+        optimistic = result["optimistic_at_timestamp"]["902"]
+        assert (
+            optimistic["output"]["blockHash"] == "0x" + denied.hash.hex() and optimistic["required_l1"]["number"] == 6
+        )
+        root = output_root(denied.state_root, denied.storage_root, denied.hash)
+        assert optimistic["output_root"] == "0x" + root.hex()
+        without = {
+            "no round": msgspec.structs.replace(verified, l1=None, heads={}),
+            "another head": msgspec.structs.replace(verified, heads={**heads, 901: l2_ref(901, 4).id}),
+        }
+        for what, answer in without.items():
+            supernode.rounds[time] = answer
+            assert "data" not in await supernode.call("superroot_atTimestamp", hex(time)), what
+        supernode.rounds[time] = msgspec.structs.replace(verified, error="the interop database is damaged")
+        error = await supernode.call("superroot_atTimestamp", hex(time))
+        assert error == (-32000, "the interop database is damaged")
 
 
 async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
