@@ -6,6 +6,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead
+from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -140,7 +141,10 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
         harness.gossip(payload)
     harness.pass_time(2.0)
     assert harness.heads.unsafe == refs[2], "a block in place of the replacement is not the derived one"
+    waits = act.ShowProblem("denied block", Problem(None, "", AWAITING_REPLACEMENT))
+    assert [action for action in harness.done(act.ShowProblem) if action.name == waits.name][-1] == waits
     harness.derive_block(chain.user)
+    assert [action for action in harness.done(act.ShowProblem) if action.name == waits.name][-1].problem is None
     replacement = harness.heads.unsafe
     for payload in (*others, sibling):
         harness.gossip(payload)
@@ -190,8 +194,8 @@ def test_a_sequencer_neither_publishes_nor_inserts_a_denied_block(chain: ChainFi
     harness.step()
     assert len(harness.published) == published
     assert not [pending for pending in harness.open if isinstance(pending.call, api.NewPayload)]
-    problem = harness.done(act.ShowProblem)[-1].problem
-    assert problem is not None and problem.code is Code.BLOCK_DENIED
+    problems = [action.problem for action in harness.done(act.ShowProblem) if action.name == "sequencer"]
+    assert problems == [Problem(None, "sequencer", "block 1 is denied: its messages are invalid")]
 
 
 def test_a_sequencer_waits_for_the_replacement_and_goes_on_from_it(chain: ChainFixture) -> None:
