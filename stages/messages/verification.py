@@ -18,7 +18,8 @@ class ChainVerdict(msgspec.Struct, frozen=True, array_like=True):
 
     `verified` is its head in the last round, `final` that of the last round that L1 has finalized, None without.
     `denied`: blocks that must not stand in the chain. `go_back` is the number of the block that the chain goes back to
-    for the transition number `transition` (rises, never reused; 0: none yet); None where it needs not go back."""
+    for the transition number `transition` (rises, never reused; 0: none yet); None where it needs not go back. Its hash
+    is zero where it is not known."""
 
     verified: BlockId | None
     final: BlockId | None
@@ -30,7 +31,8 @@ class ChainVerdict(msgspec.Struct, frozen=True, array_like=True):
 class Verdicts(Message, frozen=True, tag="Verdicts"):
     """The state of the interop process, on `status.interop`, for all chains by id.
 
-    `activation` is when interop begins, in seconds; `timestamp` is that of the last round, 0 without one."""
+    `activation` is when interop begins, in seconds; `current_l1` and `timestamp` are the L1 block and the time of the
+    last round, None and 0 without one."""
 
     chains: dict[int, ChainVerdict]
     activation: int

@@ -5,6 +5,7 @@ import pytest
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.heads import Forkchoice
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
@@ -12,8 +13,9 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import CommitBlockRequest, OpenBlockRequest
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
+from tests.support.engine.model_engine import ModelEngine
 from tests.support.engine.supernodes import deny, deposits_alone, derive, judged, replaced, restarted, supernode
 
 # --- denied blocks ---------------------------------------------------------------------------------------------------
@@ -41,6 +43,39 @@ def test_a_denied_block_is_replaced(chain: ChainFixture) -> None:
     assert result.reason == Problem(Code.BLOCK_DENIED, "", "block 3 is denied: its messages are invalid")
     harness.derive_block(chain.user)
     assert harness.heads.safe.number == 4 and harness.heads.safe.parent_hash == head.hash
+
+
+class HoldingEngine(ModelEngine):
+    """As some releases of op-reth, it stays where it is if it is pointed at an ancestor of its head."""
+
+    def update_forkchoice(
+        self, state: Forkchoice, attributes: PayloadAttributes | None
+    ) -> api.ForkchoiceAnswer | api.ErrorAnswer:
+        held = self.head
+        is_ancestor = state.head in {payload.block_hash for payload in self.canonical().values()}
+        answer = super().update_forkchoice(state, attributes)
+        self.head = held if is_ancestor else self.head
+        return answer
+
+
+def test_an_engine_that_does_not_go_back_is_moved_by_the_replacement(chain: ChainFixture) -> None:
+    """[RW2]: also if the process is restarted in between, when the engine still has the denied block as its head."""
+    for restarts in (False, True):
+        engine = HoldingEngine(chain)
+        harness = judged(chain, engine=engine)
+        refs = derive(harness, 4)
+        deny(harness, refs, 3)
+        harness.pass_time(2.0)
+        assert harness.heads.unsafe == refs[2] and harness.status.transition == 1
+        assert engine.head == refs[4].hash, "it shows the chain of the denied block"
+        if restarts:
+            harness = restarted(harness)
+            harness.judge(verified=refs[2].id, denied=[refs[3].id], transition=1)
+            harness.run_until_idle()
+            harness.derive_block()
+            assert harness.heads.unsafe == refs[2]
+        harness.derive_block(chain.user)
+        assert engine.head == harness.heads.safe.hash and deposits_alone(harness, harness.heads.safe)
 
 
 def test_a_denied_block_is_not_inserted_when_it_is_derived_first(chain: ChainFixture) -> None:
