@@ -256,7 +256,8 @@ class EngineCore:
                     return calls + self.next_calls(now)
                 calls.append(pending)
         state.attributes_row.show_hold()
-        state.show_replacement()
+        if state.verification.enabled:
+            state.show_replacement()
         return calls
 
     @property

@@ -51,8 +51,9 @@ async def test_a_transition_is_told_at_once(chain: ChainFixture, tmp_path: Path)
     refs = chain.build(3)
     async with running_buses(observer.buses):
         for number, transition, shown in ((1, 0, 1), (2, 0, 1), (3, 1, 3)):
-            heads = [refs[number]] * 5
-            observer.publisher.publish(EngineStatus(3, *heads, True, False, transition=transition))
+            head = refs[number]
+            status = EngineStatus(3, head, head, head, head, head, True, False, transition=transition)
+            observer.publisher.publish(status)
             assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == shown
 
 
