@@ -33,7 +33,7 @@ CHANNELS: tuple[Channel, ...] = (
         "p2p",
         "interop",
         "rpc",
-        states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfig | _SOURCE,
+        states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfigs | _SOURCE,
     ),
     _requests(
         "l1.blocks", "derivation", requests=l1.L1BlocksRequest, responses=l1.L1BlockResponse | l1.L1BlockUnavailable

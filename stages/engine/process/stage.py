@@ -40,7 +40,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
-from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
+from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.config import network_left
@@ -267,8 +267,8 @@ class EngineStage(Stage):
     def _on_status(self, message: Message) -> None:
         if isinstance(message, L1Heads | DerivationStatus | Verdicts):
             self._on_message(message)
-        elif isinstance(message, RuntimeConfig):
-            self._versions.update(message)
+        elif isinstance(message, RuntimeConfigs) and (chain := self.config.rollup.l2_chain_id) in message.chains:
+            self._versions.update(message.chains[chain])
 
     async def _watch(self) -> float:
         """Notice that the engine is away also while no call shows it."""
