@@ -99,6 +99,8 @@ class CoreContext(ABC):
     def replaces(self) -> bool:
         """Whether a denied block may stand in the chain, or is not replaced yet: nothing unsafe is taken in [IV6]."""
         heads, verification = self.controller.heads, self.verification
+        if not verification.enabled:
+            return False
         return verification.goes_back or (heads is not None and verification.denies_above(heads.unsafe.number))
 
     # --- actions, failures -----------------------------------------------------------------------------------------
