@@ -38,6 +38,10 @@ def main(arguments: Sequence[str]) -> int:
         return ExitCode.OK
     options = read_supernode_options(arguments, os.environ)
     plan_chains(options)
+    return _run(options)
+
+
+def _run(options: SupernodeOptions) -> int:
     data_dir = Path(options.own["data-dir"]).absolute()
     _make_folders(data_dir, options)
     lock = take_lock(data_dir)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.node import cli
+from rollup_node.node import cli, supernode
 from rollup_node.node.checks.finding import Finding, ok
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.l1.light_client.containers import BeaconBlockHeader
@@ -96,6 +96,7 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     for module in (batches, replay, common):
         monkeypatch.setattr(module, "run", run)
+    monkeypatch.setattr(supernode, "_run", run)
     monkeypatch.setattr(Outputs, "open", classmethod(lambda cls, file=None: cls(1, 2)))
     monkeypatch.setattr(check, "preflight", no_findings)
     # The network of the documents has Lagoon's time, and an unconfirmed bundle is an error [UPG22].
