@@ -16,7 +16,8 @@ class L1Proof(Message, frozen=True, tag="L1Proof"):
     """The newest proof of L1 by its beacon chain, with `l1.checkpoint` alone; times are those of the slots in seconds.
 
     `period` is the sync committee's, of which `participants` of `committee_size` have signed the head. `is_linked`:
-    the L1 blocks that derivation reads are ancestors of a proven one."""
+    the L1 blocks that derivation reads are ancestors of a proven one. `is_finality_late`: no newer finalized block has
+    been proven for four epochs."""
 
     head_slot: int
     head_time: int
@@ -26,6 +27,7 @@ class L1Proof(Message, frozen=True, tag="L1Proof"):
     participants: int
     committee_size: int
     is_linked: bool
+    is_finality_late: bool = False
 
 
 class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):

@@ -108,7 +108,7 @@ class L1Stage(Stage):
         tasks: list[PeriodicTask] = []
         if self._prover is not None:
             tasks.append(PeriodicTask("head", self._prover.step))
-            self._prover.proof.on_wanted = tasks[-1].wake.set
+            self._prover.wake = tasks[-1].wake.set
         elif self._polling:
             self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)
@@ -290,7 +290,11 @@ class L1Stage(Stage):
         self._publisher.set(
             Health((*self._runtime_problems, *proven, *self._poller.problems, *self._checks.problems, *problems))
         )
-        self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
+        self._counts.step(self._endpoint_counts, self._queue_length)
+
+    def _endpoint_counts(self) -> Endpoints:
+        beacons = () if self._prover is None else self._prover.beacons.counts()
+        return Endpoints((*self._endpoints.counts(), *beacons))
 
     def _queue_length(self) -> QueueLength:
         return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)
