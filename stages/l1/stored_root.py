@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash
 
-MAX_BYTES = 4096
+MAX_BYTES = 1 << 15
 
 
 class StoredRootError(ValueError):
@@ -37,6 +37,7 @@ class _Unproven(msgspec.Struct):
     first: _Number
     last: _Number
     hash: str
+    marks: list[tuple[_Number, str]] = []
 
 
 class _File(msgspec.Struct, omit_defaults=True):
@@ -50,7 +51,10 @@ class _File(msgspec.Struct, omit_defaults=True):
 def encode_stored_root(stored: StoredRoot) -> bytes:
     """Return the content of the file."""
     unproven = stored.unproven
-    kept = None if unproven is None else _Unproven(unproven.first, unproven.last, to_hex(unproven.hash))
+    kept = None
+    if unproven is not None:
+        marks = [(number, to_hex(value)) for number, value in unproven.marks]
+        kept = _Unproven(unproven.first, unproven.last, to_hex(unproven.hash), marks)
     file = _File(
         to_hex(stored.genesis_validators_root), to_hex(stored.checkpoint), to_hex(stored.root), stored.slot, kept
     )
@@ -64,7 +68,10 @@ def decode_stored_root(content: bytes) -> StoredRoot:
         unproven = file.unproven
         if unproven is not None and unproven.first > unproven.last:
             raise StoredRootError("its unproven blocks are not in order")
-        kept = None if unproven is None else Unproven(unproven.first, unproven.last, hash_from_hex(unproven.hash))
+        kept = None
+        if unproven is not None:
+            marks = tuple((number, hash_from_hex(value)) for number, value in unproven.marks)
+            kept = Unproven(unproven.first, unproven.last, hash_from_hex(unproven.hash), marks)
         network, checkpoint = hash_from_hex(file.genesis_validators_root), hash_from_hex(file.checkpoint)
         return StoredRoot(network, checkpoint, hash_from_hex(file.root), file.slot, kept)
     except (MalformedJsonError, HexError) as error:

@@ -23,7 +23,7 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.proof import Proof
-from rollup_node.stages.l1.proven_chain import BATCH, Standing
+from rollup_node.stages.l1.proven_chain import Standing
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,
@@ -83,7 +83,8 @@ class ProofPoller:
         self.beacons = LightClientEndpoints(config, meter)
         stored = read_stored_root(config)
         self._checkpoint, root = _roots(config, stored)
-        self.proof = Proof(time.monotonic, None if stored is None else stored.unproven)
+        before = None if stored is None else stored.unproven
+        self.proof = Proof(time.monotonic, before, keeps=config.path is not None)
         self.client = LightClient(config.network, root)
         self._stored = stored
         self._progress_at = self._finality_at = time.monotonic()
@@ -104,6 +105,8 @@ class ProofPoller:
         """Prove what is new; the seconds until the next step. Raises TemporaryError while nothing can be proven."""
         await asyncio.sleep(max(0.0, self._step_at + MIN_WOKEN_SECONDS - time.monotonic()))
         self._step_at = time.monotonic()
+        # An unproven block waits until it is recorded, whether or not the head is proven just now.
+        await self.keep()
         # The pause of a failed step comes after all endpoints have failed, not after each.
         await _of_any(len(self.beacons.all), self._prove, _BeaconFailure)
         store = self.client.store
@@ -289,9 +292,8 @@ class ProofPoller:
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
         for _ in range(STEPS):
-            if gap := self.proof.gap[:BATCH]:
-                self.proof.catch_up.fill((await _of_any(len(self._endpoints.all), lambda: self._headers(gap)))[1])
-                self.proof.gap = self.proof.gap[BATCH:]
+            if gap := self.proof.gap:
+                await _of_any(len(self._endpoints.all), self._fill)
             numbers = self.proof.missing()
             if numbers:
                 await _of_any(len(self._endpoints.all), self._extend)
@@ -300,13 +302,21 @@ class ProofPoller:
             self._on_proven()
 
     async def _extend(self) -> None:
+        await self._follow(self.proof.missing, self.proof.chain.extend, "the proven head")
+
+    async def _fill(self) -> None:
+        await self._follow(lambda: self.proof.gap, self.proof.catch_up.fill, "the block that derivation is sent next")
+
+    async def _follow(
+        self, wanted: Callable[[], range], take: Callable[[Sequence[L1BlockRef]], bool], upper: str
+    ) -> None:
         """Follow one batch of links. Raises TemporaryError if the endpoint's blocks are other ones."""
-        numbers = self.proof.missing()
-        if not numbers:
+        if not (numbers := wanted()):
             return
         endpoint, refs = await self._headers(numbers)
-        if not self.proof.chain.extend(refs):
-            text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
+        # Derivation may have been reset meanwhile.
+        if wanted() == numbers and not take(refs):
+            text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to {upper}"
             self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
             raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
 
@@ -327,16 +337,19 @@ class ProofPoller:
         if store is None or path is None:
             return
         header, network = store.finalized.beacon, self._config.network
-        unproven = self.proof.catch_up.unproven
+        unproven = self.proof.to_keep()
         stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, unproven)
         if stored == self._stored:
             return
-        self._stored = stored
+        # What the file has is not known until it is written.
+        self._stored, self.proof.kept = stored, None
         try:
             await asyncio.to_thread(replace_private_file, Path(path), encode_stored_root(stored), durable=True)
         except OSError as error:
             text = "the newest proven L1 root cannot be kept"
             log.warn(text, code=Code.L1_UNPROVEN.text, path=path, error=error, option="l1.checkpoint.path")
+        self.proof.kept = unproven
+        self._on_proven()
 
     def _late_seconds(self) -> float | None:
         """Return the seconds since a head was proven; None if that is not long."""

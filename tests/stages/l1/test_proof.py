@@ -69,28 +69,41 @@ def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() 
     proof = Proof(ManualClock(0.0), Unproven(5, 40, HONEST.hash(40)))
     proof.chain.advance(HONEST.ref(90))
     assert proof.admits(HONEST.ref(50), True) is Standing.WAITING and proof.gap == range(41, 50)
-    proof.catch_up.fill([HONEST.ref(number) for number in proof.gap])
-    assert proof.catch_up.unproven == Unproven(5, 49, HONEST.hash(49))
-    proof.admits(HONEST.ref(50), True)
-    assert not proof.gap
-
-
-def test_a_gap_that_does_not_link_leaves_a_doubt() -> None:
-    proof = Proof(ManualClock(0.0), Unproven(5, 40, b"\1" * 32))
-    proof.chain.advance(HONEST.ref(90))
-    proof.admits(HONEST.ref(50), True)
-    proof.catch_up.fill([HONEST.ref(number) for number in proof.gap])
-    assert proof.catch_up.doubt is not None and not proof.shows_finality
-    proof.admits(HONEST.ref(50), True)
-    assert not proof.gap, "derivation goes on"
+    assert proof.catch_up.fill([HONEST.ref(number) for number in proof.gap])
+    assert not proof.gap and proof.sent(HONEST.ref(50))
+    assert proof.admits(HONEST.ref(51), True) is Standing.WAITING, "derivation has to accept the one before"
+    proof.catch_up.requested(51)
+    assert proof.catch_up.unproven == Unproven(5, 50, HONEST.hash(50))
 
 
 def test_a_doubt_is_named() -> None:
     proof = Proof(ManualClock(0.0), Unproven(5, 40, b"\1" * 32))
     proof.chain.advance(HONEST.ref(90))
-    assert not proof.sent(HONEST.ref(40))
+    assert proof.sent(HONEST.ref(45)) and not proof.shows_finality
     problem = proof.problem()
-    assert problem is not None and "blocks 5 to 39 are not on the chain of" in problem
+    assert problem is not None and "blocks 5 to 44 are not on the chain of" in problem
+
+
+def test_no_unproven_block_is_used_before_that_is_recorded() -> None:
+    """[LCP17] Also where derivation is reset to below those that are."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, keeps=True)
+    wanted: list[int] = []
+    proof.on_wanted = lambda: wanted.append(1)
+    proof.chain.advance(HONEST.ref(90))
+    proof.admits(HONEST.ref(60), True)
+    clock.now += HIDE_SECONDS
+    assert proof.admits(HONEST.ref(60), True) is Standing.WAITING and wanted
+    assert proof.to_keep() == Unproven(60, 60, HONEST.hash(60))
+    proof.kept = proof.to_keep()
+    assert proof.admits(HONEST.ref(60), True) is Standing.FAR and proof.sent(HONEST.ref(60))
+    assert proof.admits(HONEST.ref(61), True) is Standing.FAR and proof.sent(HONEST.ref(61))
+    assert proof.to_keep() == Unproven(60, 61, HONEST.hash(61))
+    assert proof.admits(HONEST.ref(50), True) is Standing.WAITING
+    assert proof.to_keep() == Unproven(50, 61, HONEST.hash(61))
+    proof.kept = proof.to_keep()
+    assert proof.admits(HONEST.ref(50), True) is Standing.FAR and proof.sent(HONEST.ref(50))
+    assert proof.to_keep() == Unproven(50, 50, HONEST.hash(50))
 
 
 def test_links_that_are_wanted_are_asked_for_at_once() -> None:

@@ -223,7 +223,9 @@ class AttackedProcess:
                     await asyncio.wait_for(self.trapped.wait(), SLOT / 3 * self.random.random())
                     self.trapped.clear()
                     await self._restart(killed=True)
-                assert not any(task.done() for task in self.running), "a task has ended"
+                for task in self.running:
+                    if task.done():
+                        task.result()
                 if self.l1.rate:
                     await self._happen(self.random.random() * 6)
             if not self.l1.rate and until():
@@ -233,7 +235,9 @@ class AttackedProcess:
         head, derivation, engine = self.heads.head, ProcessId(1, 1), ProcessId(2, 1)
         self.handlers["l1.blocks"](derivation, L1BlocksRequest(self.position, 4))
         if head is not None:
-            number = max(0, head.number - self.random.randrange(-2, 30))
+            # A read far below the head hides finality for a while.
+            depth = self.random.randrange(-2, 30 if self.l1.rate else REACH - 4)
+            number = max(0, head.number - depth)
             self.handlers["l1.origins"](engine, L1RefsRequest(number, 4))
             self.handlers["l1.origins"](engine, L1BlocksRequest(number, 1))
 
