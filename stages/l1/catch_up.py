@@ -81,22 +81,23 @@ class CatchUp:
         """Whether derivation must not be sent a block yet: it has to accept another one before."""
         return self._candidate is not None and number > self._candidate.number
 
-    def requested(self, first: int) -> None:
-        """Take the first block that derivation requests: it has accepted those before, or has been reset."""
+    def requested(self, first: int, taken: Hash | None) -> None:
+        """Take a request of derivation, and the block that it has taken last."""
         if self._void is not None and first <= self._void:
             self._void = None
         unproven, candidate = self.unproven, self._candidate
         if unproven is None:
             return
-        if candidate is not None and first != candidate.number:
+        is_taken = candidate is not None and taken == candidate.hash
+        if candidate is not None and (is_taken or first < candidate.number):
             self._candidate = None
-            if first > candidate.number:
+            if is_taken:
                 self._recent = {item: value for item, value in self._recent.items() if item < candidate.number}
                 self._recent |= self._below if self._is_filled else {}
                 self._record(candidate, unproven.first)
                 self._is_known, self.doubt = True, None
             self._below = {}
-        elif self._is_known and first > unproven.first and first - 1 not in self._recent:
+        elif self._is_known and candidate is None and first > unproven.first and first - 1 not in self._recent:
             self._is_known = False
 
     @property

@@ -43,10 +43,12 @@ class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
 class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):
     """Asks for the canonical L1 blocks `first` to `first + count - 1`; l1 sends each as soon as it has it.
 
-    A later request with a higher `first` acknowledges all blocks before it."""
+    A later request with a higher `first` acknowledges all blocks before it. `taken` is the hash of the block that
+    derivation has gone on to, after it found it to build on the one before; None after a reset."""
 
     first: int
     count: int
+    taken: Hash | None = None
 
 
 class L1BlockResponse(Message, frozen=True, tag="L1BlockResponse"):

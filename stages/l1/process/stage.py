@@ -197,7 +197,7 @@ class L1Stage(Stage):
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
             if self._proof is not None and client.is_derivation:
-                self._proof.catch_up.requested(request.first)
+                self._proof.catch_up.requested(request.first, request.taken)
             self._count_lookup(client, request.first)
             self._send_blocks(client)
             head = self._head_number()

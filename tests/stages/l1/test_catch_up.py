@@ -35,7 +35,7 @@ def test_a_link_that_cannot_close_stays_open_until_the_right_blocks_were_sent() 
     assert not catch_up.sent(HONEST.ref(41), True)
     assert catch_up.sent(HONEST.ref(42), True), "derivation does not take it"
     assert catch_up.unproven is not None and catch_up.doubt is None
-    catch_up.requested(28)
+    catch_up.requested(28, None)
     for number in range(28, 41):
         assert catch_up.sent(HONEST.ref(number), False)
     assert catch_up.sent(HONEST.ref(41), True) and catch_up.unproven is None
@@ -48,7 +48,7 @@ def test_a_reset_to_a_forged_block_leaves_a_doubt() -> None:
     assert catch_up.doubt is not None and "blocks 5 to 39" in catch_up.doubt
     assert catch_up.sent(HONEST.ref(41), True)
     assert catch_up.unproven is not None, "it says nothing"
-    catch_up.requested(5)
+    catch_up.requested(5, None)
     for number in range(5, 41):
         assert catch_up.sent(HONEST.ref(number), False)
     assert catch_up.doubt is None
@@ -78,9 +78,9 @@ def test_a_restart_goes_on_where_the_process_before_was() -> None:
     catch_up = restarted(HONEST, 5, 20)
     assert catch_up.sent(HONEST.ref(21), True) and catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
     assert catch_up.awaits(22) and not catch_up.awaits(21)
-    catch_up.requested(21)
-    assert catch_up.awaits(22), "a request that is repeated"
-    catch_up.requested(22)
+    catch_up.requested(22, None)
+    assert catch_up.awaits(22), "it is received, and not taken yet"
+    catch_up.requested(22, HONEST.hash(21))
     assert not catch_up.awaits(22) and catch_up.unproven == Unproven(5, 21, HONEST.hash(21))
     assert catch_up.sent(HONEST.ref(22), True) and catch_up.unproven is None
 
@@ -89,12 +89,12 @@ def test_a_restart_whose_blocks_derivation_refuses_has_proven_nothing() -> None:
     """It has replaced the recorded blocks by forged ones, and goes back when it is sent an honest one."""
     catch_up = restarted(HONEST, 5, 20, 8)
     assert catch_up.sent(HONEST.ref(21), True)
-    catch_up.requested(14)
+    catch_up.requested(14, None)
     assert catch_up.unproven is not None and not catch_up.awaits(22)
     assert catch_up.gap_below(HONEST.ref(14)) == range(9, 14)
     assert catch_up.fill([HONEST.ref(number) for number in range(9, 14)])
     assert catch_up.sent(HONEST.ref(14), True) and catch_up.awaits(15)
-    catch_up.requested(15)
+    catch_up.requested(15, HONEST.hash(14))
     assert catch_up.unproven == Unproven(5, 14, HONEST.hash(14))
     assert catch_up.sent(HONEST.ref(15), True) and catch_up.unproven is None
 
@@ -105,7 +105,7 @@ def test_blocks_that_are_sent_again_meet_the_recorded_ones() -> None:
     for number in range(12, 17):
         assert not catch_up.gap_below(HONEST.ref(number)) and catch_up.sent(HONEST.ref(number), False)
     assert catch_up.awaits(17)
-    catch_up.requested(17)
+    catch_up.requested(17, HONEST.hash(16))
     for number in range(17, 25):
         assert catch_up.sent(HONEST.ref(number), False)
     assert catch_up.unproven == Unproven(5, 24, HONEST.hash(24))
@@ -128,7 +128,7 @@ def test_a_gap_is_filled_by_blocks_that_link_alone() -> None:
     for first, last in ((122, 250), (21, 122)):
         assert catch_up.fill([chain.ref(number) for number in range(first, last)])
     assert not catch_up.gap_below(ref) and catch_up.sent(ref, False)
-    catch_up.requested(251)
+    catch_up.requested(251, chain.hash(250))
     assert catch_up.unproven == Unproven(5, 250, chain.hash(250))
     assert catch_up.sent(chain.ref(251), True) and catch_up.unproven is None
 
@@ -142,7 +142,7 @@ def test_a_restart_with_another_chain_leaves_a_doubt_until_derivation_is_reset()
     assert catch_up.doubt is not None and "blocks 5 to 44 are not on the chain of 45" in catch_up.doubt
     assert not catch_up.gap_below(HONEST.ref(46)) and catch_up.sent(HONEST.ref(46), True)
     assert catch_up.unproven is not None
-    catch_up.requested(5)
+    catch_up.requested(5, None)
     assert catch_up.sent(HONEST.ref(5), False) and catch_up.doubt is None
 
 

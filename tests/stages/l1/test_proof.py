@@ -72,7 +72,7 @@ def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() 
     assert proof.catch_up.fill([HONEST.ref(number) for number in proof.gap])
     assert not proof.gap and proof.sent(HONEST.ref(50))
     assert proof.admits(HONEST.ref(51), True) is Standing.WAITING, "derivation has to accept the one before"
-    proof.catch_up.requested(51)
+    proof.catch_up.requested(51, HONEST.hash(50))
     assert proof.catch_up.unproven == Unproven(5, 50, HONEST.hash(50))
 
 

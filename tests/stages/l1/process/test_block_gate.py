@@ -57,7 +57,7 @@ class GatedL1:
 
     def derive(self) -> None:
         self.subscription.request(self.position, 3, self.clock.now)
-        self.proof.catch_up.requested(self.position)
+        self.proof.catch_up.requested(self.position, self.derived.get(self.position - 1))
         self.send()
 
     def send(self) -> None:

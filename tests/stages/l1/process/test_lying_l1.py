@@ -233,7 +233,7 @@ class AttackedProcess:
 
     def _request(self) -> None:
         head, derivation, engine = self.heads.head, ProcessId(1, 1), ProcessId(2, 1)
-        self.handlers["l1.blocks"](derivation, L1BlocksRequest(self.position, 4))
+        self.handlers["l1.blocks"](derivation, L1BlocksRequest(self.position, 4, self.derived.get(self.position - 1)))
         if head is not None:
             # A read far below the head hides finality for a while.
             depth = self.random.randrange(-2, 30 if self.l1.rate else REACH - 4)
