@@ -7,7 +7,6 @@ import msgspec
 from rollup_node.stages.l1.proven_chain import BATCH, REACH
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
-
 MARKS = 256
 """So many of the last REACH blocks are recorded at most."""
 

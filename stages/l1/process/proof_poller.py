@@ -388,9 +388,7 @@ class ProofPoller:
         await self.beacons.close()
 
 
-async def _of_any(
-    count: int, attempt: Callable[[], Awaitable[T]], failure: type[TemporaryError] = TemporaryError
-) -> T:
+async def _of_any(count: int, attempt: Callable[[], Awaitable[T]], failure: type[TemporaryError] = TemporaryError) -> T:
     """Return the first result of `count` attempts, each with another endpoint. Raises the failure of the last one."""
     for _ in range(count - 1):
         try:

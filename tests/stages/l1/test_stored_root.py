@@ -17,7 +17,9 @@ from rollup_node.stages.l1.stored_root import (
 STORED = StoredRoot(b"\1" * 32, b"\2" * 32, b"\3" * 32, 77)
 
 
-@pytest.mark.parametrize("unproven", [None, Unproven(5, 9, b"\4" * 32), Unproven(5, 1 << 24, b"\4" * 32, ((1 << 23, b"\5" * 32),) * 257)])
+@pytest.mark.parametrize(
+    "unproven", [None, Unproven(5, 9, b"\4" * 32), Unproven(5, 1 << 24, b"\4" * 32, ((1 << 23, b"\5" * 32),) * 257)]
+)
 def test_what_is_written_is_read(unproven: Unproven | None) -> None:
     stored = msgspec.structs.replace(STORED, unproven=unproven)
     content = encode_stored_root(stored)

@@ -186,7 +186,8 @@ class FakeBeaconChain:
         assert request.query_string == "topics=light_client_optimistic_update"
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        self.events.append(queue := asyncio.Queue())
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self.events.append(queue)
         try:
             while True:
                 await response.write(await queue.get())

@@ -46,7 +46,7 @@ class LyingL1:
         self._updates: dict[tuple[object, ...], Any] = {}
         self.grow()
 
-    # --- the chains ----------------------------------------------------------------------------------------------
+    # --- the chains ------------------------------------------------------------------------------------------------
 
     def grow(self) -> None:
         """Have a block in each slot up to now, perhaps after a reorg of up to three blocks, which returns its fork."""
@@ -75,7 +75,7 @@ class LyingL1:
     def _lies(self) -> bool:
         return self.random.random() < self.rate
 
-    # --- Beacon APIs ----------------------------------------------------------------------------------------------
+    # --- Beacon APIs -----------------------------------------------------------------------------------------------
 
     def beacon_answer(self, asked: Asked, is_hostile: bool) -> Any:
         """Return a body, None for a 404, or HANGS."""
@@ -130,7 +130,7 @@ class LyingL1:
     def _forged_hash(self, text: str) -> str:
         return to_hex(self.random.choice(self.forged).hash(self.beacon.head))
 
-    # --- L1 endpoints ---------------------------------------------------------------------------------------------
+    # --- L1 endpoints ----------------------------------------------------------------------------------------------
 
     def rpc_answer(
         self, calls: Sequence[dict[str, Any]], chain_id: int, is_hostile: bool, is_forger: bool

@@ -52,7 +52,6 @@ def test_a_checkpoint_is_not_used_and_that_is_said(option: str, capsys: pytest.C
     assert "warning: test does not use --l1.checkpoint: it believes its L1 endpoints" in capsys.readouterr().err
 
 
-
 @pytest.mark.option("log.level")
 def test_l1_blobs_and_compute_run_with_the_processes_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Sequence[ProcessSpec], NodeSettings]] = []

@@ -20,7 +20,17 @@ URL_WITH_ALL = URL(f"https://operator1:passw%2Frd1@host/v2/{KEY}/eth?apikey=QUER
 
 
 @pytest.mark.parametrize(
-    "secret", ["operator1", "passw/rd1", "passw%2Frd1", KEY, "QUERYKEY1", f"Bearer {TOKEN}", TOKEN, "b3BlcmF0b3IxOnBhc3N3L3JkMQ=="]
+    "secret",
+    [
+        "operator1",
+        "passw/rd1",
+        "passw%2Frd1",
+        KEY,
+        "QUERYKEY1",
+        f"Bearer {TOKEN}",
+        TOKEN,
+        "b3BlcmF0b3IxOnBhc3N3L3JkMQ==",
+    ],
 )
 @pytest.mark.parametrize("status", [200, 404])
 def test_what_is_secret_is_masked(secret: str, status: int) -> None:

@@ -28,7 +28,7 @@ def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class GatedL1:
-    """The gate between `source`, which the endpoint answers from, and a model of derivation that keeps what it was sent.
+    """The gate between `source`, the chain of the endpoint, and a model of derivation that keeps what it was sent.
 
     The head of `honest` is proven. test_lying_l1.py attacks the whole process."""
 

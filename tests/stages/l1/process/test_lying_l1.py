@@ -1,7 +1,7 @@
-"""A forged L1 moves no block that is derived: the whole l1 process against endpoints that lie at random [LCP12 to LCP18].
+"""A forged L1 moves no block that is derived: the l1 process against endpoints that lie at random [LCP12 to LCP18].
 
-The process is the real one with its task runner, HTTP clients above the connections, files and verification; its time is
-virtual, so that hours pass in seconds."""
+The process is the real one with its task runner, HTTP clients above the connections, files and verification. Its time
+is virtual, so that hours pass in seconds."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ class AttackedProcess:
         """The right time, in Unix seconds."""
         return NOW + self.loop.time()
 
-    # --- the process ---------------------------------------------------------------------------------------------
+    # --- the process -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start the process, with tasks as the runtime runs them."""
@@ -119,7 +119,7 @@ class AttackedProcess:
         await asyncio.sleep(0.01)
         return tasks.run(task)
 
-    # --- its endpoints -----------------------------------------------------------------------------------------------
+    # --- its endpoints ---------------------------------------------------------------------------------------------
 
     async def post(self, name: str, body: bytes, timeout: float) -> HttpAnswer:
         request = orjson.loads(body)
@@ -132,9 +132,7 @@ class AttackedProcess:
         assert isinstance(answer, list)
         return HttpAnswer(200, {}, orjson.dumps(answer if isinstance(request, list) else answer[0]))
 
-    async def get(
-        self, name: str, url: URL, timeout: float, take: Callable[[bytes], None] | None = None
-    ) -> HttpAnswer:
+    async def get(self, name: str, url: URL, timeout: float, take: Callable[[bytes], None] | None = None) -> HttpAnswer:
         if take is not None:
             return await self._events(name, take)
         answer = self.l1.beacon_answer(Asked(url.path, dict(url.query)), name in self.hostile)
@@ -152,7 +150,7 @@ class AttackedProcess:
             take(b"event: light_client_optimistic_update\n")
         raise EndpointError(name, "the connection failed")
 
-    # --- derivation, and what it must not get ----------------------------------------------------------------------------
+    # --- derivation, and what it must not get ----------------------------------------------------------------------
 
     def _on_status(self, message: Any) -> None:
         if not isinstance(message, L1Heads):
@@ -211,7 +209,7 @@ class AttackedProcess:
             wrong = [n for n, value in self.derived.items() if n <= final.number and value != self.l1.chain.hash(n)]
             assert not wrong, f"{final} is finalized while {wrong} are forged"
 
-    # --- what happens ----------------------------------------------------------------------------------------------------
+    # --- what happens ----------------------------------------------------------------------------------------------
 
     async def run(self, slots: int, until: Callable[[], bool] = lambda: False) -> None:
         """Let time pass, with requests of derivation and engine, resets, restarts and clocks that are wrong."""

@@ -307,7 +307,12 @@ async def test_a_head_is_proven_as_soon_as_the_endpoint_says_so(monkeypatch: pyt
         await clients.until(lambda: clients.numbers[0] == HEAD and l1.beacon.events)
         asked: list[str] = []
         answers = l1.beacon._answer
-        monkeypatch.setattr(l1.beacon, "_answer", lambda request: (asked.append(request.path), answers(request))[1])
+
+        def answer(request: web.Request) -> Any:
+            asked.append(request.path)
+            return answers(request)
+
+        monkeypatch.setattr(l1.beacon, "_answer", answer)
         l1.beacon.head = HEAD + 1
         for _ in range(500):
             l1.beacon.push()
@@ -317,8 +322,10 @@ async def test_a_head_is_proven_as_soon_as_the_endpoint_says_so(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("polls", [120, 0.05])
-async def test_an_honest_endpoint_is_reached_behind_eleven_others(polls: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """[LCP12] Liars, and some without routes, that answer at once; each is left with its reason, and named if it lies."""
+async def test_an_honest_endpoint_is_reached_behind_eleven_others(
+    polls: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LCP12] Liars, and some without routes, that answer at once; each is left, and named if it lies."""
     monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", polls)
     l1 = L1()
     others = []
