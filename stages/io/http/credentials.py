@@ -1,4 +1,4 @@
-"""Keeps the credentials of a request out of the texts of errors, which show what the server answers [LHD32]."""
+"""Keeps the credentials of a request out of the texts of errors, which show what the server answers [LHD33]."""
 
 from collections.abc import Iterable, Mapping
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,13 +66,14 @@ class _BeaconFailure(TemporaryError):
 
 
 class ProofPoller:
-    """Feeds `proof` and the tracker; `on_proven` is called when blocks may have become proven.
+    """Feeds `proof` of the derivations of `rollups` (L2 chain ids) and the tracker.
 
-    `wake` has the next step done now."""
+    `on_proven` is called when blocks may have become proven. `wake` has the next step done now."""
 
     def __init__(
         self,
         config: CheckpointConfig,
+        rollups: Iterable[int],
         endpoints: L1Endpoints,
         tracker: HeadTracker,
         poller: HeadPoller,
@@ -83,8 +85,9 @@ class ProofPoller:
         self.beacons = LightClientEndpoints(config, meter)
         stored = read_stored_root(config)
         self._checkpoint, root = _roots(config, stored)
-        before = None if stored is None else stored.unproven
-        self.proof = Proof(time.monotonic, before, keeps=config.path is not None)
+        before = {} if stored is None else stored.unproven
+        by_rollup = {rollup: before.get(rollup) for rollup in rollups}
+        self.proof = Proof(time.monotonic, by_rollup, keeps=config.path is not None)
         self.client = LightClient(config.network, root)
         self._stored = stored
         self._progress_at = self._finality_at = time.monotonic()
@@ -136,8 +139,7 @@ class ProofPoller:
             reason = f": the last update: {self._reason}" if self._reason else ""
             text = f"no new L1 head has been proven for {seconds:.0f} s{reason}"
             result.append(Problem(Code.L1_UNPROVEN, "head", text))
-        if (unproven := self.proof.problem()) is not None:
-            result.append(Problem(Code.L1_UNPROVEN, "", unproven))
+        result += [Problem(Code.L1_UNPROVEN, "", unproven) for unproven in self.proof.problems()]
         return tuple(result)
 
     def newest(self) -> L1Proof | None:
@@ -292,20 +294,24 @@ class ProofPoller:
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
         for _ in range(STEPS):
-            if gap := self.proof.gap:
-                await _of_any(len(self._endpoints.all), self._fill)
+            gaps = self.proof.gaps
+            for rollup in gaps:
+                await _of_any(len(self._endpoints.all), partial(self._fill, rollup))
             numbers = self.proof.missing()
             if numbers:
                 await _of_any(len(self._endpoints.all), self._extend)
-            if not gap and not numbers:
+            if not gaps and not numbers:
                 return
             self._on_proven()
 
     async def _extend(self) -> None:
         await self._follow(self.proof.missing, self.proof.chain.extend, "the proven head")
 
-    async def _fill(self) -> None:
-        await self._follow(lambda: self.proof.gap, self.proof.catch_up.fill, "the block that derivation is sent next")
+    async def _fill(self, rollup: int) -> None:
+        fill = self.proof.catch_ups[rollup].fill
+        await self._follow(
+            lambda: self.proof.gaps.get(rollup, range(0)), fill, "the block that derivation is sent next"
+        )
 
     async def _follow(
         self, wanted: Callable[[], range], take: Callable[[Sequence[L1BlockRef]], bool], upper: str
@@ -342,7 +348,7 @@ class ProofPoller:
         if stored == self._stored:
             return
         # What the file has is not known until it is written.
-        self._stored, self.proof.kept = stored, None
+        self._stored, self.proof.kept = stored, {}
         try:
             await asyncio.to_thread(replace_private_file, Path(path), encode_stored_root(stored), durable=True)
         except OSError as error:

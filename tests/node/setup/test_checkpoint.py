@@ -326,7 +326,7 @@ async def test_a_contradiction_stands_whatever_another_endpoint_has(tmp_path: Pa
 
 
 async def test_what_a_beacon_node_repeats_of_its_header_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """[LHD32] Neither in a refusal nor in a proof that is none."""
+    """[LHD33] Neither in a refusal nor in a proof that is none."""
     chain = chain_of()
     for answer in (None, {"data": "s3cr3t-t0ken"}):
         monkeypatch.setattr(chain, "_answer", lambda asked, answer=answer: answer)

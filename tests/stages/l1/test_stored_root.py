@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.catch_up import Unproven
+from rollup_node.stages.l1.catch_up import MARKS, Unproven
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,
@@ -15,12 +15,12 @@ from rollup_node.stages.l1.stored_root import (
 )
 
 STORED = StoredRoot(b"\1" * 32, b"\2" * 32, b"\3" * 32, 77)
+MARKED = Unproven(5, 1 << 24, b"\4" * 32, ((1 << 23, b"\5" * 32),) * (MARKS + 1))
+MANY = dict.fromkeys(range(10**9, 10**9 + 50), MARKED)
 
 
-@pytest.mark.parametrize(
-    "unproven", [None, Unproven(5, 9, b"\4" * 32), Unproven(5, 1 << 24, b"\4" * 32, ((1 << 23, b"\5" * 32),) * 257)]
-)
-def test_what_is_written_is_read(unproven: Unproven | None) -> None:
+@pytest.mark.parametrize("unproven", [{}, MANY])
+def test_what_is_written_is_read(unproven: dict[int, Unproven]) -> None:
     stored = msgspec.structs.replace(STORED, unproven=unproven)
     content = encode_stored_root(stored)
     assert decode_stored_root(content) == stored and len(content) < MAX_BYTES
@@ -42,7 +42,7 @@ def test_it_stands_for_its_checkpoint_and_for_itself() -> None:
         encode_stored_root(STORED).replace(b"77", b"-1.5"),
         *[encode_stored_root(STORED).replace(b"77", number) for number in (b"-1", b"1" + b"0" * 30)],
         *[
-            encode_stored_root(msgspec.structs.replace(STORED, unproven=Unproven(first, last, b"\4" * 32)))
+            encode_stored_root(msgspec.structs.replace(STORED, unproven={10: Unproven(first, last, b"\4" * 32)}))
             for first, last in ((-5, 9), (9, 5), (5, (1 << 63) + 1))
         ],
         b"[" * MAX_BYTES,

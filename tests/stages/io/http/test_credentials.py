@@ -1,4 +1,4 @@
-"""No error shows a credential that a server repeats [LHD32]."""
+"""No error shows a credential that a server repeats [LHD33]."""
 
 import json
 from collections.abc import Mapping

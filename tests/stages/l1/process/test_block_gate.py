@@ -18,6 +18,7 @@ from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.timing.manual_clock import ManualClock
 
 REACH, RESET = 12, 8
+CHAIN = 10
 URLS = ("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 
@@ -35,9 +36,9 @@ class GatedL1:
     def __init__(self, length: int = 40) -> None:
         self.clock = ManualClock(0.0)
         self.honest = self.source = FakeL1Chain(length)
-        self.proof = Proof(self.clock)
+        self.proof = Proof(self.clock, {CHAIN: None})
         self.window = PrefetchWindow(50, 1 << 30)
-        self.endpoints = L1Endpoints(L1Config(URLS, PLAIN_ROLLUP), Meter("l1"))
+        self.endpoints = L1Endpoints(L1Config(URLS, (PLAIN_ROLLUP,)), Meter("l1"))
         self.gate = BlockGate(self.proof, self.endpoints, self.window, lambda: None, lambda: None)
         self.subscription = BlockSubscription(0, 20, resend_after=0.0)
         self.derived: dict[int, Hash] = {}
@@ -52,21 +53,21 @@ class GatedL1:
             if (text := self.gate.forged(block.ref, self.endpoints.all[0])) is not None:
                 self.window.failed(fetch, Problem(Code.L1_UNPROVEN, "", text), self.clock.now)
             else:
-                self.window.fetched(fetch, block, 100, self.clock.now)
+                self.window.fetched(fetch, (block,), 100, self.clock.now)
         self.send()
 
     def derive(self) -> None:
         self.subscription.request(self.position, 3, self.clock.now)
-        self.proof.catch_up.requested(self.position, self.derived.get(self.position - 1))
+        self.proof.catch_ups[CHAIN].requested(self.position, self.derived.get(self.position - 1))
         self.send()
 
     def send(self) -> None:
         for block in self.subscription.to_send(self.window.get, self.honest.head):
             ref = block.ref
-            if not self.gate.admits(ref, True):
+            if not self.gate.admits(ref, CHAIN):
                 return
             self.subscription.sent(block, self.clock.now)
-            self.gate.sent(ref)
+            self.gate.sent(ref, CHAIN)
             if ref.number == self.position:
                 self._take(ref.number, ref.hash, ref.parent_hash)
 
@@ -96,7 +97,7 @@ async def test_an_honest_endpoint_closes_a_catch_up_after_a_forged_one(capsys: p
     assert l1.endpoints.pool.verdicts[0] is not None
     assert "not" in l1.endpoints.pool.verdicts[0].reason and "L1-UNPROVEN" in capsys.readouterr().err
     assert l1.derived[l1.honest.head] == l1.honest.hash(l1.honest.head)
-    assert l1.proof.shows_finality and l1.proof.problem() is None
+    assert l1.proof.shows_finality and not l1.proof.problems()
     await l1.endpoints.close()
 
 
@@ -106,10 +107,10 @@ async def test_a_forged_block_in_the_cache_is_dropped_when_the_links_reach_it() 
     block.reorg(39, 39)
     (fetch,) = l1.window.plan([BlockRange(35, 35)], 1, 0.0)
     assert l1.gate.forged(block.ref(35), l1.endpoints.all[1]) is None
-    l1.window.fetched(fetch, block.block(35), 100, 0.0)
-    assert not l1.gate.admits(block.ref(35), False) and l1.window.get(35) is not None
+    l1.window.fetched(fetch, (block.block(35),), 100, 0.0)
+    assert not l1.gate.admits(block.ref(35), None) and l1.window.get(35) is not None
     l1.proof.chain.extend([l1.honest.ref(number) for number in l1.proof.missing()])
-    assert not l1.gate.admits(block.ref(35), False) and l1.window.get(35) is None
+    assert not l1.gate.admits(block.ref(35), None) and l1.window.get(35) is None
     verdict = l1.endpoints.pool.verdicts[1]
     assert verdict is not None and verdict.fault.words == "has blocks that are not proven"
     await l1.endpoints.close()

@@ -65,7 +65,7 @@ class AttackedProcess:
         self.forgers = {name for name in names if self.random.random() < 0.3}
         self.path = str(folder / f"{seed}.json")
         checkpoint = CheckpointConfig(self.l1.beacon.root(24), BEACON_URLS, self.l1.network, self.path)
-        self.config = L1Config(L1_URLS, PLAIN_ROLLUP, window=8, checkpoint=checkpoint)
+        self.config = L1Config(L1_URLS, (PLAIN_ROLLUP,), window=8, checkpoint=checkpoint)
         self.clock_error = 0.0
         self.handlers: dict[str, Callable[[ProcessId, Any], None]] = {}
         self.heads = L1Heads(None, None, None)
@@ -107,6 +107,9 @@ class AttackedProcess:
 
     def publish(self, channel: str) -> Any:
         return SimpleNamespace(set=self._on_status)
+
+    def group_of(self, process: ProcessId) -> str:
+        return ""
 
     def dispatch(self, channel: str) -> Any:
         return SimpleNamespace(run=self._run_task, scheduler=SimpleNamespace(outstanding=0))
