@@ -43,7 +43,8 @@ class CatchUp:
     def record(self) -> Unproven | None:
         """Return what is unproven, with some of the blocks before the last, so that a later process can link to it."""
         every = max(1, REACH // MARKS)
-        marks = tuple(item for item in sorted(self._recent.items()) if item[0] % every == 0)
+        lowest = min(self._recent, default=0)
+        marks = tuple(item for item in sorted(self._recent.items()) if item[0] % every == 0 or item[0] == lowest)
         return None if self.unproven is None else msgspec.structs.replace(self.unproven, marks=marks)
 
     def sent(self, ref: L1BlockRef, is_proven: bool) -> bool:

@@ -90,7 +90,11 @@ class Proof:
         if (kept := self.kept.get(derivation)) is not None and kept.first <= ref.number:
             return True
         used = self.catch_ups[derivation].record()
-        last, value, marks = (ref.number, ref.hash, ()) if used is None else (used.last, used.hash, used.marks)
+        last, value, marks = (
+            (ref.number, ref.hash, ())
+            if used is None
+            else (used.last, used.hash, ((ref.number, ref.hash), *used.marks))
+        )
         self._announced[derivation] = Unproven(ref.number, last, value, marks)
         self.on_wanted()
         return False

@@ -149,7 +149,7 @@ def test_a_restart_with_another_chain_leaves_a_doubt_until_derivation_is_reset()
 def test_what_is_recorded_has_some_of_the_blocks_before_the_last() -> None:
     catch_up = caught_up(HONEST, 5, 50)
     record = catch_up.record()
-    assert record is not None and record.marks == ((32, HONEST.hash(32)),)
+    assert record is not None and record.marks == ((5, HONEST.hash(5)), (32, HONEST.hash(32)))
     assert CatchUp().record() is None
 
 

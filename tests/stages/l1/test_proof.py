@@ -25,6 +25,10 @@ def linked(proof: Proof) -> None:
         assert proof.chain.extend([HONEST.ref(number) for number in numbers])
 
 
+def marks(*numbers: int) -> tuple[tuple[int, bytes], ...]:
+    return tuple((number, HONEST.hash(number)) for number in numbers)
+
+
 def test_a_block_in_reach_waits_for_its_link() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: None})
     assert proof.admits(HONEST.ref(85), CHAIN) is Standing.BEYOND and not proof.missing()
@@ -97,12 +101,12 @@ def test_no_unproven_block_is_used_before_that_is_recorded() -> None:
     proof.kept = proof.to_keep()
     assert proof.admits(HONEST.ref(60), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(60), CHAIN)
     assert proof.admits(HONEST.ref(61), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(61), CHAIN)
-    assert proof.to_keep() == {CHAIN: Unproven(60, 61, HONEST.hash(61))}
+    assert proof.to_keep() == {CHAIN: Unproven(60, 61, HONEST.hash(61), marks(60))}
     assert proof.admits(HONEST.ref(50), CHAIN) is Standing.WAITING
-    assert proof.to_keep() == {CHAIN: Unproven(50, 61, HONEST.hash(61))}
+    assert proof.to_keep() == {CHAIN: Unproven(50, 61, HONEST.hash(61), marks(50, 60))}
     proof.kept = proof.to_keep()
     assert proof.admits(HONEST.ref(50), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(50), CHAIN)
-    assert proof.to_keep() == {CHAIN: Unproven(50, 50, HONEST.hash(50))}
+    assert proof.to_keep() == {CHAIN: Unproven(50, 50, HONEST.hash(50), marks(50))}
 
 
 def test_links_that_are_wanted_are_asked_for_at_once() -> None:
