@@ -34,6 +34,7 @@ NEW_CHECKPOINT = (
     " such as your own beacon node and a block explorer (rollup-node checkpoint compares beacon nodes)"
 )
 _OTHER_BEACON = "use another beacon node for --l1.checkpoint.beacon"
+_WHICH_ROOT = "find out which is wrong before the node goes on: delete the file if it is that"
 _NO_ROUTE = (400, 404, 405, 501)
 
 
@@ -146,7 +147,8 @@ class CheckpointCheck:
             except EndpointError as failure:
                 failures.append(failure)
                 continue
-            if not finding.is_error:
+            # Two roots that contradict each other do so by signatures, whatever the other endpoints have.
+            if not finding.is_error or finding.advice == _WHICH_ROOT:
                 return [finding]
             findings.append(finding)
         if not findings:
@@ -181,11 +183,10 @@ class CheckpointCheck:
             limit = WEAK_SUBJECTIVITY_SECONDS // 86_400
             text = f"root {to_hex(root)} of slot {slot} is {days:.0f} days old, more than {limit}: it proves nothing"
             return self._error(text, NEW_CHECKPOINT)
-        if stored is not None and root != stored.root and await self._contradicts(endpoint, client, stored):
-            return self._error(
-                f"--l1.checkpoint {to_hex(root)} and the root in {self._config.path} are not of one chain",
-                "find out which is wrong before the node goes on: delete the file if it is that",
-            )
+        if stored is not None and root != stored.root:
+            fault = await self._contradiction(endpoint, client, stored)
+            if fault is not None:
+                return fault
         return ok(self.name, f"{endpoint.name} proves the root of slot {slot}, {days * 24:.0f} hours old")
 
     async def _bootstrap(self, endpoint: LightClientEndpoint, root: Hash) -> LightClient | Finding:
@@ -195,13 +196,13 @@ class CheckpointCheck:
         try:
             refusal = client.take(request, await self._get(endpoint, request), self._wall_clock())
         except LightClientDataError as failure:
-            return self._error(f"{endpoint.name} has no proof of root {to_hex(root)}: {failure}", _OTHER_BEACON)
+            return self._lie(endpoint, f"has no proof of root {to_hex(root)}: {failure}")
         except EndpointError as failure:
             if failure.status not in _NO_ROUTE:
                 raise
             return await self._why_unknown(endpoint, root)
         if refusal is not None:
-            return self._error(f"{endpoint.name} has no proof of root {to_hex(root)}: {refusal.words}", _OTHER_BEACON)
+            return self._lie(endpoint, f"has no proof of root {to_hex(root)}: {refusal.words}")
         return client
 
     async def _why_unknown(self, endpoint: LightClientEndpoint, root: Hash) -> Finding:
@@ -224,13 +225,15 @@ class CheckpointCheck:
             NEW_CHECKPOINT,
         )
 
-    async def _contradicts(self, endpoint: LightClientEndpoint, client: LightClient, stored: StoredRoot) -> bool:
-        """Whether a root and the one kept lead to different sync committees in the later one's period.
+    async def _contradiction(
+        self, endpoint: LightClientEndpoint, client: LightClient, stored: StoredRoot
+    ) -> Finding | None:
+        """Return the finding where a root and the one kept lead to different sync committees in the later's period.
 
-        False if the endpoint has no proof of the kept one."""
+        None if the endpoint has no proof of the kept one, or of what is between them; a lie is a finding."""
         other = await self._bootstrap(endpoint, stored.root)
         if isinstance(other, Finding):
-            return False
+            return other if other.advice == _OTHER_BEACON else None
         clients = sorted((client, other), key=_slot)
         earlier, later = clients[0].store, clients[1].store
         assert earlier is not None and later is not None
@@ -238,19 +241,30 @@ class CheckpointCheck:
             before = earlier.period, earlier.next_sync_committee
             request = clients[0].updates(self._wall_clock())
             try:
-                clients[0].take(request, await self._get(endpoint, request), self._wall_clock())
-            except LightClientDataError:
-                return False
+                refusal = clients[0].take(request, await self._get(endpoint, request), self._wall_clock())
+                lie = refusal.words if refusal is not None and refusal.is_lie else ""
+            except LightClientDataError as failure:
+                lie = str(failure)
+            if lie:
+                return self._lie(endpoint, f"does not prove what follows slot {earlier.finalized.beacon.slot}: {lie}")
             if (earlier.period, earlier.next_sync_committee) == before:
-                return False
+                return None
         if earlier.period > later.period:
-            return False
+            return None
         is_same_slot = earlier.finalized.beacon.slot == later.finalized.beacon.slot
         is_other_block = is_same_slot and earlier.finalized.beacon.root != later.finalized.beacon.root
-        return is_other_block or earlier.current_sync_committee.root != later.current_sync_committee.root
+        if not is_other_block and earlier.current_sync_committee.root == later.current_sync_committee.root:
+            return None
+        return self._error(
+            f"--l1.checkpoint {to_hex(client.root)} and the root in {self._config.path} are not of one chain",
+            _WHICH_ROOT,
+        )
 
     async def _get(self, endpoint: LightClientEndpoint, request: Request) -> bytes:
         return await endpoint.get(request.path, request.query, request.kind.value)
+
+    def _lie(self, endpoint: LightClientEndpoint, text: str) -> Finding:
+        return self._error(f"{endpoint.name} {endpoint.masked(text)}", _OTHER_BEACON)
 
     def _error(self, text: str, advice: str) -> Finding:
         return error(self.name, Code.L1_UNPROVEN, text, advice)

@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash
 
-MAX_BYTES = 1 << 14
+MAX_BYTES = 1 << 21
 
 
 class StoredRootError(ValueError):
@@ -39,6 +39,7 @@ class _Unproven(msgspec.Struct):
     first: _Number
     last: _Number
     hash: str
+    marks: list[tuple[_Number, str]] = []
 
 
 class _File(msgspec.Struct, omit_defaults=True):
@@ -51,7 +52,7 @@ class _File(msgspec.Struct, omit_defaults=True):
 
 def encode_stored_root(stored: StoredRoot) -> bytes:
     """Return the content of the file."""
-    kept = {rollup: _Unproven(one.first, one.last, to_hex(one.hash)) for rollup, one in stored.unproven.items()}
+    kept = {rollup: _shown(one) for rollup, one in stored.unproven.items()}
     file = _File(
         to_hex(stored.genesis_validators_root), to_hex(stored.checkpoint), to_hex(stored.root), stored.slot, kept
     )
@@ -64,8 +65,17 @@ def decode_stored_root(content: bytes) -> StoredRoot:
         file: _File = decode_json(content, _File, MAX_BYTES, "it")
         if any(one.first > one.last for one in file.unproven.values()):
             raise StoredRootError("its unproven blocks are not in order")
-        kept = {r: Unproven(one.first, one.last, hash_from_hex(one.hash)) for r, one in file.unproven.items()}
+        kept = {rollup: _read(one) for rollup, one in file.unproven.items()}
         network, checkpoint = hash_from_hex(file.genesis_validators_root), hash_from_hex(file.checkpoint)
         return StoredRoot(network, checkpoint, hash_from_hex(file.root), file.slot, kept)
     except (MalformedJsonError, HexError) as error:
         raise StoredRootError(str(error)) from None
+
+
+def _shown(one: Unproven) -> _Unproven:
+    return _Unproven(one.first, one.last, to_hex(one.hash), [(number, to_hex(value)) for number, value in one.marks])
+
+
+def _read(one: _Unproven) -> Unproven:
+    marks = tuple((number, hash_from_hex(value)) for number, value in one.marks)
+    return Unproven(one.first, one.last, hash_from_hex(one.hash), marks)

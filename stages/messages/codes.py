@@ -101,8 +101,8 @@ class Code(Enum):
     The node finalizes nothing that is not proven.
     DO: see the reason in the line: check the endpoint it names and this machine's clock, or add others to --l1 or
     --l1.checkpoint.beacon; a catch-up ends by itself"""
-    FINALITY_STALE = """L1's finalized block has not changed for an hour, although its head has. L2 does not finalize
-    either.
+    FINALITY_STALE = """L1's finalized block has not changed for an hour, although its head has; with --l1.checkpoint,
+    no newer one has been proven for four epochs. L2 does not finalize either.
     DO: compare the endpoint's finalized block with another endpoint's: either L1 does not finalize, or the endpoint's
     beacon node does not follow it"""
     ENGINE_ANSWER = """The execution engine responds, but does not do what the node requests: it is syncing, busy, or

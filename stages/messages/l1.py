@@ -18,7 +18,8 @@ class L1Proof(Message, frozen=True, tag="L1Proof"):
     """The newest proof of L1 by its beacon chain, with `l1.checkpoint` alone; times are those of the slots in seconds.
 
     `period` is the sync committee's, of which `participants` of `committee_size` have signed the head. `is_linked`:
-    the L1 blocks that derivation reads are ancestors of a proven one."""
+    the L1 blocks that derivation reads are ancestors of a proven one. `is_finality_late`: no newer finalized block has
+    been proven for four epochs."""
 
     head_slot: int
     head_time: int
@@ -28,6 +29,7 @@ class L1Proof(Message, frozen=True, tag="L1Proof"):
     participants: int
     committee_size: int
     is_linked: bool
+    is_finality_late: bool = False
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True, array_like=True):
@@ -49,10 +51,12 @@ class RuntimeConfigs(Message, frozen=True, tag="RuntimeConfigs"):
 class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):
     """Asks for the canonical L1 blocks `first` to `first + count - 1`; l1 sends each as soon as it has it.
 
-    A later request with a higher `first` acknowledges all blocks before it."""
+    A later request with a higher `first` acknowledges all blocks before it. `taken` is the hash of the block that
+    derivation has gone on to, after it found it to build on the one before; None after a reset."""
 
     first: int
     count: int
+    taken: Hash | None = None
 
 
 class L1BlockResponse(Message, frozen=True, tag="L1BlockResponse"):

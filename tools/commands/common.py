@@ -67,6 +67,8 @@ def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
     check_l1_options(values)
     for warning in parsed.warnings:
         _warn(warning)
+    if values["l1.checkpoint"] or values["l1.checkpoint.path"]:
+        _warn(f"{parser.prog.removeprefix(PROGRAM).strip()} does not use --l1.checkpoint: it believes its L1 endpoints")
     return ParsedCommand(flags, values, choose_chain(values, _warn))
 
 

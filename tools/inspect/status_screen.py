@@ -108,7 +108,7 @@ def _l1(l1: L1Status) -> Iterator[str]:
 
 def _proof(proof: ProofStatus) -> Iterator[str]:
     yield f"head {age(proof.age_s)} by {proof.participation:.0%}"
-    yield f"finalized {age(proof.finalized_age_s)}"
+    yield f"finalized {age(proof.finalized_age_s)}" + (", LATE" if proof.finality_late else "")
     yield "" if proof.linked else "reading UNPROVEN blocks"
 
 

@@ -11,7 +11,7 @@ from rollup_node.stages.messages.base import EndpointCounts, Problem, QueueLengt
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
@@ -24,6 +24,7 @@ NOW = 1_795_434_065
 L1_BLOCK, L2_BLOCK, BATCH, EPOCH = 12, 2, 180, 384
 """Seconds between blocks, between the batcher's transactions, and between finalized L1 blocks."""
 L1_MERGE, L1_MERGE_TIME, L2_GENESIS = 15_537_394, 1_663_224_179, 1_686_068_903
+L1_BEACON_TIME = 1_606_824_023
 HOUR = 3600
 THROTTLED_SECONDS = 95
 ROLES = ("supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc")
@@ -94,7 +95,14 @@ def in_step(
         },
         drops(recent),
         queues(0),
+        l1_proof=proof(head, final),
     )
+
+
+def proof(head: int, final: int) -> L1Proof:
+    """Return the proof of an L1 whose newest blocks are of these times, in the Mainnet of that time."""
+    slots = [(time - L1_BEACON_TIME) // L1_BLOCK for time in (head - L1_BLOCK, final)]
+    return L1Proof(slots[0], head - L1_BLOCK, slots[1], final, slots[1] // 8192, 503, 512, is_linked=True)
 
 
 def syncing(ago: int) -> Snapshot:

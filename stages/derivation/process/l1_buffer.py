@@ -11,11 +11,13 @@ MAX_BUFFERED = 24 << 20
 class L1Buffer:
     """Blocks `first` to `first + window - 1`, which arrive in any order.
 
-    Fewer when they are large, but always the one needed next. A `window` that becomes smaller discards none."""
+    Fewer when they are large, but always the one needed next. A `window` that becomes smaller discards none. `taken` is
+    the hash of the block that was taken last, None after a restart."""
 
     def __init__(self, window: int) -> None:
         self.first = 0
         self.window = window
+        self.taken: Hash | None = None
         self._blocks: dict[int, L1Block] = {}
         self._bytes = 0
         self._unconfirmed: Hash | None = None
@@ -28,7 +30,7 @@ class L1Buffer:
         """Discards everything; block `first` is needed next."""
         self.first = first
         self._discard(self._blocks)
-        self._unconfirmed = None
+        self._unconfirmed = self.taken = None
 
     @property
     def missing(self) -> tuple[int, int] | None:
@@ -70,7 +72,7 @@ class L1Buffer:
             return None
         self._discard((self.first,))
         self.first += 1
-        self._unconfirmed = None
+        self._unconfirmed, self.taken = None, block.header.hash
         return block
 
     def reorged(self, parent_hash: Hash) -> L1Block | None:

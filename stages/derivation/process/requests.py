@@ -10,6 +10,7 @@ from rollup_node.stages.messages.base import Message
 from rollup_node.stages.messages.blobs import BlobsRequest
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest
+from rollup_node.stages.protocol.types import Hash
 
 REPEAT_SECONDS = 0.5
 PREFETCH_SECONDS = 1.0
@@ -45,9 +46,9 @@ class Requests:
         """Blocks of the safe chain."""
         self._send(self._engine, "l2", L2BlocksRequest(reset, need.first, need.last), now)
 
-    def l1_blocks(self, first: int, count: int, now: float) -> None:
-        """Request the rest of the L1 window."""
-        self._send(self._l1, "l1", L1BlocksRequest(first, count), now)
+    def l1_blocks(self, first: int, count: int, taken: Hash | None, now: float) -> None:
+        """Request the rest of the L1 window; `taken` is the block that was taken last."""
+        self._send(self._l1, "l1", L1BlocksRequest(first, count, taken), now)
 
     def blobs(self, need: NeedBlobs, now: float) -> None:
         """Blobs that the deriver waits for."""

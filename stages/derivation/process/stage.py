@@ -370,7 +370,7 @@ class DerivationStage(Stage):
         self._buffer.window = WAITING_WINDOW if self._parents.waits(self._run.current) else self._window
         missing = self._buffer.missing
         if missing is not None:
-            self._requests.l1_blocks(*missing, now)
+            self._requests.l1_blocks(*missing, self._buffer.taken, now)
         if isinstance(self._unmet, outputs.NeedBlobs):
             self._requests.blobs(self._unmet, now)
         self._requests.prefetch_blobs(self._prefetcher.needs(), self._unmet, self._prefetcher.parsed_bytes, now)

@@ -24,6 +24,7 @@ from rollup_node.stages.io.http.connection import (
     ServerDisconnectedError,
     decompressed,
 )
+from rollup_node.stages.io.http.credentials import Credentials
 from rollup_node.stages.io.http.endpoint_errors import (
     AnswerTooLargeError,
     EndpointError,
@@ -89,6 +90,7 @@ class HttpClient:
         self.name, self._direct = name, direct
         self._url = parsed_url(url) or URL()
         self._headers, self._tls = headers, tls
+        self._credentials = Credentials(self._url)
         self._server = _Server(self._url, name, direct)
         self._other_server: _Server | None = None
         self._used_headers: Mapping[str, str] | None = None
@@ -102,7 +104,9 @@ class HttpClient:
             self._used_headers = dict(own)
         request = self._request("POST", self._url, body, timeout, max_answer, None)
         answer = await self._server.exchange(b"%b%d\r\n\r\n" % (self._post_head, len(body)), request)
-        return await self._followed(request, answer, {}) if answer.status in _REDIRECTS_OF_POST else answer
+        if answer.status in _REDIRECTS_OF_POST:
+            answer = await self._followed(request, answer, {})
+        return self._masked(answer, own)
 
     async def get(
         self, url: URL, headers: Mapping[str, str], timeout: float, max_answer: int, take: Take | None = None
@@ -113,7 +117,17 @@ class HttpClient:
         own = self._headers() if self._headers is not None else {}
         request = self._request("GET", url, b"", timeout, max_answer, take)
         answer = await self._server.exchange(_get_head(url, self.name, own, headers), request)
-        return await self._followed(request, answer, headers) if answer.status in _REDIRECTS_OF_GET else answer
+        if answer.status in _REDIRECTS_OF_GET:
+            answer = await self._followed(request, answer, headers)
+        return self._masked(answer, own)
+
+    def masked(self, text: str) -> str:
+        """Return what is to be shown of an answer without our credentials."""
+        own = self._headers() if self._headers is not None else {}
+        return self._credentials.masked(text.encode(), own).decode()
+
+    def _masked(self, answer: HttpAnswer, own: Mapping[str, str]) -> HttpAnswer:
+        return answer._replace(body=self._credentials.masked(answer.body, own, answer.status))
 
     async def close(self) -> None:
         """Close the connections, and requests in flight fail; another request opens new ones."""

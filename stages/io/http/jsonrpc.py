@@ -13,6 +13,7 @@ from yarl import URL
 from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
+from rollup_node.stages.io.http.credentials import Credentials
 from rollup_node.stages.io.http.endpoint_errors import (
     TOO_MANY_REQUESTS,
     endpoint_name,
@@ -82,6 +83,7 @@ class JsonRpcClient:
         self._max_batch = max(1, max_batch)
         self._max_body = max_body
         self._http: HttpClient | None = None
+        self._credentials = Credentials(parsed_url(url) or URL())
         self._socket: MessageTransport | None = None
         max_message = max_body or (message_transport.MAX_MESSAGE if long_answers else message_transport.SHARED_MESSAGE)
         if is_ipc(url):
@@ -244,6 +246,7 @@ class JsonRpcClient:
                 await asyncio.sleep(self._bucket.delay(now, 0.0))
             if self._socket is not None:
                 answer = await self._socket.exchange(body, ids, timeout, AnswerLimit(most, limit.values))
+                answer = self._credentials.masked(answer, {}, 200)
             else:
                 assert self._http is not None
                 response = await self._http.post(body, timeout, most)

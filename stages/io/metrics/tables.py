@@ -280,6 +280,7 @@ OWN_METRICS: tuple[Metric, ...] = (
     _progress("l1_proof_participation", "Part of the sync committee that has signed the proven L1 head, 0 to 1"),
     _progress("l1_proof_period", "Sync committee period of the proven finalized block"),
     _progress("l1_proof_linked", "1 while the L1 blocks that derivation reads are ancestors of a proven one"),
+    _progress("l1_proof_finality_late", "1 while no newer finalized L1 block has been proven for four epochs"),
     _progress("sync_blocks_per_second", "L2 blocks that become safe per second"),
     _progress("sync_eta_seconds", "Time until the node has caught up, while it syncs"),
     Metric(

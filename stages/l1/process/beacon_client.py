@@ -1,7 +1,8 @@
 """The light client routes of Beacon APIs: one endpoint is asked until it fails, lies or has nothing new [LCP12]."""
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from yarl import URL
 
@@ -9,21 +10,30 @@ from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
+from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.l1.light_client.beacon_json import MAX_BODY
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.protocol.foreign_json import shown_body
 
+log = get_logger("l1")
+
 RPC = "checkpoint"
+EVENTS, TOPIC = "eth/v1/events", "light_client_optimistic_update"
+LISTEN_SECONDS = 384.0
+"""So long one stream of events is read at most."""
+
+LISTEN_AGAIN_SECONDS = 60.0
+"""So long after the beginning of one at the earliest the same endpoint is asked for the next."""
 
 
 class LightClientEndpoint:
-    """One Beacon API; `timeout` in seconds, `header` None for none."""
+    """One Beacon API; `timeout` in seconds, `header` None for none. `verdict` says why it was left for another."""
 
     def __init__(self, url: str, timeout: float, header: tuple[str, str] | None, meter: Meter | None = None) -> None:
         self.name = endpoint_name(url)
-        self.record = EndpointRecord(RPC, self.name, meter=meter)
+        self.record, self.verdict = EndpointRecord(RPC, self.name, meter=meter), ""
         self._base, self._timeout = parsed_url(url) or URL(), timeout
         headers = dict([header] if header else [])
         self._http = HttpClient(url, self.name, lambda: headers)
@@ -31,9 +41,7 @@ class LightClientEndpoint:
 
     async def get(self, path: str, query: Sequence[tuple[str, str]] = (), label: str = "genesis") -> bytes:
         """Return the body of a success, counted under `label`. Raises EndpointError, with the status of a refusal."""
-        url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}").with_query(
-            [*self._base.query.items(), *query]
-        )
+        url = self._url(path, query)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         try:
             with self._meter.timed(label) as began:
@@ -47,6 +55,29 @@ class LightClientEndpoint:
             raise
         self.record.answered(time.monotonic() - began)
         return answer.body
+
+    async def listen(self, on_update: Callable[[], None]) -> None:
+        """Call `on_update` when the endpoint says that there is a new head, until its stream ends or is refused."""
+
+        def take(piece: bytes) -> None:
+            # One that is cut in two is found by the polls.
+            if TOPIC.encode() in piece:
+                self._meter.notified(TOPIC)
+                on_update()
+
+        headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
+        try:
+            await self._http.get(self._url(EVENTS, [("topics", TOPIC)]), headers, LISTEN_SECONDS, MAX_BODY, take)
+        except EndpointError as error:
+            log.debug("a stream of light client updates ends", endpoint=self.name, error=error)
+
+    def masked(self, text: str) -> str:
+        """Return what is to be shown of an answer without the credentials that this endpoint is sent."""
+        return self._http.masked(text)
+
+    def _url(self, path: str, query: Sequence[tuple[str, str]]) -> URL:
+        url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
+        return url.with_query([*self._base.query.items(), *query])
 
     async def close(self) -> None:
         await self._http.close()
@@ -62,19 +93,37 @@ class LightClientEndpoints:
             for url, header in zip(config.beacons, headers, strict=True)
         )
         self._current = 0
+        self._stream: asyncio.Task[None] | None = None
+        self._heard: LightClientEndpoint | None = None
+        self._listen_from = 0.0
 
     @property
     def in_use(self) -> LightClientEndpoint:
         return self.all[self._current]
 
-    def next(self) -> None:
-        """Has the next one asked from now on."""
+    def next(self, reason: str = "") -> None:
+        """Has the next one asked from now on; `reason` says why, if its record does not."""
+        self.in_use.verdict = reason
         self._current = (self._current + 1) % len(self.all)
+
+    def listen(self, on_update: Callable[[], None]) -> None:
+        """Have `on_update` called when the one in use says that there is a new head; to be repeated [LCP10]."""
+        endpoint, now = self.in_use, time.monotonic()
+        if endpoint is self._heard and self._stream is not None:
+            if not self._stream.done() or now < self._listen_from:
+                return
+        elif self._stream is not None:
+            self._stream.cancel()
+        self._heard, self._listen_from = endpoint, now + LISTEN_AGAIN_SECONDS
+        self._stream = asyncio.create_task(endpoint.listen(on_update))
 
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""
-        return [endpoint.record.counts(endpoint is self.in_use) for endpoint in self.all]
+        return [endpoint.record.counts(endpoint is self.in_use, endpoint.verdict) for endpoint in self.all]
 
     async def close(self) -> None:
+        if self._stream is not None:
+            self._stream.cancel()
+            await asyncio.wait([self._stream])
         for endpoint in self.all:
             await endpoint.close()

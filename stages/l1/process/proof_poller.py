@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition, RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import CheckpointConfig
@@ -23,7 +24,7 @@ from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, descri
 from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.proof import Proof
-from rollup_node.stages.l1.proven_chain import BATCH, Standing
+from rollup_node.stages.l1.proven_chain import Standing
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,
@@ -39,12 +40,19 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash, L1BlockRef
 
+T = TypeVar("T")
 log = get_logger("l1")
 
-POLLS_A_SLOT = 4
+POLLS_A_SLOT = 8
 MIN_SECONDS = 0.2
+MIN_WOKEN_SECONDS = 0.1
+"""Between two steps, however many updates an endpoint says there are."""
+
 LATE_SLOTS = 5
 """After so many slots without a new proven head another endpoint is asked, and `/readyz` says so."""
+
+LAG_SLOTS = 8
+"""An endpoint whose newest head is older is left for another one: it may be behind, or withhold the newer ones."""
 
 FINALITY_LATE_EPOCHS = 4
 """After so many epochs without a new finalized block another endpoint is asked: this one may withhold it."""
@@ -53,10 +61,14 @@ STEPS = 8
 """So many batches of links are followed at once, before the heads are proven again."""
 
 
+class _BeaconFailure(TemporaryError):
+    """The Beacon API in use fails, lies or leads no further; the next one is asked from now on."""
+
+
 class ProofPoller:
     """Feeds `proof` of the derivations of `rollups` (L2 chain ids) and the tracker.
 
-    `on_proven` is called when blocks may have become proven."""
+    `on_proven` is called when blocks may have become proven. `wake` has the next step done now."""
 
     def __init__(
         self,
@@ -74,12 +86,17 @@ class ProofPoller:
         stored = read_stored_root(config)
         self._checkpoint, root = _roots(config, stored)
         before = {} if stored is None else stored.unproven
-        self.proof = Proof(time.monotonic, {rollup: before.get(rollup) for rollup in rollups})
+        by_rollup = {rollup: before.get(rollup) for rollup in rollups}
+        self.proof = Proof(time.monotonic, by_rollup, keeps=config.path is not None)
         self.client = LightClient(config.network, root)
         self._stored = stored
         self._progress_at = self._finality_at = time.monotonic()
+        self._step_at = float("-inf")
+        self.wake: Callable[[], None] = lambda: None
+        self.proof.on_wanted = lambda: self.wake()
         self._reason: str | None = None
-        self._lie, self._late = LastingCondition(log), LastingCondition(log)
+        self._lies = RepeatedWarnings(log)
+        self._late, self._unfinalized = LastingCondition(log), LastingCondition(log)
 
     @property
     def description(self) -> dict[str, str]:
@@ -89,19 +106,30 @@ class ProofPoller:
 
     async def step(self) -> float:
         """Prove what is new; the seconds until the next step. Raises TemporaryError while nothing can be proven."""
-        for request in self.client.requests(time.time()):
-            await self._ask(request)
-        now = time.time()
-        if not self.client.is_synced(now):
-            return 0.0
+        await asyncio.sleep(max(0.0, self._step_at + MIN_WOKEN_SECONDS - time.monotonic()))
+        self._step_at = time.monotonic()
+        # An unproven block waits until it is recorded, whether or not the head is proven just now.
+        await self.keep()
+        # The pause of a failed step comes after all endpoints have failed, not after each.
+        await _of_any(len(self.beacons.all), self._prove, _BeaconFailure)
         store = self.client.store
-        assert store is not None
-        await self._advance(store.optimistic)
+        if store is None or not self.client.is_synced(time.time()):
+            return 0.0
+        self.beacons.listen(lambda: self.wake())
+        await self._advance()
         await self._finalize(store.finalized)
         await self._link()
         await self.keep()
         self._watch()
         return self._pause(store.optimistic.beacon.slot)
+
+    async def _prove(self) -> None:
+        """Ask the Beacon API in use for all that is due. Raises TemporaryError."""
+        for request in self.client.requests(time.time()):
+            await self._ask(request)
+            if request.kind is Kind.OPTIMISTIC:
+                # No other answer may hold up the head.
+                await self._advance()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -129,19 +157,20 @@ class ProofPoller:
             participants=store.participants,
             committee_size=network.preset.sync_committee_size,
             is_linked=self.proof.shows_finality,
+            is_finality_late=self._finality_late() is not None,
         )
 
     def _pause(self, slot: int) -> float:
-        """Return the seconds until the header after that of a slot may be proven, by the block after it [LCP10]."""
+        """Return the seconds until the next poll: not before the block that may prove the header after `slot`'s."""
         network = self._config.network
         slot_seconds = network.slot_ms / 1000
         interval = max(MIN_SECONDS, slot_seconds / POLLS_A_SLOT)
         # A clock that is set back must not stop the proofs.
-        expected = min(network.time_of(slot + 2) + interval - time.time(), 2 * slot_seconds)
+        expected = min(network.time_of(slot + 2) - time.time(), 2 * slot_seconds)
         return max(interval, expected)
 
     async def _ask(self, request: Request) -> None:
-        """Ask the endpoint in use, and take its answer. Raises TemporaryError after a failure or a lie."""
+        """Ask the endpoint in use, and take its answer. Raises _BeaconFailure."""
         endpoint = self.beacons.in_use
         before = self._slots()
         refusal: Refusal | None = None
@@ -158,24 +187,29 @@ class ProofPoller:
             if is_extra and error.status is not None:
                 return
             self.beacons.next()
-            raise TemporaryError(f"L1 is not proven: {error}", Code.L1_UNPROVEN) from None
+            raise _BeaconFailure(f"L1 is not proven: {error}", Code.L1_UNPROVEN) from None
         if is_lie:
-            text = f"{endpoint.name}: its {request.kind.value} is refused: {reason}"
-            self._lie.report(Code.L1_UNPROVEN, "a Beacon API does not prove what it says", error=text)
-            self.beacons.next()
-            raise TemporaryError(f"L1 is not proven: {text}", Code.L1_UNPROVEN)
+            text = endpoint.masked(f"its {request.kind.value} is refused: {reason}")
+            title, code = "a Beacon API does not prove what it says", Code.L1_UNPROVEN
+            self._lies.warn(endpoint.name, title, code=code.text, endpoint=endpoint.name, error=text, do=code.remedy)
+            raise self._left(text)
         if (after := self._slots()) != before:
             self._progress_at, self._reason = time.monotonic(), None
             if before is None or after is None or after[0] != before[0]:
                 self._finality_at = self._progress_at
-            self._lie.end("a Beacon API proves the L1 head again", endpoint=endpoint.name)
+            endpoint.verdict = ""
             return
         if refusal is not None and refusal is not Refusal.NOT_RELEVANT:
             self._reason = refusal.words
         if not self.client.is_synced(time.time()):
-            self.beacons.next()
-            text = f"{endpoint.name}: its {request.kind.value} does not lead to the present sync committee"
-            raise TemporaryError(f"L1 is not proven: {text}{f': {reason}' if reason else ''}", Code.L1_UNPROVEN)
+            text = f"its {request.kind.value} does not lead to the present sync committee"
+            raise self._left(f"{text}{f': {reason}' if reason else ''}")
+
+    def _left(self, why: str) -> _BeaconFailure:
+        """Leave the endpoint in use for the next one; returns the error."""
+        name = self.beacons.in_use.name
+        self.beacons.next(why)
+        return _BeaconFailure(f"L1 is not proven: {name}: {why}", Code.L1_UNPROVEN)
 
     def _slots(self) -> tuple[int, int, bool] | None:
         """Return finalized and optimistic slot, and whether the next committee is known."""
@@ -184,10 +218,12 @@ class ProofPoller:
             return None
         return store.finalized.beacon.slot, store.optimistic.beacon.slot, store.next_sync_committee is not None
 
-    async def _advance(self, header: LightClientHeader) -> None:
-        """Make the block of a proven header the head."""
-        head = self.proof.chain.head
-        block_hash = header.execution_block_hash
+    async def _advance(self) -> None:
+        """Make the block of the newest proven header the head, as long as the committee that signs now is known."""
+        store, head = self.client.store, self.proof.chain.head
+        if store is None or not self.client.is_synced(time.time()):
+            return
+        block_hash = store.optimistic.execution_block_hash
         if not any(block_hash) or (head is not None and head.hash == block_hash and self._tracker.head == head):
             return
         ref = await self._block(block_hash)
@@ -236,14 +272,7 @@ class ProofPoller:
         self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
     ) -> L1BlockRef | None:
         """Return what the first endpoint has that passes the check, each is asked once. Raises TemporaryError."""
-        last = len(self._endpoints.all)
-        for attempt in range(1, last + 1):
-            try:
-                return await self._read_one(call, check)
-            except TemporaryError:
-                if attempt == last:
-                    raise
-        raise AssertionError("there is an endpoint")
+        return await _of_any(len(self._endpoints.all), lambda: self._read_one(call, check))
 
     async def _read_one(
         self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
@@ -265,20 +294,37 @@ class ProofPoller:
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
         for _ in range(STEPS):
-            gaps = {rollup: gap for rollup, gap in self.proof.gaps.items() if gap}
-            for rollup, gap in gaps.items():
-                self.proof.catch_ups[rollup].fill((await self._headers(gap[:BATCH]))[1])
-                self.proof.gaps[rollup] = gap[BATCH:]
+            gaps = self.proof.gaps
+            for rollup in gaps:
+                await _of_any(len(self._endpoints.all), partial(self._fill, rollup))
             numbers = self.proof.missing()
             if numbers:
-                endpoint, refs = await self._headers(numbers)
-                if not self.proof.chain.extend(refs):
-                    text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
-                    self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
-                    raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
+                await _of_any(len(self._endpoints.all), self._extend)
             if not gaps and not numbers:
                 return
             self._on_proven()
+
+    async def _extend(self) -> None:
+        await self._follow(self.proof.missing, self.proof.chain.extend, "the proven head")
+
+    async def _fill(self, rollup: int) -> None:
+        fill = self.proof.catch_ups[rollup].fill
+        await self._follow(
+            lambda: self.proof.gaps.get(rollup, range(0)), fill, "the block that derivation is sent next"
+        )
+
+    async def _follow(
+        self, wanted: Callable[[], range], take: Callable[[Sequence[L1BlockRef]], bool], upper: str
+    ) -> None:
+        """Follow one batch of links. Raises TemporaryError if the endpoint's blocks are other ones."""
+        if not (numbers := wanted()):
+            return
+        endpoint, refs = await self._headers(numbers)
+        # Derivation may have been reset meanwhile.
+        if wanted() == numbers and not take(refs):
+            text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to {upper}"
+            self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
+            raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
 
     async def _headers(self, numbers: Sequence[int]) -> tuple[L1Endpoint, list[L1BlockRef]]:
         """Return the references of blocks, all from one endpoint. Raises TemporaryError."""
@@ -297,38 +343,65 @@ class ProofPoller:
         if store is None or path is None:
             return
         header, network = store.finalized.beacon, self._config.network
-        validators, unproven = network.genesis_validators_root, self.proof.unproven
-        stored = StoredRoot(validators, self._checkpoint, header.root, header.slot, unproven)
+        unproven = self.proof.to_keep()
+        stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, unproven)
         if stored == self._stored:
             return
-        self._stored = stored
+        # What the file has is not known until it is written.
+        self._stored, self.proof.kept = stored, {}
         try:
             await asyncio.to_thread(replace_private_file, Path(path), encode_stored_root(stored), durable=True)
         except OSError as error:
             text = "the newest proven L1 root cannot be kept"
             log.warn(text, code=Code.L1_UNPROVEN.text, path=path, error=error, option="l1.checkpoint.path")
+        self.proof.kept = unproven
+        self._on_proven()
 
     def _late_seconds(self) -> float | None:
-        seconds = time.monotonic() - self._progress_at
-        return seconds if seconds > LATE_SLOTS * self._config.network.slot_ms / 1000 else None
+        """Return the seconds since a head was proven; None if that is not long."""
+        return self._longer(self._progress_at, LATE_SLOTS)
+
+    def _finality_late(self) -> float | None:
+        """Return the seconds since a finalized block was proven; None if that is not long."""
+        return self._longer(self._finality_at, FINALITY_LATE_EPOCHS * self._config.network.preset.slots_per_epoch)
+
+    def _longer(self, since: float, slots: float) -> float | None:
+        seconds = time.monotonic() - since
+        return seconds if seconds > slots * self._config.network.slot_ms / 1000 else None
 
     def _watch(self) -> None:
-        """Warn if no head has been proven for long, and ask another endpoint; also if no block has been finalized."""
-        if (seconds := self._late_seconds()) is None:
-            self._late.end("new L1 heads are proven again", head=self._tracker.head)
-            network, now = self._config.network, time.monotonic()
-            if now - self._finality_at > FINALITY_LATE_EPOCHS * network.preset.slots_per_epoch * network.slot_ms / 1000:
-                self._finality_at = now
-                self.beacons.next()
+        """Name what an endpoint may withhold, heads or finality, and have another one asked for it [LCP12, LCP18]."""
+        store, name = self.client.store, self.beacons.in_use.name
+        assert store is not None
+        lag = self.client.age_of(store.optimistic.beacon.slot, time.time())
+        if (seconds := self._late_seconds()) is not None:
+            self._late.report(Code.L1_UNPROVEN, "no new L1 head is proven", endpoint=name, seconds=round(seconds))
+            self.beacons.next("it proves no new head")
             return
-        name = self.beacons.in_use.name
-        self._late.report(Code.L1_UNPROVEN, "no new L1 head is proven", endpoint=name, seconds=round(seconds))
-        self.beacons.next()
+        self._late.end("new L1 heads are proven again", head=self._tracker.head)
+        if (seconds := self._finality_late()) is not None:
+            text = "no new L1 block is proven to be finalized"
+            self._unfinalized.report(Code.FINALITY_STALE, text, endpoint=name, seconds=round(seconds))
+            self.beacons.next("it proves no newer finalized block")
+        else:
+            self._unfinalized.end("L1 is proven to finalize again", finalized=self._tracker.finalized)
+            if lag > LAG_SLOTS * self._config.network.slot_ms / 1000:
+                self.beacons.next(f"its newest head is {lag:.0f} s old")
 
     async def close(self) -> None:
         """Keep what is proven, and close the connections."""
         await self.keep()
         await self.beacons.close()
+
+
+async def _of_any(count: int, attempt: Callable[[], Awaitable[T]], failure: type[TemporaryError] = TemporaryError) -> T:
+    """Return the first result of `count` attempts, each with another endpoint. Raises the failure of the last one."""
+    for _ in range(count - 1):
+        try:
+            return await attempt()
+        except failure as error:
+            log.debug("another endpoint is asked", error=error)
+    return await attempt()
 
 
 def read_stored_root(config: CheckpointConfig) -> StoredRoot | None:

@@ -124,7 +124,7 @@ class L1Stage(Stage):
         tasks: list[PeriodicTask] = []
         if self._prover is not None:
             tasks.append(PeriodicTask("head", self._prover.step))
-            self._prover.proof.on_wanted = tasks[-1].wake.set
+            self._prover.wake = tasks[-1].wake.set
         elif self._polling:
             self._head_task = PeriodicTask("head", self._poller.poll_head, late=_HANGS)
             tasks.append(self._head_task)
@@ -215,6 +215,8 @@ class L1Stage(Stage):
                 client = _Client(process, rollup, derivation, server, new_subscription(config))
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
+            if self._proof is not None and client.derivation is not None:
+                self._proof.catch_ups[client.derivation].requested(request.first, request.taken)
             self._count_lookup(client, request.first)
             self._send_blocks(client)
             head = self._head_number()
@@ -313,7 +315,11 @@ class L1Stage(Stage):
         self._publisher.set(
             Health((*self._runtime_problems, *proven, *self._poller.problems, *self._checks.problems, *problems))
         )
-        self._counts.step(lambda: Endpoints(tuple(self._endpoints.counts())), self._queue_length)
+        self._counts.step(self._endpoint_counts, self._queue_length)
+
+    def _endpoint_counts(self) -> Endpoints:
+        beacons = () if self._prover is None else self._prover.beacons.counts()
+        return Endpoints((*self._endpoints.counts(), *beacons))
 
     def _queue_length(self) -> QueueLength:
         return QueueLength(len(self._fetcher), self._workers.scheduler.outstanding)

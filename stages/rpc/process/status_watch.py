@@ -170,6 +170,7 @@ class StatusMetrics:
         self._set("l1_proof_participation", None if proof is None else proof.participation)
         self._set("l1_proof_period", None if proof is None else proof.period)
         self._set("l1_proof_linked", None if proof is None else int(proof.linked))
+        self._set("l1_proof_finality_late", None if proof is None else int(proof.finality_late))
         self._set("sync_blocks_per_second", progress.blocks_per_s)
         self._set("sync_eta_seconds", progress.eta_s)
         self._set("l1_requests_per_block", status.l1_req_per_block)

@@ -56,7 +56,8 @@ class ProofStatus(msgspec.Struct, frozen=True):
     """The newest proof of L1 by its beacon chain; the ages are those of the proven head and finalized block.
 
     `participation` is the part of the sync committee that signed the head, `linked` whether the L1 blocks that
-    derivation reads are ancestors of a proven one."""
+    derivation reads are ancestors of a proven one, `finality_late` whether no newer finalized block has been proven for
+    four epochs."""
 
     head_slot: int
     age_s: float
@@ -65,6 +66,7 @@ class ProofStatus(msgspec.Struct, frozen=True):
     period: int
     participation: float
     linked: bool
+    finality_late: bool = False
 
 
 class L1Status(msgspec.Struct, frozen=True):

@@ -322,6 +322,7 @@ def _proof(proof: L1Proof, wall: float) -> ProofStatus:
         period=proof.period,
         participation=round(proof.participants / proof.committee_size, 4),
         linked=proof.is_linked,
+        finality_late=proof.is_finality_late,
     )
 
 

@@ -272,6 +272,68 @@ async def test_a_kept_root_that_the_endpoint_does_not_have_is_not_compared(tmp_p
         await check_checkpoint(config, SHORT)
 
 
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [({"attested_header": {}}, "malformed"), (None, "its signature is not that of the sync committee")],
+)
+async def test_a_lie_about_the_kept_root_is_named(
+    lie: Any, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LCP19] It is not taken for agreement: the updates between the roots are malformed, or signed by others."""
+    chain, foreign = chain_of(), chain_of(b"foreign")
+    network = chain.network.genesis_validators_root
+    path = kept(tmp_path / "root.json", b"\1" * 32, chain.root(56), 56, network=network)
+    answers = chain._answer
+
+    def answer(asked: Any) -> Any:
+        update = foreign.update_json(30, committee=True)
+        other = answers(asked)
+        if not asked.path.endswith("updates"):
+            return other
+        if lie is not None:
+            return [{"data": lie}]
+        other[0]["data"]["sync_aggregate"] = update["data"]["sync_aggregate"]
+        return other
+
+    monkeypatch.setattr(chain, "_answer", answer)
+    line = await refusal([chain], chain.root(CHECKPOINT), path=str(path))
+    assert "does not prove what follows slot 24" in line and words in line
+    assert "use another beacon node for --l1.checkpoint.beacon" in line
+
+
+async def test_a_proof_of_the_kept_root_that_is_a_lie_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain, foreign = chain_of(), chain_of(b"foreign")
+    path = kept(tmp_path / "root.json", b"\1" * 32, chain.root(40), 40, network=chain.network.genesis_validators_root)
+    answers = chain._answer
+    kept_path = f"bootstrap/{to_hex(chain.root(40))}"
+    monkeypatch.setattr(
+        chain,
+        "_answer",
+        lambda asked: foreign.bootstrap_json(40) if asked.path.endswith(kept_path) else answers(asked),
+    )
+    line = await refusal([chain], chain.root(CHECKPOINT), path=str(path))
+    assert "is of another block than the checkpoint: use another beacon node" in line
+
+
+async def test_a_contradiction_stands_whatever_another_endpoint_has(tmp_path: Path) -> None:
+    """[LCP19] The other one has no proof of the kept root."""
+    chain, foreign, other = chain_of(), chain_of(b"foreign"), chain_of()
+    network = chain.network.genesis_validators_root
+    path = kept(tmp_path / "root.json", b"\1" * 32, foreign.root(40), 40, network=network)
+    chain.also = foreign
+    line = await refusal([chain, other], chain.root(CHECKPOINT), path=str(path))
+    assert "are not of one chain: find out which is wrong" in line
+
+
+async def test_what_a_beacon_node_repeats_of_its_header_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LHD33] Neither in a refusal nor in a proof that is none."""
+    chain = chain_of()
+    for answer in (None, {"data": "s3cr3t-t0ken"}):
+        monkeypatch.setattr(chain, "_answer", lambda asked, answer=answer: answer)
+        line = await refusal([chain], chain.root(CHECKPOINT), header=("Authorization", "Bearer s3cr3t-t0ken"))
+        assert "s3cr3t" not in line
+
+
 def test_roots_are_shown_in_hex() -> None:
     assert CheckpointCheck(CheckpointConfig(b"\xab" * 32, (), beacon_network()), time.time).name == (
         f"checkpoint {to_hex(bytes([0xAB] * 8))}"

@@ -25,6 +25,10 @@ def linked(proof: Proof) -> None:
         assert proof.chain.extend([HONEST.ref(number) for number in numbers])
 
 
+def marks(*numbers: int) -> tuple[tuple[int, bytes], ...]:
+    return tuple((number, HONEST.hash(number)) for number in numbers)
+
+
 def test_a_block_in_reach_waits_for_its_link() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: None})
     assert proof.admits(HONEST.ref(85), CHAIN) is Standing.BEYOND and not proof.missing()
@@ -68,28 +72,41 @@ def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() 
     proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
     proof.chain.advance(HONEST.ref(90))
     assert proof.admits(HONEST.ref(50), CHAIN) is Standing.WAITING and proof.gaps[CHAIN] == range(41, 50)
-    proof.catch_ups[CHAIN].fill([HONEST.ref(number) for number in proof.gaps[CHAIN]])
-    assert proof.catch_ups[CHAIN].unproven == Unproven(5, 49, HONEST.hash(49))
-    proof.admits(HONEST.ref(50), CHAIN)
-    assert not proof.gaps[CHAIN]
-
-
-def test_a_gap_that_does_not_link_leaves_a_doubt() -> None:
-    proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, b"\1" * 32)})
-    proof.chain.advance(HONEST.ref(90))
-    proof.admits(HONEST.ref(50), CHAIN)
-    proof.catch_ups[CHAIN].fill([HONEST.ref(number) for number in proof.gaps[CHAIN]])
-    assert proof.catch_ups[CHAIN].doubt is not None and not proof.shows_finality
-    proof.admits(HONEST.ref(50), CHAIN)
-    assert not proof.gaps[CHAIN], "derivation goes on"
+    assert proof.catch_ups[CHAIN].fill([HONEST.ref(number) for number in proof.gaps[CHAIN]])
+    assert not proof.gaps and proof.sent(HONEST.ref(50), CHAIN)
+    assert proof.admits(HONEST.ref(51), CHAIN) is Standing.WAITING, "derivation has to accept the one before"
+    proof.catch_ups[CHAIN].requested(51, HONEST.hash(50))
+    assert proof.catch_ups[CHAIN].unproven == Unproven(5, 50, HONEST.hash(50))
 
 
 def test_a_doubt_is_named() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, b"\1" * 32)})
     proof.chain.advance(HONEST.ref(90))
-    assert not proof.sent(HONEST.ref(40), CHAIN)
+    assert proof.sent(HONEST.ref(45), CHAIN) and not proof.shows_finality
     (problem,) = proof.problems()
-    assert "blocks 5 to 39 are not on the chain of" in problem
+    assert "blocks 5 to 44 are not on the chain of" in problem
+
+
+def test_no_unproven_block_is_used_before_that_is_recorded() -> None:
+    """[LCP17] Also where derivation is reset to below those that are."""
+    clock = ManualClock(0.0)
+    proof = Proof(clock, {CHAIN: None}, keeps=True)
+    wanted: list[int] = []
+    proof.on_wanted = lambda: wanted.append(1)
+    proof.chain.advance(HONEST.ref(90))
+    proof.admits(HONEST.ref(60), CHAIN)
+    clock.now += HIDE_SECONDS
+    assert proof.admits(HONEST.ref(60), CHAIN) is Standing.WAITING and wanted
+    assert proof.to_keep() == {CHAIN: Unproven(60, 60, HONEST.hash(60))}
+    proof.kept = proof.to_keep()
+    assert proof.admits(HONEST.ref(60), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(60), CHAIN)
+    assert proof.admits(HONEST.ref(61), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(61), CHAIN)
+    assert proof.to_keep() == {CHAIN: Unproven(60, 61, HONEST.hash(61), marks(60))}
+    assert proof.admits(HONEST.ref(50), CHAIN) is Standing.WAITING
+    assert proof.to_keep() == {CHAIN: Unproven(50, 61, HONEST.hash(61), marks(50, 60))}
+    proof.kept = proof.to_keep()
+    assert proof.admits(HONEST.ref(50), CHAIN) is Standing.FAR and proof.sent(HONEST.ref(50), CHAIN)
+    assert proof.to_keep() == {CHAIN: Unproven(50, 50, HONEST.hash(50), marks(50))}
 
 
 def test_links_that_are_wanted_are_asked_for_at_once() -> None:
@@ -110,7 +127,7 @@ def test_finality_is_hidden_until_no_derivation_uses_what_is_not_proven() -> Non
     proof.chain.advance(HONEST.ref(90))
     clock.now += HIDE_SECONDS
     assert proof.admits(HONEST.ref(50), OTHER) is Standing.WAITING and proof.gaps[OTHER] == range(41, 50)
-    assert proof.admits(HONEST.ref(50), CHAIN) is Standing.FAR and not proof.gaps[CHAIN]
+    assert proof.admits(HONEST.ref(50), CHAIN) is Standing.FAR and CHAIN not in proof.gaps
     assert proof.sent(HONEST.ref(50), CHAIN)
     assert set(proof.unproven) == {CHAIN, OTHER} and len(proof.problems()) == 2
     assert proof.admits(HONEST.ref(80), None) is Standing.WAITING
@@ -120,4 +137,5 @@ def test_finality_is_hidden_until_no_derivation_uses_what_is_not_proven() -> Non
     assert set(proof.unproven) == {OTHER} and not proof.shows_finality
     for number in range(41, 81):
         assert proof.sent(HONEST.ref(number), OTHER)
+        proof.catch_ups[OTHER].requested(number + 1, HONEST.hash(number))
     assert not proof.unproven and proof.shows_finality

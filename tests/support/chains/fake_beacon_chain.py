@@ -1,5 +1,6 @@
 """A beacon chain above a fake L1: block n is in slot n, and sync committees of few keys sign it."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from functools import cache
@@ -58,7 +59,7 @@ class FakeBeaconChain:
 
     `participants` sign, from the first key on; `lag` are the slots that finality is behind. Its API has no bootstrap
     for `unserved` slots, those of other chains, `bootstrap_of` and `also`, for others; none of the `absent` routes,
-    and none at all without `serves`."""
+    and none at all without `serves`. `events` are what the clients of its stream of events are still to be sent."""
 
     def __init__(self, network: BeaconNetwork, hash_of: Callable[[int], bytes], seed: bytes = b"honest") -> None:
         self.network, self.seed, self.hash_of = network, seed, hash_of
@@ -66,6 +67,7 @@ class FakeBeaconChain:
         self.head = 0
         self.serves, self.version = True, "Lodestar/v1.40.0"
         self.absent: set[str] = set()
+        self.events: list[asyncio.Queue[bytes]] = []
         self.unserved: set[int] = set()
         self.bootstrap_of: FakeBeaconChain = self
         self.also: FakeBeaconChain | None = None
@@ -166,12 +168,31 @@ class FakeBeaconChain:
         """Return a Beacon API that serves light clients up to `head`, which is the block that is attested last."""
 
         async def handle(request: web.Request) -> web.StreamResponse:
+            if request.path == "/eth/v1/events" and "events" not in self.absent:
+                return await self._stream(request)
             answer = self._answer(request)
             if answer is None:
                 return web.json_response({"code": 404, "message": "not there"}, status=404)
             return web.json_response(answer)
 
         return app_for_every_path(handle)
+
+    def push(self, event: bytes = b"event: light_client_optimistic_update\ndata: {}\n\n") -> None:
+        """Send an event to the clients that listen."""
+        for queue in self.events:
+            queue.put_nowait(event)
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        assert request.query_string == "topics=light_client_optimistic_update"
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self.events.append(queue)
+        try:
+            while True:
+                await response.write(await queue.get())
+        finally:
+            self.events.remove(queue)
 
     def _answer(self, request: web.Request) -> Any:
         network, path = self.network, request.path

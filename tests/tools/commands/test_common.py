@@ -46,6 +46,12 @@ def test_warnings_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert capsys.readouterr().err.startswith("rollup-node: warning: unknown variable NODE_NETWROK is ignored")
 
 
+@pytest.mark.parametrize("option", ["l1.checkpoint", "l1.checkpoint.path"])
+def test_a_checkpoint_is_not_used_and_that_is_said(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    parsed(*OPTIONS, f"--{option}=0x{'ab' * 32}")
+    assert "warning: test does not use --l1.checkpoint: it believes its L1 endpoints" in capsys.readouterr().err
+
+
 @pytest.mark.option("log.level")
 def test_l1_blobs_and_compute_run_with_the_processes_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[Sequence[ProcessSpec], NodeSettings]] = []

@@ -108,6 +108,8 @@ def test_the_proof_of_l1() -> None:
         l1 = replace(SYNCING.l1, proof=replace(proof, linked=linked))
         lines = status_lines(replace(SYNCING, l1=l1))
         assert lines[7] == f"proof      head 14s by 99%   finalized 13m20s{more}"
+        late = replace(SYNCING.l1, proof=replace(proof, finality_late=True))
+        assert "finalized 13m20s, LATE" in status_lines(replace(SYNCING, l1=late))[7]
 
 
 def test_few_columns_have_one_table_and_a_hint() -> None:

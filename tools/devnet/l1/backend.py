@@ -1,6 +1,6 @@
 """The embedded L1's chain: genesis, a block per slot from the pool, labels, blobs, and reorgs on request."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rollup_node.stages.l1.light_client.network import Preset
@@ -46,7 +46,7 @@ class L1Backend:
 
     The block `finalized_distance` below the head is final. `preset` has the sizes of its beacon chain, whose blocks
     are signed by so many members of a sync committee, or by all. Two L1s with one genesis and another `branch` have
-    other blocks."""
+    other blocks. `on_head` are called after each new head."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class L1Backend:
         self._branch = branch
         self._finalized_distance = finalized_distance
         self._replaced: Block | None = None
+        self.on_head: set[Callable[[], None]] = set()
 
     # --- eth_* backend ---
 
@@ -148,6 +149,8 @@ class L1Backend:
         self.chain.finalized = self._label(
             max(lowest, self.chain.finalized.number, head.number - self._finalized_distance)
         )
+        for call in self.on_head:
+            call()
 
     def _label(self, number: int) -> Block:
         result = self.chain.at(number)

@@ -1,5 +1,7 @@
 """The Beacon API routes of light clients, and those that name blocks."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -12,6 +14,7 @@ from rollup_node.tools.devnet.l1.beacon import NO_SIGNATURE, error_response, jso
 from rollup_node.tools.devnet.l1.light_client_json import block_header_json
 
 MAX_UPDATES = 128
+TOPIC = "light_client_optimistic_update"
 
 
 def add_routes(app: web.Application, chain: L1Backend) -> None:
@@ -23,6 +26,7 @@ def add_routes(app: web.Application, chain: L1Backend) -> None:
     get("/eth/v1/beacon/light_client/updates", routes.updates)
     get("/eth/v1/beacon/light_client/finality_update", routes.finality_update)
     get("/eth/v1/beacon/light_client/optimistic_update", routes.optimistic_update)
+    get("/eth/v1/events", routes.events)
 
 
 class LightClientRoutes:
@@ -69,6 +73,26 @@ class LightClientRoutes:
     async def optimistic_update(self, request: web.Request) -> web.Response:
         """getLightClientOptimisticUpdate."""
         return _versioned(self._headers.newest_update(with_finality=False), "LC optimistic update unavailable")
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """eventstream, of the optimistic update alone."""
+        if request.query.getall("topics", []) != [TOPIC]:
+            return error_response(400, "Invalid topic")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        arrived = asyncio.Event()
+        self._chain.on_head.add(arrived.set)
+        try:
+            # Until the client is gone.
+            with suppress(ConnectionResetError):
+                while True:
+                    await arrived.wait()
+                    arrived.clear()
+                    update = orjson.dumps(self._headers.newest_update(with_finality=False))
+                    await response.write(b"event: %b\ndata: %b\n\n" % (TOPIC.encode(), update))
+        finally:
+            self._chain.on_head.discard(arrived.set)
+        return response
 
     def _answer(self, block: Block, data: Any) -> web.Response:
         finalized = block.number <= self._chain.chain.finalized.number

@@ -37,7 +37,9 @@ def test_blocks_are_given_out_in_order() -> None:
         assert buffer.add(l1[number])
     assert buffer.missing == (FIRST_L1 + 7, 2)
     assert list(buffer.linked()) == l1[5:7] and len(buffer) == 3
+    assert buffer.taken is None
     assert buffer.take(l1[4].header.hash) == l1[5] and len(buffer) == 2
+    assert buffer.taken == l1[5].header.hash
     assert buffer.missing == (FIRST_L1 + 7, 3)
     assert not buffer.add(l1[5])
     assert not buffer.add(l1[10])

@@ -57,10 +57,10 @@ def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
     harness = RequestsHarness()
     for now in (0.0, REPEAT_SECONDS / 2, REPEAT_SECONDS):
         harness.requests.start(1, None, now)
-        harness.requests.l1_blocks(5, 3, now)
-    harness.requests.l1_blocks(6, 3, REPEAT_SECONDS)
+        harness.requests.l1_blocks(5, 3, None, now)
+    harness.requests.l1_blocks(6, 3, b"t" * 32, REPEAT_SECONDS)
     assert harness.engine.take() == [StartRequest(1, None)] * 2
-    assert harness.l1.take() == [L1BlocksRequest(5, 3)] * 2 + [L1BlocksRequest(6, 3)]
+    assert harness.l1.take() == [L1BlocksRequest(5, 3)] * 2 + [L1BlocksRequest(6, 3, b"t" * 32)]
     harness.requests.l2_blocks(1, NeedL2Blocks(3, 4), REPEAT_SECONDS)
     assert harness.engine.take() == [L2BlocksRequest(1, 3, 4)]
 
@@ -70,7 +70,7 @@ def test_after_a_restart_everything_is_due() -> None:
     need = _need(1, 1)
     for _ in range(2):
         harness.requests.restart()
-        harness.requests.l1_blocks(5, 3, 0.0)
+        harness.requests.l1_blocks(5, 3, None, 0.0)
         harness.requests.prefetch_blobs([need], None, 0, 0.0)
     assert len(harness.l1.take()) == len(harness.blobs.take()) == 2
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.l1 import proof, proven_chain
@@ -16,12 +17,13 @@ from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.l1.process import proof_poller
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.stored_root import decode_stored_root
-from rollup_node.stages.messages.base import Health
+from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import (
     L1BlockResponse,
     L1BlocksRequest,
     L1Heads,
+    L1Proof,
     L1RefsRequest,
     L1RefsResponse,
 )
@@ -73,6 +75,8 @@ class Clients:
         self.refs: list[L1RefsResponse] = []
         self.heads: list[L1Heads] = []
         self.problems: tuple[str, ...] = ()
+        self.proof: L1Proof | None = None
+        self.endpoints = Endpoints(())
         self._blocks = buses["derivation"].connect("l1.blocks", self._on_block)
         self._origins = buses["engine"].connect("l1.origins", self._on_refs)
         buses["engine"].subscribe("status.l1", self._on_status)
@@ -88,6 +92,10 @@ class Clients:
     def _on_status(self, message: Any) -> None:
         if isinstance(message, L1Heads):
             self.heads.append(message)
+        elif isinstance(message, L1Proof):
+            self.proof = message
+        elif isinstance(message, Endpoints):
+            self.endpoints = message
         elif isinstance(message, Health):
             self.problems = tuple(map(str, message.problems))
 
@@ -289,6 +297,99 @@ async def test_an_endpoint_that_withholds_finality_is_left_for_another_one(
     liar.absent = {"updates"}
     async with running_l1(l1, [methods_of(l1.chain)], [liar, l1.beacon], slot=32) as clients:
         await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
+
+
+async def test_a_head_is_proven_as_soon_as_the_endpoint_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LCP10] Without a poll, and however many events come at once."""
+    monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", 0.05)
+    l1 = L1()
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD and l1.beacon.events)
+        asked: list[str] = []
+        answers = l1.beacon._answer
+
+        def answer(request: web.Request) -> Any:
+            asked.append(request.path)
+            return answers(request)
+
+        monkeypatch.setattr(l1.beacon, "_answer", answer)
+        l1.beacon.head = HEAD + 1
+        for _ in range(500):
+            l1.beacon.push()
+        await clients.until(lambda: clients.numbers[0] == HEAD + 1)
+        await asyncio.sleep(0.5)
+        assert sum(path.endswith("optimistic_update") for path in asked) <= 12
+
+
+@pytest.mark.parametrize("polls", [120, 0.05])
+async def test_an_honest_endpoint_is_reached_behind_eleven_others(
+    polls: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[LCP12] Liars, and some without routes, that answer at once; each is left, and named if it lies."""
+    monkeypatch.setattr(proof_poller, "POLLS_A_SLOT", polls)
+    l1 = L1()
+    others = []
+    for index in range(11):
+        fork = FakeBeaconChain(l1.beacon.network, l1.forged(25).hash, b"fork%d" % index)
+        fork.head, fork.bootstrap_of, fork.serves = HEAD, l1.beacon, index % 3 != 0
+        others.append(fork)
+    began = time.monotonic()
+    async with running_l1(l1, [methods_of(l1.chain)], [*others, l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        assert time.monotonic() - began < 10
+        await clients.until(lambda: [item.in_use for item in clients.endpoints.endpoints][1:] == [False] * 11 + [True])
+        refused = [item.verdict for item in clients.endpoints.endpoints if "is refused" in item.verdict]
+        assert len(refused) == 7
+
+
+async def test_withheld_finality_of_the_only_beacon_is_named_and_no_reason_to_be_unready(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[LCP18]"""
+    monkeypatch.setattr(proof_poller, "FINALITY_LATE_EPOCHS", 0.01)
+    l1 = L1()
+    l1.beacon.absent = {"finality_update", "updates"}
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], slot=40) as clients:
+        await clients.until(lambda: clients.endpoints.endpoints[-1:])
+        await clients.until(lambda: clients.endpoints.endpoints[-1].verdict == "it proves no newer finalized block")
+        l1.beacon.head = HEAD + 1
+        await clients.until(lambda: clients.numbers[0] == HEAD + 1)
+        await clients.until(lambda: clients.proof is not None and clients.proof.is_finality_late)
+        assert not clients.problems
+    output = capsys.readouterr().err
+    assert "no new L1 block is proven to be finalized" in output and f"code={Code.FINALITY_STALE.text}" in output
+
+
+async def test_an_endpoint_whose_head_is_old_is_left_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LCP12] It has new heads, all of them nine slots late."""
+    l1 = L1()
+    late = FakeBeaconChain(l1.beacon.network, l1.chain.hash)
+    late.head = HEAD - 9
+    async with running_l1(l1, [methods_of(l1.chain)], [late, l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        await clients.until(lambda: " s old" in clients.endpoints.endpoints[1].verdict)
+
+
+async def test_a_finality_update_that_does_not_come_holds_up_no_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """[LCP10]"""
+    l1 = L1()
+    hanging = asyncio.Event()
+
+    @web.middleware
+    async def hang(request: web.Request, handler: Any) -> web.StreamResponse:
+        if request.path.endswith("finality_update"):
+            await hanging.wait()
+        answer: web.StreamResponse = await handler(request)
+        return answer
+
+    app = l1.beacon.app()
+    app.middlewares.append(hang)
+    monkeypatch.setattr(l1.beacon, "app", lambda: app)
+    began = time.monotonic()
+    async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon]) as clients:
+        await clients.until(lambda: clients.numbers[0] == HEAD)
+        assert time.monotonic() - began < 4
+        hanging.set()
 
 
 async def test_a_proven_safe_block_above_the_finalized_one_is_safe() -> None:

@@ -192,6 +192,9 @@ def test_the_proof_of_l1() -> None:
     assert proof == ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.9863, linked=True)
     earlier = builder.build(seen, 0.0, 14_300.0).l1.proof
     assert earlier == ProofStatus(1200, 0.0, 1120, 860.0, 3, 0.9863, linked=True)
+    late = NOTHING._replace(l1_proof=L1Proof(1200, 14_400, 1120, 13_440, 3, 505, 512, True, is_finality_late=True))
+    found = builder.build(late, 0.0, 14_414.5)
+    assert found.l1.proof is not None and found.l1.proof.finality_late and not found.warnings
 
 
 def test_the_sequencing_window() -> None:
