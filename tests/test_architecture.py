@@ -41,7 +41,6 @@ NOT_IN_THE_WHEEL = tuple(
         "faults",
         "fuzz",
         "importers",
-        "recorded",
         "status_page",
     )
 )

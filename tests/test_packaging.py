@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
 PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".toml", ".txt", ".html", ".js", ".css"}
 NEED_A_CHECKOUT = (
-    *(f"tools/{name}/" for name in ("bench", "dev", "faults", "fuzz", "importers", "recorded", "status_page")),
+    *(f"tools/{name}/" for name in ("bench", "dev", "faults", "fuzz", "importers", "status_page")),
     *("tools/devnet/faults/", "tools/devnet/soak/"),
 )
 """What is for those who work on the repository."""

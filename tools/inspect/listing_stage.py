@@ -25,7 +25,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
-from rollup_node.tools.inspect.channel_sources import ChannelSources
+from rollup_node.tools.inspect.channel_sources import ChannelSources, batch_shape
 from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.tools.inspect.status_screen import Patience
@@ -123,10 +123,8 @@ def _summary(
 ) -> BatchSummary:
     digest = hashes_digest(batch.transactions)
     count = len(batch.transactions)
-    if isinstance(batch, SingularBatch):
-        kind, first, blocks, parent = "singular", batch.timestamp, 1, batch.parent_hash
-    else:
-        kind, first, blocks, parent = "span", batch.first_timestamp, batch.block_count, batch.parent_check
+    kind, first, blocks = batch_shape(batch)
+    parent = batch.parent_hash if isinstance(batch, SingularBatch) else batch.parent_check
     return BatchSummary(
         inclusion=inclusion.number,
         channel=channel.id,

@@ -1,0 +1,96 @@
+"""The derivation and the engine stage of the library: those of `replay`, which give blocks instead of lines."""
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.derivation.config import DerivationConfig
+from rollup_node.stages.derivation.pipeline.deriver import Output
+from rollup_node.stages.derivation.pipeline.outputs import NeedReset
+from rollup_node.stages.derivation.process.derivation_log import drop_of
+from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.derivation import Drop
+from rollup_node.stages.messages.engine import AttributesReady
+from rollup_node.tools.api.blocks import Block, block_of
+from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage
+from rollup_node.tools.inspect.channel_sources import BatchSource
+from rollup_node.tools.inspect.replay import BlockComparison, ReplayDerivationStage
+
+MAX_DROPS = 10_000
+"""Drops that are kept until the next block; of more the oldest are counted only."""
+
+Emit = Callable[[Block], Awaitable[None]]
+
+
+class Outcome:
+    """What the stages tell each other, and whoever runs them, within the process.
+
+    The batch of the attributes that were derived last, what was dropped since, the rule of the reset that ends
+    derivation, the warnings, and why the run failed."""
+
+    def __init__(self) -> None:
+        self.batch: BatchSource | None = None
+        self.reset_rule: str | None = None
+        self.warnings: list[str] = []
+        self.failure: Exception | None = None
+        self._drops: deque[Dropped] = deque(maxlen=MAX_DROPS)
+        self._dropped = 0
+
+    def drop(self, dropped: Dropped) -> None:
+        """Note a drop."""
+        self._drops.append(dropped)
+        self._dropped += 1
+
+    def take_drops(self) -> tuple[tuple[Drop, ...], int]:
+        """Return the drops since the last call, and how many more there were."""
+        omitted = self._dropped - len(self._drops)
+        result = tuple(map(drop_of, self._drops))
+        self._drops.clear()
+        self._dropped = 0
+        return result, omitted
+
+
+class LibraryDerivationStage(ReplayDerivationStage):
+    """That of `replay`; with `assume_parents` there is no L2 source."""
+
+    def __init__(
+        self, config: DerivationConfig, bus: Bus, meter: Meter, outcome: Outcome, assume_parents: bool
+    ) -> None:
+        super().__init__(config, bus, meter)
+        self.deriver.assume_parents = assume_parents
+        self._outcome = outcome
+
+    def _handle(self, output: Output) -> bool:
+        if isinstance(output, Dropped):
+            self._outcome.drop(output)
+        elif isinstance(output, AttributesReady):
+            self._outcome.batch = self._sources.accepted
+        elif isinstance(output, NeedReset):
+            self._outcome.reset_rule = output.reason.rule
+        return super()._handle(output)
+
+
+class LibraryEngineStage(RangeStartStage):
+    """A replay that gives each block to `emit`, which waits until somebody wants it."""
+
+    exhausted_timeout = 1.0
+
+    def __init__(self, config: RangeStartConfig, bus: Bus, meter: Meter, outcome: Outcome, emit: Emit) -> None:
+        super().__init__(config, bus, meter)
+        self._outcome, self._emit = outcome, emit
+
+    async def _write_block(self, comparison: BlockComparison) -> None:
+        await self._emit(block_of(comparison, self._outcome.batch, *self._outcome.take_drops()))
+        # The time in which nobody asked for a block is none without progress.
+        self._patience.progress(time.monotonic())
+
+    async def _write_failure(self, error: Exception) -> None:
+        self._outcome.failure = error
+
+    async def _warn(self, text: str) -> None:
+        self._outcome.warnings.append(text)
+
+    async def _write_line(self, text: str) -> None:
+        """Write nothing: what is waited for is not said."""
