@@ -40,7 +40,7 @@ def derive(
 
     `chain` is the name of a built-in network, or a `Chain`. L1 is read from the URLs `l1` and `beacon`; or from
     `archive` alone, which is a folder of `rollup-node history run --archive`, or of recorded L1 data. With both, the
-    archive is read before an endpoint is asked.
+    archive, which may be an empty folder, is read before an endpoint is asked, and keeps what L1 has finalized.
 
     The L2 source is `l2`, the URL of an execution engine, or the file `l2_blocks`, which is that of the recorded data
     by default. It says what the safe head is, and each derived block is compared with its block. Without a source

@@ -3,6 +3,7 @@
 So all that the node does with an endpoint holds for a folder too."""
 
 import enum
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -65,7 +66,7 @@ async def served_folder(folder: str, config: L1Config) -> AsyncIterator[ServedFo
         return
     try:
         recording = Recording.load(Path(folder))
-    except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
         raise DataError(f"archive: the recorded data in {folder} are damaged: {error}") from None
     async with serving(recording, 0, blobs_endpoint=True) as url:
         yield ServedFolder(url, url)
@@ -83,7 +84,7 @@ def last_block(folder: Path, chain_id: int) -> int:
 
 
 class ArchivedL1:
-    """What an archive does not answer itself: the heads, all the last block. Other requests are for what it lacks."""
+    """The heads, all the last block, and headers. Who asks for a whole block did not find it in the archive before."""
 
     def __init__(self, folder: str, config: L1Config, last: int) -> None:
         self._folder, self._config, self._last = folder, config, last
@@ -98,9 +99,9 @@ class ArchivedL1:
         }
 
     async def block(self, label: str, full: bool) -> Any:
-        """eth_getBlockByNumber of a label. Raises JsonRpcError for a number."""
+        """eth_getBlockByNumber. Raises JsonRpcError for a whole block, and one that the archive lacks."""
         number = self._last if label in LABELS else int(label, 16)
-        header = await self._archive.header_json(number) if label in LABELS else None
+        header = None if full else await self._archive.header_json(number)
         if header is None:
             text = f"L1 block {number} is missing in the archive {self._folder}, or damaged there"
             raise JsonRpcError(SERVER_ERROR, text)

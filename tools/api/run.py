@@ -39,6 +39,7 @@ from rollup_node.tools.api.in_process import Build, run_stages
 from rollup_node.tools.api.stages import Emit, LibraryDerivationStage, LibraryEngineStage, Outcome
 from rollup_node.tools.commands.common import ParsedCommand, check_all, endpoints_of, l2_secret, parse
 from rollup_node.tools.commands.flags import FlagParser
+from rollup_node.tools.history.l1_view import l1_view
 from rollup_node.tools.history.manifest import genesis_resume
 from rollup_node.tools.history.start_stage import RangeStartConfig
 from rollup_node.tools.inspect.l2_source import SourceError
@@ -139,11 +140,15 @@ class DerivationRun:
         """Yield the configurations of the processes that read L1."""
         request, command = self._request, self._command
         archive = None
-        if request.archive is not None and kind_of_folder(request.archive) is FolderKind.ARCHIVE:
+        if request.archive is not None and _is_archive(request):
             archive = ArchiveFolder(request.archive, -1)
         l1 = l1_config(command.values, command.chain, runtime_config=False, inbox_hashes=True, archive=archive)
         blobs = blobs_config(command.values, command.chain, archive)
         if request.l1 is not None:
+            if archive is not None:
+                with input_errors(EndpointError):
+                    last = (await l1_view(l1, command.chain.config.genesis.l1.number)).finalized
+                l1 = msgspec.structs.replace(l1, archive_last=last)
             yield l1, blobs
             return
         assert request.archive is not None
@@ -194,9 +199,7 @@ def _command(request: Request) -> ParsedCommand:
     if request.l2 is not None and request.l2_blocks is not None:
         raise SetupError("give one L2 source: either l2 or l2_blocks")
     blocks = request.l2_blocks
-    if request.archive is not None and kind_of_folder(request.archive) is FolderKind.RECORDING:
-        if request.l1 is not None:
-            raise SetupError("give either l1 or a folder of recorded data")
+    if request.archive is not None and not _is_archive(request):
         recorded = Path(request.archive) / L2_BLOCKS
         if blocks is None and request.l2 is None and recorded.is_file():
             blocks = str(recorded)
@@ -206,6 +209,11 @@ def _command(request: Request) -> ParsedCommand:
     given = {**urls, "l2": request.l2, "l2-blocks": blocks, **request.options}
     words += [f"--{name}={_text(value)}" for name, value in given.items() if value is not None]
     return parse(parser, words, {})
+
+
+def _is_archive(request: Request) -> bool:
+    """Whether the folder is an archive, as each is that is given with endpoints. Raises InputError for no L1 data."""
+    return request.l1 is not None or kind_of_folder(request.archive or "") is FolderKind.ARCHIVE
 
 
 def _text(value: object) -> str:

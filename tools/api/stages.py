@@ -8,9 +8,11 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.pipeline.deriver import Output
 from rollup_node.stages.derivation.pipeline.outputs import NeedReset
+from rollup_node.stages.derivation.process.alt_da_client import InputMessage
 from rollup_node.stages.derivation.process.derivation_log import drop_of
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import Drop
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.tools.api.blocks import Block, block_of
@@ -28,11 +30,12 @@ class Outcome:
     """What the stages tell each other, and whoever runs them, within the process.
 
     The batch of the attributes that were derived last, what was dropped since, the rule of the reset that ends
-    derivation, the warnings, and why the run failed."""
+    derivation, why L1 data are unavailable, the warnings, and why the run failed."""
 
     def __init__(self) -> None:
         self.batch: BatchSource | None = None
         self.reset_rule: str | None = None
+        self.unavailable = ""
         self.warnings: list[str] = []
         self.failure: Exception | None = None
         self._drops: deque[Dropped] = deque(maxlen=MAX_DROPS)
@@ -62,6 +65,10 @@ class LibraryDerivationStage(ReplayDerivationStage):
         self.deriver.assume_parents = assume_parents
         self._outcome = outcome
 
+    def _on_blobs(self, message: BlobsResponse | BlobsUnavailable | InputMessage) -> None:
+        self._outcome.unavailable = message.error if isinstance(message, BlobsUnavailable) else ""
+        super()._on_blobs(message)
+
     def _handle(self, output: Output) -> bool:
         if isinstance(output, Dropped):
             self._outcome.drop(output)
@@ -80,6 +87,10 @@ class LibraryEngineStage(RangeStartStage):
     def __init__(self, config: RangeStartConfig, bus: Bus, meter: Meter, outcome: Outcome, emit: Emit) -> None:
         super().__init__(config, bus, meter)
         self._outcome, self._emit = outcome, emit
+
+    async def _wait(self) -> None:
+        self._problem = self._problem or self._outcome.unavailable
+        await super()._wait()
 
     async def _write_block(self, comparison: BlockComparison) -> None:
         await self._emit(block_of(comparison, self._outcome.batch, *self._outcome.take_drops()))

@@ -1,6 +1,7 @@
 """Derived blocks as tables of pyarrow, pandas and polars, one row for each block."""
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from rollup_node.tools.api.blocks import Block, row_of
@@ -64,9 +65,7 @@ def _arrow_type(arrow: Any, kind: str) -> Any:
 
 
 def _imported(package: str) -> Any:
-    import importlib
-
     try:
-        return importlib.import_module(package)
+        return import_module(package)
     except ModuleNotFoundError:
         raise needs_extra(package) from None

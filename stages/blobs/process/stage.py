@@ -138,7 +138,7 @@ class BlobsStage(Stage):
 
     def _start_fetch(self, pending: PendingRequest) -> None:
         """Start a fetch unless too many run, one more if urgent; without an endpoint it fails, and is retried [O6]."""
-        if not self._endpoints.all:
+        if not self._endpoints.all and self._archive is None:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
             return
@@ -151,7 +151,10 @@ class BlobsStage(Stage):
         error: Exception | SourceFailure | None = None
         try:
             await self._read_archive(pending)
-            error = await self._fetch_missing(pending) if pending.missing else None
+            if pending.missing and not self._endpoints.all:
+                self._record_failure(pending, Code.BLOB_NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}", False)
+            elif pending.missing:
+                error = await self._fetch_missing(pending)
         except _FetchErrors as failure:
             error = failure
         finally:

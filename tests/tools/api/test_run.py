@@ -1,0 +1,115 @@
+"""What a derivation is refused for before it begins, and which error ends one that has begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollup_node
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.tools.api.blocks import Block
+from rollup_node.tools.api.run import DerivationRun, Request, forward_logs
+from rollup_node.tools.inspect.l2_source import SourceError
+from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, ReplayFailed
+from tests.support.chains.recordings import write_recording
+from tests.tools.api.test_tables import EMPTY, FIRST
+
+URL = "http://127.0.0.1:9"
+DEAD = {"l1": URL, "beacon": URL, "l2": URL}
+
+
+def _request(**changes: Any) -> Request:
+    request = Request(
+        words=("--network", "op-sepolia"),
+        first=5,
+        last=9,
+        l1=URL,
+        beacon=URL,
+        l2=URL,
+        l2_blocks=None,
+        archive=None,
+        base=None,
+        timeout=1.0,
+        options={},
+    )
+    return request._replace(**changes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        ({"from_l2": -1, **DEAD}, rollup_node.RangeError, "from_l2=-1 is before the chain's genesis, block 0"),
+        ({"from_l2": 5, "to_l2": 5, **DEAD}, rollup_node.RangeError, "to_l2=5 is not after from_l2=5"),
+        ({"from_l2": 5}, rollup_node.InputError, "give l1=URL and beacon=URL, or archive=FOLDER"),
+        ({"from_l2": 5, "l1": URL, "l2": URL}, rollup_node.InputError, "give beacon"),
+        ({"from_l2": 5, "l1": URL, "beacon": URL}, rollup_node.InputError, "only from_l2=0 is possible"),
+        ({"from_l2": 5, **DEAD, "l2_blocks": "x"}, rollup_node.InputError, "either l2 or l2_blocks"),
+        ({"from_l2": 5, "l1": URL, "beacon": URL, "l2_blocks": "/absent"}, rollup_node.InputError, "cannot read"),
+        ({"from_l2": 5, **DEAD, "options": {"l1.no-option": 1}}, rollup_node.InputError, "l1.no-option"),
+        ({"from_l2": 5, **DEAD, "options": {"l1.trustrpc": "perhaps"}}, rollup_node.InputError, "l1.trustrpc"),
+        ({"from_l2": 5, "l1": "ftp://x", "beacon": URL, "l2": URL}, rollup_node.InputError, "ftp://x"),
+        ({"from_l2": 5, "archive": "/absent"}, rollup_node.InputError, "the folder /absent is none"),
+        ({"from_l2": 5, **DEAD, "options": {"l2.jwt-secret": "/absent"}}, rollup_node.InputError, "no secret in"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        rollup_node.derive("op-sepolia", **arguments)
+
+
+def test_the_environment_of_the_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_L1", "http://127.0.0.1:1")
+    with pytest.raises(rollup_node.InputError, match="give l1=URL"):
+        rollup_node.derive("op-sepolia", from_l2=5, l2=URL)
+
+
+def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    with pytest.raises(rollup_node.InputError, match="only from_l2=0 is possible"):
+        DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+    (tmp_path / "l2_blocks.json").write_text("[]")
+    run = DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+    assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
+
+
+@pytest.mark.parametrize(
+    ("error", "last", "kind", "code"),
+    [
+        (ReplayFailed("block 2 differs"), EMPTY, rollup_node.BlockDiffers, "DIFFERS"),
+        (ReplayFailed("the source lacks it"), FIRST, rollup_node.DataError, "DATA"),
+        (RangeEnded("L1 is exhausted"), FIRST, rollup_node.RangeError, "RANGE"),
+        (NoProgress("nothing is derived"), None, rollup_node.EndpointError, "ENDPOINT"),
+        (TemporaryError("L2 block 5: cannot connect"), None, rollup_node.EndpointError, "ENDPOINT"),
+        (SourceError("no JSON"), None, rollup_node.DataError, "DATA"),
+    ],
+)
+def test_what_ends_a_derivation(error: Exception, last: Block | None, kind: type[Exception], code: str) -> None:
+    result = DerivationRun(_request()).error_of(error, last)
+    assert isinstance(result, rollup_node.Error) and (type(result), result.code) == (kind, code)
+    assert str(result) == str(error)
+
+
+def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: Path) -> None:
+    run = DerivationRun(_request())
+    run.outcome.reset_rule = "T8"
+    result = run.error_of(ReplayFailed("derivation cannot continue"), None)
+    assert isinstance(result, rollup_node.DataError) and result.rule == "T8"
+    bug = ZeroDivisionError()
+    assert run.error_of(bug, None) is bug
+    write_recording(tmp_path)
+    (tmp_path / "l2_blocks.json").write_text("[]")
+    folder = DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+    assert type(folder.error_of(NoProgress("no blobs"), None)) is rollup_node.DataError
+
+
+def test_stages_log_to_pythons_loggers(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    from rollup_node.stages.io.log.logger import get_logger
+
+    forward_logs()
+    forward_logs()
+    with caplog.at_level("INFO", "rollup_node"):
+        get_logger("derivation").warn("batch dropped", code="INPUT-DROPPED", number=5)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("rollup_node.derivation", "WARNING")
+    assert record.getMessage() == "batch dropped code=INPUT-DROPPED number=5"
+    assert capsys.readouterr().err == ""
