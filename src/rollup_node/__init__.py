@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rollup_node.tools.api.blocks import Batch, Block, Drop
     from rollup_node.tools.api.chains import Chain, Network
     from rollup_node.tools.api.decoding import DecodedBatch, DecodedBlock, decode_batches, decode_channel
-    from rollup_node.tools.api.derivation import Derivation, aderive, derive
+    from rollup_node.tools.api.derivation import BatchSummary, Derivation, aderive, batches, derive
     from rollup_node.tools.api.errors import BlockDiffers, DataError, EndpointError, Error, InputError, RangeError
     from rollup_node.tools.api.hashes import (
         L1BlockRef,
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
         output_root,
         verify_payload,
     )
+    from rollup_node.tools.api.stream import Stream
 
     __version__: str
 
 __all__ = [
     "Batch",
+    "BatchSummary",
     "Block",
     "BlockDiffers",
     "Chain",
@@ -39,9 +41,11 @@ __all__ = [
     "Network",
     "PayloadAttributes",
     "RangeError",
+    "Stream",
     "__version__",
     "aderive",
     "attributes_hash",
+    "batches",
     "decode_batches",
     "decode_channel",
     "derive",
@@ -53,8 +57,9 @@ _MODULES = {
     "blocks": ("Batch", "Block", "Drop"),
     "chains": ("Chain", "Network"),
     "decoding": ("DecodedBatch", "DecodedBlock", "decode_batches", "decode_channel"),
-    "derivation": ("Derivation", "aderive", "derive"),
+    "derivation": ("BatchSummary", "Derivation", "aderive", "batches", "derive"),
     "errors": ("BlockDiffers", "DataError", "EndpointError", "Error", "InputError", "RangeError"),
+    "stream": ("Stream",),
     "hashes": ("L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

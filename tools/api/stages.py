@@ -1,8 +1,9 @@
-"""The derivation and the engine stage of the library: those of `replay`, which give blocks instead of lines."""
+"""The stages of the library: those of `replay` and `batches`, which give results instead of lines."""
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NoReturn
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.derivation.config import DerivationConfig
@@ -12,13 +13,17 @@ from rollup_node.stages.derivation.process.alt_da_client import InputMessage
 from rollup_node.stages.derivation.process.derivation_log import drop_of
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import Drop
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.tools.api.blocks import Block, block_of
 from rollup_node.tools.history.start_stage import RangeStartConfig, RangeStartStage
+from rollup_node.tools.inspect.batch_summary import BatchSummary
 from rollup_node.tools.inspect.channel_sources import BatchSource
+from rollup_node.tools.inspect.listing_stage import ListingConfig, ListingStage
 from rollup_node.tools.inspect.replay import BlockComparison, ReplayDerivationStage
+from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded
 
 MAX_DROPS = 10_000
 """Drops that are kept until the next block; of more the oldest are counted only."""
@@ -104,4 +109,37 @@ class LibraryEngineStage(RangeStartStage):
         self._outcome.warnings.append(text)
 
     async def _write_line(self, text: str) -> None:
+        """Write nothing: what is waited for is not said."""
+
+
+class LibraryListingStage(ListingStage):
+    """A listing that gives each batch to `emit`."""
+
+    def __init__(
+        self,
+        config: ListingConfig,
+        bus: Bus,
+        meter: Meter,
+        outcome: Outcome,
+        emit: Callable[[BatchSummary], Awaitable[None]],
+    ) -> None:
+        super().__init__(config, bus, meter)
+        self._outcome, self._emit = outcome, emit
+
+    async def _write(self, batches: Sequence[BatchSummary], drops: Sequence[Dropped]) -> None:
+        for dropped in drops:
+            self._outcome.drop(dropped)
+        for batch in batches:
+            await self._emit(batch)
+        self._patience.progress(time.monotonic())
+
+    async def _finish(self) -> None:
+        """Write nothing at the end."""
+
+    async def _fail(self, text: str) -> NoReturn:
+        kind = NoProgress if self._left_at is None else RangeEnded
+        self._outcome.failure = kind(text)
+        raise ExitRequested(EXIT_REPORTED)
+
+    async def _notice(self, line: str) -> None:
         """Write nothing: what is waited for is not said."""

@@ -1,16 +1,7 @@
 """Derivation in this process, over recorded data and over a prepared chain: blocks, ends, interruptions."""
 
-import asyncio
-import contextlib
-import gc
 import json
-import os
 import shutil
-import signal
-import socket
-import tempfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,33 +9,18 @@ import pytest
 
 import rollup_node
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.api import background, run
+from rollup_node.tools.api import run
 from tests.support.servers.course_servers import ServedCourse
-from tests.tools.api.conftest import FIRST, LAST
+from tests.tools.api.conftest import FIRST, LAST, over
 
 BLOCKS = 56
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail where a thread, a file or a socket of a derivation is left."""
-    folder = Path(tempfile.mkdtemp(prefix="rn-"))
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    yield
-    gc.collect()
-    assert [thread.name for thread in threading.enumerate() if thread.name == "rollup_node"] == []
-    assert list(folder.iterdir()) == []
-    folder.rmdir()
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 
 def _recorded(folder: Path, **changes: Any) -> rollup_node.Derivation:
     arguments: dict[str, Any] = {"archive": folder, "from_l2": FIRST, "to_l2": LAST, "from_l1": 6_582_944}
     return rollup_node.derive("op-sepolia", **(arguments | changes))
-
-
-def _over(course: ServedCourse, **changes: Any) -> rollup_node.Derivation:
-    chain = rollup_node.Chain.load(course.options[-1])
-    return rollup_node.derive(chain, **({"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l2": 0} | changes))
 
 
 def test_recorded_blocks_are_those_that_were_built(recording_folder: Path) -> None:
@@ -110,78 +86,22 @@ def test_with_and_without_an_l2_source_and_from_an_archive(
     course: ServedCourse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "FOLDER_SECONDS", 2.0)
-    alone = list(_over(course))
+    alone = list(over(course))
     assert len(alone) == BLOCKS and sum(len(block.drops) for block in alone) > 20
     assert {block.hash for block in alone} == {None}
     archive = tmp_path / "archive"
-    compared = list(_over(course, l2=course.urls.engine, archive=archive))
+    compared = list(over(course, l2=course.urls.engine, archive=archive))
     assert [to_hex(block.hash or b"") for block in compared] == course.facts.l2_hashes[1:]
     assert [block.attributes for block in compared] == [block.attributes for block in alone]
     # Without any endpoint, and without those data that were damaged or removed.
-    assert list(_over(course, l1=None, beacon=None, archive=archive)) == alone
+    assert list(over(course, l1=None, beacon=None, archive=archive)) == alone
     blob = next((archive / "blobs").glob("*/*/*"))
     blob.write_bytes(blob.read_bytes()[:-1])
     with pytest.raises(rollup_node.DataError, match=r"blobs of L1 block .* not in the archive"):
-        list(_over(course, l1=None, beacon=None, archive=archive))
+        list(over(course, l1=None, beacon=None, archive=archive))
     shutil.rmtree(archive / "l1-1" / "receipts")
     with pytest.raises(rollup_node.DataError, match=r"L1 block \d+ is missing in the archive .*, or damaged"):
-        list(_over(course, l1=None, beacon=None, archive=archive))
-
-
-async def test_an_event_loop_takes_blocks(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
-    chain, urls = rollup_node.Chain.load(course.options[-1]), course.urls
-    derivation = rollup_node.aderive(chain, l1=urls.l1, beacon=urls.beacon, from_l2=0)
-    assert [block.number async for block in derivation] == list(range(1, BLOCKS + 1))
-    async with rollup_node.aderive(chain, l1=urls.l1, beacon=urls.beacon, from_l2=0) as derivation:
-        async for block in derivation:
-            assert block.number == 1
-            break
-    waiting = asyncio.ensure_future(anext(aiter(hanging)))
-    await asyncio.sleep(0)
-    waiting.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await waiting
-
-
-def test_what_is_not_taken_is_bounded(course: ServedCourse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "QUEUED", 3)
-    derivation = _over(course)
-    next(derivation)
-    emitted = threading.Event()
-    while not emitted.wait(0.01):
-        if derivation._background._results.qsize() >= 3:
-            emitted.set()
-    assert derivation._background._results.qsize() <= 4
-    assert len(list(derivation)) == BLOCKS - 1
-
-
-def test_a_loop_that_is_left_ends_the_derivation(course: ServedCourse) -> None:
-    for block in _over(course):
-        if block.number == 2:
-            break
-    with contextlib.suppress(KeyError):
-        for block in _over(course):
-            raise KeyError(block.number)
-    with _over(course) as derivation:
-        next(derivation)
-    assert list(derivation) == [] and len(list(_over(course, to_l2=4))) == 4
-
-
-@pytest.fixture
-def hanging() -> Iterator[rollup_node.Derivation]:
-    """Yield a derivation over endpoints that take a connection and answer nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-        yield rollup_node.derive("op-sepolia", l1=url, beacon=url, l2=url, from_l2=5, timeout=None)
-
-
-def test_ctrl_c_ends_it_and_a_second_call_works(course: ServedCourse, hanging: rollup_node.Derivation) -> None:
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        next(hanging)
-    timer.join()
-    assert list(hanging) == [] and len(list(_over(course, to_l2=3))) == 3
+        list(over(course, l1=None, beacon=None, archive=archive))
 
 
 def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,10 +119,21 @@ def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> No
     assert (caught.value.code, "l1" in str(caught.value)) == ("L1-UNREACHABLE", True)
 
 
-def test_a_bug_in_the_thread_is_raised_as_it_is(course: ServedCourse, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fails(*arguments: object) -> int:
-        raise ZeroDivisionError
+def test_the_batches_of_a_range(recording_folder: Path) -> None:
+    listing = rollup_node.batches("op-sepolia", archive=recording_folder, from_l1=6_582_895, to_l1=6_582_952)
+    listed = list(listing)
+    expected = json.loads((recording_folder / "expected.json").read_text())["spans"]
+    assert [(batch.inclusion, batch.blocks) for batch in listed] == [
+        (span["inclusion"], span["blocks"]) for span in expected
+    ]
+    assert listing.last == listed[-1] and listing.drops == ()
 
-    monkeypatch.setattr(run, "run_stages", fails)
-    with pytest.raises(ZeroDivisionError):
-        list(_over(course))
+
+def test_batches_of_a_chain_with_garbage_and_beyond_its_end(course: ServedCourse) -> None:
+    chain = rollup_node.Chain.load(course.options[-1])
+    arguments: dict[str, Any] = {"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l1": course.first - 1}
+    listing = rollup_node.batches(chain, to_l1=course.last, **arguments)
+    assert sum(batch.blocks for batch in listing) >= BLOCKS and {drop.rule for drop in listing.drops}
+    beyond = rollup_node.batches(chain, to_l1=course.last + 9, timeout=1.0, **arguments)
+    with pytest.raises(rollup_node.EndpointError, match=f"L1 block {course.last + 1} does not exist yet"):
+        list(beyond)

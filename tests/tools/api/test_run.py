@@ -8,7 +8,7 @@ import pytest
 import rollup_node
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.tools.api.blocks import Block
-from rollup_node.tools.api.run import DerivationRun, Request, forward_logs
+from rollup_node.tools.api.run import FOLDER_SECONDS, DerivationRun, L1Source, ListingRun, forward_logs
 from rollup_node.tools.inspect.l2_source import SourceError
 from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, ReplayFailed
 from tests.support.chains.recordings import write_recording
@@ -18,21 +18,15 @@ URL = "http://127.0.0.1:9"
 DEAD = {"l1": URL, "beacon": URL, "l2": URL}
 
 
-def _request(**changes: Any) -> Request:
-    request = Request(
-        words=("--network", "op-sepolia"),
-        first=5,
-        last=9,
-        l1=URL,
-        beacon=URL,
-        l2=URL,
-        l2_blocks=None,
-        archive=None,
-        base=None,
-        timeout=1.0,
-        options={},
-    )
-    return request._replace(**changes)
+SOURCE = L1Source(("--network", "op-sepolia"), URL, URL, None, 1.0, {})
+
+
+def _run(source: L1Source = SOURCE, l2: str | None = URL) -> DerivationRun:
+    return DerivationRun(source, 5, 9, l2, None, None)
+
+
+def _folder(path: Path) -> L1Source:
+    return SOURCE._replace(l1=None, beacon=None, archive=str(path))
 
 
 @pytest.mark.parametrize(
@@ -66,9 +60,9 @@ def test_the_environment_of_the_node_is_not_read(monkeypatch: pytest.MonkeyPatch
 def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
     write_recording(tmp_path)
     with pytest.raises(rollup_node.InputError, match="only from_l2=0 is possible"):
-        DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+        _run(_folder(tmp_path), None)
     (tmp_path / "l2_blocks.json").write_text("[]")
-    run = DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+    run = _run(_folder(tmp_path), None)
     assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
 
 
@@ -84,13 +78,30 @@ def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
     ],
 )
 def test_what_ends_a_derivation(error: Exception, last: Block | None, kind: type[Exception], code: str) -> None:
-    result = DerivationRun(_request()).error_of(error, last)
+    result = _run().error_of(error, last)
     assert isinstance(result, rollup_node.Error) and (type(result), result.code) == (kind, code)
     assert str(result) == str(error)
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [(7, 9, "from_l1=7 is before the chain's genesis, L1 block 4071408"), (5_000_000, 9, "to_l1=9 is before from_l1")],
+)
+def test_ranges_of_l1_that_are_none(first: int, last: int, text: str) -> None:
+    with pytest.raises(rollup_node.RangeError, match=text):
+        rollup_node.batches("op-sepolia", from_l1=first, to_l1=last, l1=URL, beacon=URL)
+    result = ListingRun(SOURCE, 5_000_000, 5_000_000).error_of(RangeEnded("the chain left"), None)
+    assert type(result) is rollup_node.RangeError
+
+
+def test_the_timeout_of_a_folder_is_short(tmp_path: Path) -> None:
+    assert (SOURCE.seconds, SOURCE._replace(timeout=None).seconds) == (1.0, None)
+    assert _folder(tmp_path)._replace(timeout=None).seconds == FOLDER_SECONDS
+    assert SOURCE.is_archive and not SOURCE.is_folder
+
+
 def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: Path) -> None:
-    run = DerivationRun(_request())
+    run = _run()
     run.outcome.reset_rule = "T8"
     result = run.error_of(ReplayFailed("derivation cannot continue"), None)
     assert isinstance(result, rollup_node.DataError) and result.rule == "T8"
@@ -98,7 +109,7 @@ def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: 
     assert run.error_of(bug, None) is bug
     write_recording(tmp_path)
     (tmp_path / "l2_blocks.json").write_text("[]")
-    folder = DerivationRun(_request(l1=None, beacon=None, l2=None, archive=str(tmp_path)))
+    folder = _run(_folder(tmp_path), None)
     assert type(folder.error_of(NoProgress("no blobs"), None)) is rollup_node.DataError
 
 
