@@ -100,6 +100,14 @@ def test_imports_run_one_way() -> None:
     _assert_none(_wrong_imports, _sources(*PACKAGES))
 
 
+def test_the_public_package_has_the_library_and_the_command_line() -> None:
+    for name, allowed in (("__init__.py", "rollup_node.tools.api."), ("__main__.py", "rollup_node.node.cli")):
+        names = _all_imports(Path("src", NAMESPACE, name))
+        assert {item for item in names if item.startswith(NAMESPACE) and not item.startswith(allowed)} <= {
+            allowed.rpartition(".")[0]
+        }
+
+
 def test_no_folders_import_each_other_in_a_circle() -> None:
     assert folder_graph.cycles(folder_graph.folder_graph(folder_graph.modules())) == []
 

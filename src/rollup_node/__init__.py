@@ -7,12 +7,13 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rollup_node.tools.api.blocks import Batch, Block, Drop
+    from rollup_node.tools.api.blocks import Batch, Block, Drop, DropEffect
     from rollup_node.tools.api.chains import Chain, Network
     from rollup_node.tools.api.decoding import DecodedBatch, DecodedBlock, decode_batches, decode_channel
     from rollup_node.tools.api.derivation import BatchSummary, Derivation, aderive, batches, derive
     from rollup_node.tools.api.errors import BlockDiffers, DataError, EndpointError, Error, InputError, RangeError
     from rollup_node.tools.api.hashes import (
+        BlockId,
         L1BlockRef,
         PayloadAttributes,
         attributes_hash,
@@ -28,12 +29,14 @@ __all__ = [
     "BatchSummary",
     "Block",
     "BlockDiffers",
+    "BlockId",
     "Chain",
     "DataError",
     "DecodedBatch",
     "DecodedBlock",
     "Derivation",
     "Drop",
+    "DropEffect",
     "EndpointError",
     "Error",
     "InputError",
@@ -54,13 +57,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "blocks": ("Batch", "Block", "Drop"),
+    "blocks": ("Batch", "Block", "Drop", "DropEffect"),
     "chains": ("Chain", "Network"),
     "decoding": ("DecodedBatch", "DecodedBlock", "decode_batches", "decode_channel"),
     "derivation": ("BatchSummary", "Derivation", "aderive", "batches", "derive"),
     "errors": ("BlockDiffers", "DataError", "EndpointError", "Error", "InputError", "RangeError"),
     "stream": ("Stream",),
-    "hashes": ("L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"),
+    "hashes": ("BlockId", "L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rollup_node.stages.messages.derivation import Drop
+from rollup_node.stages.messages.derivation import Drop, DropEffect
 from rollup_node.stages.protocol.payloads import PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, Hash, L1BlockRef
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rollup_node.tools.inspect.channel_sources import BatchSource
     from rollup_node.tools.inspect.replay import BlockComparison
 
-__all__ = ["Batch", "Block", "Drop", "block_of"]
+__all__ = ["Batch", "Block", "Drop", "DropEffect", "block_of"]
 
 
 class Batch(msgspec.Struct, frozen=True):

@@ -10,10 +10,10 @@ from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.output_root import output_root
 from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
-from rollup_node.stages.protocol.types import Hash, L1BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 from rollup_node.tools.api.errors import DataError
 
-__all__ = ["L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"]
+__all__ = ["BlockId", "L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"]
 
 
 def attributes_hash(attributes: PayloadAttributes) -> Hash:
