@@ -271,8 +271,8 @@ def _command(source: L1Source, more: Mapping[str, object]) -> ParsedCommand:
     else:
         kind_of_folder(source.archive or "")
         urls = {"l1": PLACEHOLDER, "l1.beacon.ignore": True}
-    given = {**urls, **more, **source.options}
-    words = [f"--{name}={_text(value)}" for name, value in given.items() if value is not None]
+    values = {**urls, **more, **source.options}
+    words = [f"--{name}={_text(value)}" for name, value in values.items() if value is not None]
     return parse(parser, [*source.words, *words], {})
 
 

@@ -57,7 +57,8 @@ def pandas_frame(blocks: Iterable[Block]) -> "pandas.DataFrame":
 
 def polars_frame(blocks: Iterable[Block]) -> "polars.DataFrame":
     """Return the blocks as a polars frame. Raises InputError without polars and pyarrow."""
-    return _imported("polars").from_arrow(arrow_table(blocks))
+    frame: polars.DataFrame = _imported("polars").from_arrow(arrow_table(blocks))
+    return frame
 
 
 def _arrow_type(arrow: Any, kind: str) -> Any:

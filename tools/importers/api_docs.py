@@ -30,11 +30,13 @@ needs no execution engine to execute blocks, and no process beside the program.
 import rollup_node
 
 for block in rollup_node.derive("op-sepolia", archive="op_sepolia_replay", from_l2=16491247):
-    print(block.number, block.l1_inclusion.number, len(block.attributes.transactions), block.batch, block.drops)
+    rules = [drop.rule for drop in block.drops]
+    print(block.number, block.l1_inclusion.number, len(block.attributes.transactions), rules)
 ```
 
-prints two blocks of the [recorded data](real-data.md) in the folder `op_sepolia_replay`, with the batch that each came
-from and what was dropped before it, by which [rule](drop-reasons.md). Over endpoints it is
+prints two blocks of the [recorded data](real-data.md) in the folder `op_sepolia_replay`: number, the L1 block with
+which each became derivable, transactions, and by which [rules](drop-reasons.md) input was dropped before it. Over
+endpoints it is
 
 ```python
 for block in rollup_node.derive("op-sepolia", l1=L1, beacon=BEACON, l2=L2, from_l2=N, to_l2=M):
@@ -104,9 +106,8 @@ def _entry(name: str) -> str:
         return f"{_TEXTS[name]}\n"
     if not inspect.isclass(value):
         return f"{_code(_signature(name, value))}\n{_text(value)}\n"
-    base = value.__base__
-    of_api = f" of `{base.__name__}`" if base.__name__ in rollup_node.__all__ else ""
-    head = f"A kind{of_api}. " if of_api else ""
+    base = value.__bases__[0].__name__
+    head = f"A kind of `{base}`. " if base in rollup_node.__all__ else ""
     members = "\n".join(_members(value))
     # Programs make no other objects of the API's classes.
     constructor = f"{_code(_signature(name, value))}\n" if value is rollup_node.Network else ""

@@ -46,4 +46,5 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def over(course: ServedCourse, **changes: Any) -> rollup_node.Derivation:
     """Derive the prepared chain, with other arguments."""
     chain = rollup_node.Chain.load(course.options[-1])
-    return rollup_node.derive(chain, **({"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l2": 0} | changes))
+    arguments: dict[str, Any] = {"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l2": 0}
+    return rollup_node.derive(chain, **(arguments | changes))
