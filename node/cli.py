@@ -35,6 +35,7 @@ COMMANDS = {
     "decode": Command("rollup_node.tools.commands.decode", "show blobs, frames, channels and batches in files"),
     "explain": Command("rollup_node.tools.commands.explain", "show what derivation dropped, and by which rule"),
     "history": Command("rollup_node.tools.commands.history", "derive a chain's past in ranges, on many workers"),
+    "witness": Command("rollup_node.tools.commands.witness", "what deriving a range reads on L1, for provers"),
     "networks": Command(
         "rollup_node.tools.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),
