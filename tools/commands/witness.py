@@ -4,13 +4,13 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.stages.protocol.texts import escaped_line
+from rollup_node.tools.commands import witness_range
 from rollup_node.tools.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source, positive
 from rollup_node.tools.history.runner import executor
@@ -30,8 +30,7 @@ MAX_WORKERS = 1_024
 def main(arguments: Sequence[str]) -> int:
     """Run the command; 0 when the witness is complete."""
     if arguments and arguments[0] == "range":
-        code: int = import_module("rollup_node.tools.commands.witness_range").main(arguments[1:])
-        return code
+        return witness_range.main(arguments[1:])
     parser = _parser()
     _, rest = parser.parse_known_args(list(arguments))
     command = parse(parser, arguments)
@@ -40,10 +39,17 @@ def main(arguments: Sequence[str]) -> int:
     target = Path(flags.out).absolute()
     # The folder has the name of the process, so that an older one of a killed run is in nobody's way.
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    check_endpoints(command)
+    packs = PackFolder(partial / "packs")
     try:
-        (partial / "packs").mkdir(parents=True)
-        manifest = _write(command, ranges, partial, tuple(rest))
+        packs.path.mkdir(parents=True)
+        if len(ranges) == 1:
+            code = witness_range.derive_range(command, *ranges[0], packs)
+            if code:
+                return code
+        else:
+            check_endpoints(command)
+            _derive_ranges(command, ranges, packs, tuple(rest))
+        manifest = assemble(packs, ranges, partial / "store", command.chain, _l1_config(command))
         if target.exists():
             raise SetupError(f"--out: {shown(str(target))} has appeared meanwhile: name another folder")
         os.rename(partial / "store", target)
@@ -98,15 +104,17 @@ def _checked_ranges(command: ParsedCommand) -> list[Range]:
         raise SetupError(f"--range-size: {error}") from None
 
 
-def _write(command: ParsedCommand, ranges: Sequence[Range], partial: Path, rest: tuple[str, ...]) -> Manifest:
-    """Derive all ranges, and write the store below `partial`."""
-    flags, packs = command.flags, partial / "packs"
-    source = ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+def _derive_ranges(command: ParsedCommand, ranges: Sequence[Range], packs: PackFolder, rest: tuple[str, ...]) -> None:
+    """Derive the ranges by workers. Raises SetupError for the first that fails."""
+    flags = command.flags
+    source: tuple[str, ...] = (
+        ("--l2", flags.l2) if flags.l2 is not None else ("--l2-blocks", os.path.abspath(flags.l2_blocks))
+    )
     if flags.execution:
         source += ("--execution",)
     if flags.timeout is not None:
         source += ("--timeout", f"{flags.timeout:g}s")
-    tasks = [WitnessTask(str(packs), first, last, version(), (*source, *rest)) for first, last in ranges]
+    tasks = [WitnessTask(str(packs.path), first, last, version(), (*source, *rest)) for first, last in ranges]
     with executor(flags.workers, flags.scheduler) as runner:
         if runner.workers > 1:
             # Each range has one worker for its tasks.
@@ -120,9 +128,11 @@ def _write(command: ParsedCommand, ranges: Sequence[Range], partial: Path, rest:
             blocks = outcome.row.head.number - outcome.row.base.number + 1
             text = f"L2 blocks {task.first + 1} to {task.last} are derived from {blocks} L1 blocks"
             print(f"{PROGRAM}: {text}", file=sys.stderr)
+
+
+def _l1_config(command: ParsedCommand) -> bytes | None:
     path = command.values["rollup.l1-chain-config"]
-    l1_config = read_chain_file(path, "failed to read chain spec") if path else None
-    return assemble(PackFolder(packs), ranges, partial / "store", command.chain, l1_config)
+    return read_chain_file(path, "failed to read chain spec") if path else None
 
 
 def _report(manifest: Manifest, target: Path) -> None:

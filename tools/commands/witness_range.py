@@ -42,13 +42,18 @@ def main(arguments: Sequence[str]) -> int:
     # It may have ended before, while this one was starting.
     if flags.parent is not None and os.getppid() != flags.parent:
         raise SetupError(f"--parent: process {flags.parent}, which started this one, has ended")
-    name = range_name(flags.from_l2, flags.to_l2)
-    packs = PackFolder(Path(flags.packs))
+    return derive_range(command, flags.from_l2, flags.to_l2, PackFolder(Path(flags.packs)))
+
+
+def derive_range(command: ParsedCommand, first: int, last: int, packs: PackFolder) -> int:
+    """Derive L2 blocks `first` + 1 to `last` and keep packs of what is read; 0 when that is complete.
+
+    Raises SetupError where receipts are missing or the disk refuses."""
+    name = range_name(first, last)
     derived = f"derived-{name}"
-    if not packs.has(derived):
-        code = _derive(command, derived)
-        if code:
-            return code
+    code = 0 if packs.has(derived) else _derive(command, first, last, packs, derived)
+    if code:
+        return code
     try:
         result = packs.get(derived, RangeResult, "the range")
         config = l1_config(command.values, command.chain, runtime_config=False)
@@ -57,15 +62,14 @@ def main(arguments: Sequence[str]) -> int:
     except WitnessError as error:
         raise SetupError(str(error)) from None
     except OSError as error:
-        raise SetupError(f"--packs: cannot write {flags.packs}: {error.strerror}") from None
+        raise SetupError(f"cannot write {packs.path}: {error.strerror}") from None
     return 0
 
 
-def _derive(command: ParsedCommand, result: str) -> int:
-    flags = command.flags
-    outputs = Outputs.open()
-    replay = replay_config(command, outputs, flags.from_l2, flags.to_l2, RowFormat.JSON)
-    stage = WitnessRangeConfig(replay, flags.packs, result, flags.execution)
+def _derive(command: ParsedCommand, first: int, last: int, packs: PackFolder, result: str) -> int:
+    outputs, folder = Outputs.open(), str(packs.path)
+    replay = replay_config(command, outputs, first, last, RowFormat.JSON)
+    stage = WitnessRangeConfig(replay, folder, result, command.flags.execution)
     derivation = derivation_config(command.values, command.chain, ahead=0)
     return run(
         command,
@@ -80,6 +84,6 @@ def _derive(command: ParsedCommand, result: str) -> int:
             ),
         ],
         compute=lambda spec: replace(
-            spec, build="rollup_node.tools.witness.recording_stage:build", config=RecordingConfig(flags.packs)
+            spec, build="rollup_node.tools.witness.recording_stage:build", config=RecordingConfig(folder)
         ),
     )

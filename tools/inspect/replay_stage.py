@@ -228,9 +228,7 @@ class ReplayStage(Stage):
 
     def _open_source(self) -> BlockSource:
         config = self._config
-        return (
-            EngineSource(config.url, config.jwt_secret) if config.url else FileSource.read(Path(config.blocks or ""))
-        )
+        return EngineSource(config.url, config.jwt_secret) if config.url else FileSource.read(Path(config.blocks or ""))
 
     def _default_base(self, safe: L2BlockInfo) -> int:
         """Return the L1 block one channel timeout before the safe origin."""

@@ -93,7 +93,7 @@ def read_manifest(folder: Path) -> Manifest:
             data = file.read(MAX_BYTES + 1)
         manifest = msgspec.json.decode(data[:MAX_BYTES], type=Manifest)
         for block in (manifest.safe_head, manifest.known, manifest.l1_base, manifest.l1_head):
-            block.id
+            hash_from_hex(block.hash)
     except FileNotFoundError:
         raise WitnessError(f"there is no {MANIFEST} in it: name the folder that `rollup-node witness` wrote") from None
     except OSError as error:

@@ -1,7 +1,7 @@
 """Preimages by key, and the files of kona-host's directory store [WIT1 to WIT4].
 
-A key has 32 bytes: the type, then the last 31 bytes of the digest. Its file is `<4 hex>/<60 hex>.txt`, with the value in
-hex; `kvformat` names the format."""
+A key has 32 bytes: the type, then the last 31 bytes of the digest. Its file is `<4 hex>/<60 hex>.txt`, with the value
+in hex; `kvformat` names the format."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -15,7 +15,7 @@ from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, ordered_values
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.receipts import logs_of_receipts
-from rollup_node.stages.protocol.types import BlobRef, BlockId, Hash, L1Block
+from rollup_node.stages.protocol.types import BlobRef, BlockId, Hash, L1Block, Log
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.witness.assembly import AGREED, CHAIN_ID, CLAIMED, CLAIMED_NUMBER, L1_HEAD, ROLLUP_CONFIG
 from rollup_node.tools.witness.manifest import Manifest, read_manifest, rollup_of
@@ -99,7 +99,7 @@ class WitnessReader:
         header = self._header("L1 block", number, block_hash)
         encoded = self._list(header.transactions_root, f"the transactions of L1 block {number}")
         inbox = inbox_transactions(encoded, self._filter.inbox, self._filter.chain_id, with_hashes=True)
-        logs = ((), (), ())
+        logs: tuple[tuple[Log, ...], ...] = ((), ())
         # The updates of the base are in the system config that derivation starts with.
         is_read = header.receipts_root != EMPTY_ROOT and not bloom_excludes_logs(header.logs_bloom, self._filter)
         if is_read and number > self.manifest.l1_base.number:

@@ -1,6 +1,6 @@
 """A run over simulated ranges: what is skipped, what fails, and how seams are repaired."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 

@@ -126,7 +126,9 @@ class StubClient:
         item = enumerate(self.workers)
         return {"workers": {str(at): {"nthreads": threads, "resources": known} for at, (threads, known) in item}}
 
-    def submit(self, function: object, task: RangeTask, *, pure: bool, resources: Resources | None) -> "StubFuture":
+    def submit(
+        self, function: object, task: RangeTask, work: object, *, pure: bool, resources: Resources | None
+    ) -> "StubFuture":
         self.submitted.append((task, resources))
         return self.futures.pop(0) if self.futures else StubFuture()
 
