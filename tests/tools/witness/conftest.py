@@ -8,7 +8,10 @@ import pytest
 
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.witness.packs import PackFolder
+from tests.stages.engine.conftest import chain, rollup
 from tests.support.chains.recorded_witness import assembled, record
+
+__all__ = ["chain", "rollup"]
 
 
 @pytest.fixture(scope="session")
