@@ -40,6 +40,7 @@ COMMANDS = {
         "rollup_node.tools.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),
     "status": Command("rollup_node.tools.commands.status", "what a running node does, on one screen; --watch"),
+    "watch": Command("rollup_node.tools.commands.watch", "compare fault games on L1 with what our node derives"),
     "health": Command("rollup_node.tools.commands.health", "whether the node here answers, for a container's check"),
     "check": Command("rollup_node.tools.commands.check", "everything that would keep a node from its work, at once"),
     "checkpoint": Command(
