@@ -17,6 +17,7 @@ SUPER_TYPES = frozenset((4, 5, 7, 9))
 MAX_SEQUENCE = (1 << 63) - 1
 """No block number or time is higher; a node could not be asked for it."""
 INVALID_TRANSITION = "0x" + "00" * 32
+"""The expected root of a claim where there can be none."""
 
 
 class Verdict(Enum):
@@ -31,8 +32,8 @@ class Verdict(Enum):
 class Game(msgspec.Struct, frozen=True, rename="camel"):
     """A game. `l2_sequence_number` is an L2 block, or for super roots a time in seconds.
 
-    `block` is the L1 block in which it was created, 0 where that is unknown. `evidence`: its data are proven from the
-    header of an L1 block."""
+    `block` is the L1 block in which it was created, 0 where that is unknown. `proven`: its data follow from the header
+    of an L1 block that the node has proven [WAT3]."""
 
     proxy: str
     game_type: int
@@ -43,7 +44,7 @@ class Game(msgspec.Struct, frozen=True, rename="camel"):
     l2_sequence_number: int
     block: int = 0
     block_hash: str = ""
-    evidence: bool = False
+    proven: bool = False
 
 
 class Judgement(msgspec.Struct, frozen=True, rename="camel"):
@@ -162,8 +163,8 @@ class GameBook:
         return sum(judgement.verdict is verdict for _, judgement in self)
 
 
-def record(game: Game, judgement: Judgement, proven: bool) -> dict[str, object]:
-    """Return a game as a JSON object; `proven`: the L1 blocks that were read are proven ones [WAT3]."""
+def record(game: Game, judgement: Judgement) -> dict[str, object]:
+    """Return a game as a JSON object."""
     return {
         "proxy": game.proxy,
         "gameType": game.game_type,
@@ -177,14 +178,16 @@ def record(game: Game, judgement: Judgement, proven: bool) -> dict[str, object]:
         "expectedRootClaim": judgement.expected_root_claim,
         "reason": judgement.reason,
         "missing": judgement.missing,
-        "proven": proven and game.evidence,
+        "proven": game.proven,
     }
 
 
 def line(game: Game, judgement: Judgement) -> str:
     """Return a game as a line of text."""
     kind = "super root of time" if game.game_type in SUPER_TYPES else "output root of block"
-    ours = "" if judgement.verdict is not Verdict.DISAGREE else f", ours is {judgement.expected_root_claim}"
+    none = judgement.expected_root_claim == INVALID_TRANSITION
+    shown = f", ours is {'none' if none else judgement.expected_root_claim}"
+    ours = shown if judgement.verdict is Verdict.DISAGREE else ""
     why = judgement.missing or judgement.reason
     return (
         f"{judgement.verdict.value}: game {game.proxy} type {game.game_type} claims {game.root_claim}"

@@ -75,14 +75,17 @@ class L1Reader:
             return f"--games or --anchor: the contract is no DisputeGameFactory or AnchorStateRegistry: {error}"
         return None
 
-    def is_canonical(self, number: int, block_hash: Hash) -> bool:
-        """Whether a block is one of the recent ones on the chain of the head."""
-        return self._recent.get(number) == block_hash
+    async def advance(self, proven: tuple[int, Hash] | None = None) -> Advance | None:
+        """Read the head, and what it brings; None where it is a block that is known.
 
-    async def advance(self) -> Advance | None:
-        """Read the head, and what it brings; None where it is the one before."""
-        head = await self._block("eth_getBlockByNumber", "latest")
-        if self.head is not None and head.hash == self.head.hash:
+        With `proven`, the number and the hash of a block that is proven, that is the head, and games are read with
+        proofs [WAT3]."""
+        self.proves = proven is not None
+        if proven is not None and self._recent.get(proven[0]) == proven[1]:
+            return None
+        which = ("eth_getBlockByNumber", "latest") if proven is None else ("eth_getBlockByHash", to_hex(proven[1]))
+        head = await self._block(*which)
+        if self._recent.get(head.header.number) == head.hash:
             return None
         branch = await self._branch(head)
         if branch is None:
@@ -177,7 +180,7 @@ class L1Reader:
             if isinstance(answer, RpcFailure):
                 raise answer
         data, l1_head = contracts.game_data(answers[0]), contracts.words(answers[1], 1)[0]
-        evidence = self.proves and self._is_proven(entry, index, at, data, l1_head, answers[2:])
+        proven = self.proves and self._is_proven(entry, index, at, data, l1_head, answers[2:])
         if created is not None and created.header.parent_hash == l1_head:
             number = created.header.number - 1
         else:
@@ -192,7 +195,7 @@ class L1Reader:
             l2_sequence_number=data.l2_sequence_number,
             block=0 if created is None else created.header.number,
             block_hash="" if created is None else to_hex(created.hash),
-            evidence=evidence,
+            proven=proven,
         )
 
     def _is_proven(

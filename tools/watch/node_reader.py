@@ -18,6 +18,8 @@ MAX_STATUS = 1 << 20
 SECONDS = 10.0
 FINAL_BLOCKS = 96
 """L1 blocks after which a supernode's L1 is taken as final: it does not say which is."""
+NOT_FOUND, BEFORE_GENESIS = "not found", "did not reach genesis time"
+"""Parts of errors of op-node's API that say that nothing is there."""
 _Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -114,7 +116,12 @@ class OwnSide:
     async def opinion(self, game: Game, view: View) -> Opinion:
         """Return what it says of a game that it compares."""
         if game.game_type in SUPER_TYPES:
-            answer = await self._super_root(game.l2_sequence_number)
+            try:
+                answer = await self._super_root(game.l2_sequence_number)
+            except RpcFailure as failure:
+                if BEFORE_GENESIS not in failure.message:
+                    raise
+                return Opinion(view.current_l1, None)
             if answer.data is None:
                 return Opinion(answer.current_l1.number, None)
             is_safe = answer.data.verified_required_l1.number <= game.l1_head_num
@@ -130,7 +137,13 @@ class OwnSide:
             return None if answer.data is None else hash_from_hex(answer.data.super_root)
         if view.safe is None or sequence_number > view.safe:
             return None
-        output = await self._client.call_typed(_Output, "optimism_outputAtBlock", hex(sequence_number))
+        try:
+            output = await self._client.call_typed(_Output, "optimism_outputAtBlock", hex(sequence_number))
+        except RpcFailure as failure:
+            # As op-dispute-mon: no claim about a block that does not exist is right.
+            if NOT_FOUND not in failure.message.lower():
+                raise
+            return None
         return hash_from_hex(output.output_root)
 
     async def _was_safe(self, game: Game) -> bool | None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import orjson
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.protocol.hex_encoding import HexError
+from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.texts import one_line
+from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.watch.games import (
     Anchor,
     Game,
@@ -91,9 +92,8 @@ class Watch:
             self._ended("node")
         except NODE_FAILURES as error:
             self._failed("node", str(error))
-        self._l1.proves = self._view is not None and self._view.proven_l1 is not None
         try:
-            await self._read_l1()
+            await self._read_l1(None if self._view is None else self._view.proven_l1)
             self._ended("l1")
         except FAILURES as error:
             self._failed("l1", str(error))
@@ -105,8 +105,8 @@ class Watch:
                 self._failed("node", str(error))
         self._show()
 
-    async def _read_l1(self) -> None:
-        advance = await self._l1.advance()
+    async def _read_l1(self, proven: tuple[int, Hash] | None) -> None:
+        advance = await self._l1.advance(proven)
         if advance is not None:
             self._list_due |= advance.gap
             self._anchor_due |= advance.anchor_moved
@@ -129,19 +129,29 @@ class Watch:
             if judgement is None and not self._side.compares(game):
                 judgement = Judgement(Verdict.IGNORED, reason="a supernode has super roots only: give a node as --rpc")
             if judgement is None:
-                judgement = judge(game, await self._side.opinion(game, view))
-                self._metrics.set(f"{MONITOR}_last_output_fetch", self._clock())
+                judgement = await self._judgement(game, view)
             if self.book.judge(game, judgement):
                 self._tell(game, judgement)
         if self.anchor is not None and self._anchor_judgement.verdict is Verdict.NOT_YET:
             await self._judge_anchor(self.anchor, view)
 
+    async def _judgement(self, game: Game, view: View) -> Judgement:
+        try:
+            opinion = await self._side.opinion(game, view)
+        except RpcFailure as failure:
+            # Of this game alone: the others are asked about as well.
+            return Judgement(Verdict.NOT_YET, missing=f"{self._side.name} answers: {one_line(str(failure))}")
+        self._metrics.set(f"{MONITOR}_last_output_fetch", self._clock())
+        return judge(game, opinion)
+
     async def _judge_anchor(self, anchor: Anchor, view: View) -> None:
-        """Compare the anchor once our side has its block [WAT7]."""
+        """Compare the anchor once it is set and our side has its block [WAT7]."""
+        if anchor.root_claim == to_hex(ZERO_HASH):
+            return
         root = await self._side.root(anchor.l2_sequence_number, view)
         if root is None:
             return
-        ours = "0x" + root.hex()
+        ours = to_hex(root)
         verdict = Verdict.AGREE if ours == anchor.root_claim else Verdict.DISAGREE
         self._anchor_judgement = Judgement(verdict, ours)
         text = f"{verdict.value}: the anchor {anchor.address} is {anchor.root_claim} at {anchor.l2_sequence_number}"
@@ -149,20 +159,16 @@ class Watch:
 
     def _show_proof(self) -> None:
         """Say whether the L1 blocks that are read are proven ones [WAT3]."""
-        known = None if self._view is None else self._view.proven_l1
-        proven = known is not None and self._l1.is_canonical(*known)
-        # A head that the node has proven and that was not read yet says nothing.
-        if known is not None and self._l1.head is not None and known[0] > self._l1.head.header.number:
-            proven = bool(self._proven)
+        proven = self._view is not None and self._view.proven_l1 is not None
         if proven != self._proven:
             self._proven = proven
             text = "L1 is proven: by the node's checkpoint" if proven else "L1 is NOT proven"
-            why = "" if proven else ": the node has no checkpoint, or another chain: its L1 endpoint is believed"
+            why = "" if proven else ": the node has no checkpoint, and the L1 endpoint is believed"
             self._output.notes(text + why)
 
     def _tell(self, game: Game, judgement: Judgement) -> None:
         if self._output.as_json:
-            self._output.games(orjson.dumps(record(game, judgement, bool(self._proven))).decode())
+            self._output.games(orjson.dumps(record(game, judgement)).decode())
         else:
             self._output.games(line(game, judgement))
 
@@ -191,7 +197,7 @@ class Watch:
             metrics.set(f"{MONITOR}_up", 1)
 
     def _records(self) -> list[dict[str, object]]:
-        return [record(game, judgement, bool(self._proven)) for game, judgement in self.book][::-1]
+        return [record(game, judgement) for game, judgement in self.book][::-1]
 
     def _json(self) -> bytes:
         return orjson.dumps(self._records())
