@@ -94,11 +94,13 @@ def ordered_values(root: Hash, node_of: Callable[[Hash], bytes]) -> list[bytes]:
         return []
     values: dict[str, bytes] = {}
     waiting: list[tuple[str, Any]] = [("", root)]
+    visited = 0
     while waiting:
         path, child = waiting.pop()
         node = _checked(child) if isinstance(child, list) else _decoded(node_of(child))
-        if len(path) > _LONGEST_INDEX:
-            raise ProofError("a path of the trie is longer than that of an index")
+        visited += 1
+        if len(path) > _LONGEST_INDEX or visited > _MOST_NODES:
+            raise ProofError("the trie is larger than that of a list")
         if len(node) == 17:
             waiting += [(f"{path}{nibble:x}", item) for nibble, item in enumerate(node[:16]) if item]
             continue
@@ -115,6 +117,8 @@ def ordered_values(root: Hash, node_of: Callable[[Hash], bytes]) -> list[bytes]:
 
 _LONGEST_INDEX = 10
 """Nibbles of the encoding of an index below 2^32."""
+_MOST_NODES = 1 << 20
+"""No block has so many transactions. A trie of few nodes that name each other again and again has no end."""
 
 
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:

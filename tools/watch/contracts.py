@@ -82,6 +82,13 @@ def number(word: bytes) -> int:
     return int.from_bytes(word, "big")
 
 
+def _bounded(word: bytes, bits: int) -> int:
+    value = number(word)
+    if value >> bits:
+        raise ContractError(f"a number of {bits} bits is {value}")
+    return value
+
+
 def address(word: bytes) -> str:
     """Return the address in the low bytes of a word, in hex."""
     return to_hex(word[-20:])
@@ -90,7 +97,7 @@ def address(word: bytes) -> str:
 def listed(answer: Any) -> Listed:
     """Read the answer to gameAtIndex. Raises ContractError."""
     kind, time, proxy = words(answer, 3)[:3]
-    return Listed(number(kind), number(time), address(proxy))
+    return Listed(_bounded(kind, 32), _bounded(time, 64), address(proxy))
 
 
 def game_data(answer: Any) -> GameData:
@@ -102,7 +109,7 @@ def game_data(answer: Any) -> GameData:
     extra = data[start + WORD : start + WORD + size]
     if start + WORD > len(data) or len(extra) != size:
         raise ContractError("the extra data of the game are cut off")
-    return GameData(number(kind), claim, extra)
+    return GameData(_bounded(kind, 32), claim, extra)
 
 
 def created(log: Any) -> tuple[str, int, Hash]:
@@ -111,7 +118,7 @@ def created(log: Any) -> tuple[str, int, Hash]:
     if not isinstance(topics, list) or len(topics) != 4:
         raise ContractError("a log of the factory does not have four topics")
     proxy, kind, claim = (answer_bytes(topic) for topic in topics[1:])
-    return address(proxy), number(kind), claim
+    return address(proxy), _bounded(kind, 32), claim
 
 
 def list_slot(index: int) -> Hash:

@@ -33,7 +33,7 @@ class Game(msgspec.Struct, frozen=True, rename="camel"):
     """A game. `l2_sequence_number` is an L2 block, or for super roots a time in seconds.
 
     `block` is the L1 block in which it was created, 0 where that is unknown. `proven`: its data follow from the header
-    of an L1 block that the node has proven [WAT3]."""
+    of an L1 block that the node has proven [WAT3]. `problem`: why its data are unknown; they are zero then."""
 
     proxy: str
     game_type: int
@@ -45,6 +45,7 @@ class Game(msgspec.Struct, frozen=True, rename="camel"):
     block: int = 0
     block_hash: str = ""
     proven: bool = False
+    problem: str = ""
 
 
 class Judgement(msgspec.Struct, frozen=True, rename="camel"):
@@ -77,6 +78,8 @@ UNKNOWN = Judgement(Verdict.NOT_YET, missing="the node has not been asked yet")
 
 def waits_for(game: Game, current_l1: int) -> Judgement | None:
     """Return the judgement of a game that our side cannot be asked about yet, or need not be [WAT4, WAT5]."""
+    if game.problem:
+        return Judgement(Verdict.IGNORED, reason=game.problem)
     if game.game_type not in OUTPUT_TYPES | SUPER_TYPES:
         return Judgement(Verdict.IGNORED, reason=f"game type {game.game_type} is unknown here")
     if game.l2_sequence_number > MAX_SEQUENCE:
@@ -171,7 +174,8 @@ def record(game: Game, judgement: Judgement) -> dict[str, object]:
         "timestamp": game.timestamp,
         "l1Head": game.l1_head,
         "l1HeadNum": game.l1_head_num,
-        "l2SequenceNumber": game.l2_sequence_number,
+        # JSON of many programs has no number of more bits.
+        "l2SequenceNumber": min(game.l2_sequence_number, MAX_SEQUENCE),
         "rootClaim": game.root_claim,
         "verdict": judgement.verdict.value,
         "agreeWithClaim": judgement.agree_with_claim,

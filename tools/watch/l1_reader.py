@@ -4,6 +4,8 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.verify import InvalidDataError, proven_value, verify_header
 from rollup_node.stages.protocol.headers import Header
@@ -11,6 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_qu
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ProofError, verify_account
 from rollup_node.stages.protocol.receipts import bloom_mask, may_have
+from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.watch import contracts
 from rollup_node.tools.watch.contracts import ContractError, Listed
@@ -138,9 +141,10 @@ class L1Reader:
         header = block.header
         games = []
         for index, log in enumerate(logs):
-            proxy, kind, _ = contracts.created(log)
+            proxy, kind, claim = contracts.created(log)
             entry = Listed(kind, header.timestamp, proxy)
-            games.append(await self._game(entry, self._listed + index, block, block))
+            game = await self._game(entry, self._listed + index, block, block)
+            games.append(msgspec.structs.replace(game, root_claim=to_hex(claim)) if game.problem else game)
         return games
 
     async def games_since(self, oldest: int, known: int = MAX_GAMES) -> list[Game]:
@@ -176,10 +180,11 @@ class L1Reader:
             calls += [("eth_getCode", (entry.proxy, tag)), ("eth_getProof", (entry.proxy, [], tag))]
             calls += [("eth_getProof", (self.factory, [slot], tag))]
         answers = await self._client.batch(calls, Any)
-        for answer in answers[:2]:
-            if isinstance(answer, RpcFailure):
-                raise answer
-        data, l1_head = contracts.game_data(answers[0]), contracts.words(answers[1], 1)[0]
+        try:
+            data, l1_head = contracts.game_data(_result(answers[0])), contracts.words(_result(answers[1]), 1)[0]
+            sequence_number = data.l2_sequence_number
+        except (ContractError, _Reverted) as error:
+            return _unreadable(entry, created, str(error))
         proven = self.proves and self._is_proven(entry, index, at, data, l1_head, answers[2:])
         if created is not None and created.header.parent_hash == l1_head:
             number = created.header.number - 1
@@ -192,7 +197,7 @@ class L1Reader:
             root_claim=to_hex(data.root_claim),
             l1_head=to_hex(l1_head),
             l1_head_num=number,
-            l2_sequence_number=data.l2_sequence_number,
+            l2_sequence_number=sequence_number,
             block=0 if created is None else created.header.number,
             block_hash="" if created is None else to_hex(created.hash),
             proven=proven,
@@ -241,3 +246,30 @@ class L1Reader:
             if isinstance(answer, RpcFailure):
                 raise answer
         return answers
+
+
+class _Reverted(ValueError):
+    """A contract has reverted a call: it does not have the method."""
+
+
+def _result(answer: Any) -> Any:
+    """Return a result in a batch. Raises _Reverted, and RpcFailure for an error that may pass."""
+    if isinstance(answer, RpcFailure):
+        raise _Reverted(str(answer)) if "revert" in answer.message.lower() else answer
+    return answer
+
+
+def _unreadable(entry: Listed, created: Block | None, problem: str) -> Game:
+    """Return a game whose contract is another than is known here."""
+    return Game(
+        proxy=entry.proxy,
+        game_type=entry.game_type,
+        timestamp=entry.timestamp,
+        root_claim="",
+        l1_head="",
+        l1_head_num=0,
+        l2_sequence_number=0,
+        block=0 if created is None else created.header.number,
+        block_hash="" if created is None else to_hex(created.hash),
+        problem=f"its contract does not tell its data: {one_line(problem)}",
+    )

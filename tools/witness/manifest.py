@@ -102,6 +102,10 @@ def read_manifest(folder: Path) -> Manifest:
         raise WitnessError(f"{MANIFEST} is damaged: {error}") from None
     if manifest.version != VERSION:
         raise WitnessError(f"{MANIFEST} has version {manifest.version}, this program reads version {VERSION}")
+    if not 0 <= manifest.safe_head.number <= manifest.known.number <= manifest.last or (
+        manifest.last == manifest.safe_head.number or not 0 <= manifest.l1_base.number <= manifest.l1_head.number
+    ):
+        raise WitnessError(f"{MANIFEST} is damaged: its blocks are out of order")
     return manifest
 
 

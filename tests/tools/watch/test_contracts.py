@@ -34,6 +34,7 @@ def test_selectors_and_topics_are_those_of_the_contracts() -> None:
         to_hex(_word(1) + CLAIM + _word(96) + _word(33) + EXTRA),
         to_hex(_word(1) + CLAIM + _word(1 << 200) + _word(32) + EXTRA),
         to_hex(bytes(contracts.MAX_ANSWER + 32)),
+        to_hex(_word(1 << 32) + CLAIM + _word(96) + _word(32) + EXTRA),
     ],
 )
 def test_answers_that_are_no_game_are_refused(answer: Any) -> None:
@@ -59,6 +60,8 @@ def test_entries_are_packed_as_the_factory_packs_them() -> None:
     assert contracts.packed(entry).hex() == "010203040a0b0c0d0e0f1011" + "aa" * 20
     words = (_word(1), _word(2), bytes(12) + b"\xaa" * 20)
     assert contracts.listed(to_hex(b"".join(words))) == Listed(1, 2, "0x" + "aa" * 20)
+    with pytest.raises(ContractError, match="a number of 64 bits is"):
+        contracts.listed(to_hex(_word(1) + _word(1 << 64) + _word(1)))
 
 
 def test_the_code_of_a_proxy_shows_its_data_in_both_layouts() -> None:

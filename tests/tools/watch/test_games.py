@@ -52,6 +52,8 @@ def test_what_our_side_is_not_asked_about() -> None:
     assert unknown is not None and unknown.verdict is Verdict.IGNORED
     huge = waits_for(msgspec.structs.replace(GAME, l2_sequence_number=MAX_SEQUENCE + 1), 0)
     assert huge is not None and huge.verdict is Verdict.DISAGREE
+    broken = waits_for(msgspec.structs.replace(GAME, problem="no such method"), 1000)
+    assert broken is not None and (broken.verdict, broken.reason) == (Verdict.IGNORED, "no such method")
     early = waits_for(GAME, 99)
     assert early is not None and early.missing == (
         "the node has read L1 up to block 99, the claim is about L1 block 100"
@@ -67,6 +69,9 @@ def test_a_game_is_shown_by_the_names_of_op_dispute_mon() -> None:
     assert line(GAME, judgement) == (
         f"disagree: game {GAME.proxy} type 0 claims {GAME.root_claim} as the output root of block 50,"
         f" ours is 0x{OTHER.hex()} (the roots differ)"
+    )
+    assert record(msgspec.structs.replace(GAME, l2_sequence_number=1 << 255), judgement)["l2SequenceNumber"] == (
+        MAX_SEQUENCE
     )
     assert "ours is none" in line(GAME, judge(GAME, Opinion(101, None)))
     assert "super root of time 50" in line(msgspec.structs.replace(GAME, game_type=4), judgement)

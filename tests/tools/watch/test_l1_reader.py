@@ -6,8 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, set_anchor_call
 from rollup_node.tools.watch import l1_reader
@@ -158,3 +160,34 @@ async def test_the_endpoint_and_the_contracts_are_checked(l1: L1WithGames, reade
     assert problem is not None and "is no DisputeGameFactory" in problem
     reader.factory, reader.anchor = factory, None
     assert await reader.check(None) is None and await reader.read_anchor() is None
+
+
+async def test_a_game_that_does_not_tell_its_data_is_known_and_holds_up_nothing(
+    l1: L1WithGames, reader: L1Reader
+) -> None:
+    await _begin(reader)
+
+    def reverted(answer: Any) -> Any:
+        raise JsonRpcError(3, "execution reverted")
+
+    l1.changes["eth_call"] = reverted
+    l1.game(ROOT, 6)
+    advance = await reader.advance()
+    assert advance is not None
+    (game,) = advance.games
+    assert game.problem.startswith("its contract does not tell its data: ") and game.root_claim == to_hex(ROOT)
+    l1.changes["eth_call"] = lambda answer: "0x"
+    l1.game(ROOT, 7)
+    advance = await reader.advance()
+    assert advance is not None and advance.games[0].problem
+
+    def busy(answer: Any) -> Any:
+        raise JsonRpcError(-32005, "too many requests")
+
+    l1.changes["eth_call"] = busy
+    l1.game(ROOT, 8)
+    with pytest.raises(RpcFailure):
+        await reader.advance()
+    l1.changes.clear()
+    advance = await reader.advance()
+    assert advance is not None and [item.l2_sequence_number for item in advance.games] == [8], "it was asked again"

@@ -42,6 +42,9 @@ def test_a_manifest_comes_back_with_its_chain(folder: Path) -> None:
         ({"version": 2}, "has version 2, this program reads version 1"),
         ({"l1_head": {"number": 1, "hash": "0x12"}}, "is damaged"),
         ({"last": "x"}, "is damaged"),
+        ({"last": 7}, "its blocks are out of order"),
+        ({"known": {"number": 10, "hash": BLOCK.hash}}, "its blocks are out of order"),
+        ({"l1_base": {"number": 8, "hash": BLOCK.hash}}, "its blocks are out of order"),
         ({"rollup": {}}, "the rollup config in witness.json is wrong: "),
     ],
 )
