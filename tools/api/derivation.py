@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rollup_node.tools.api.blocks import Block
 from rollup_node.tools.api.chains import Chain, chain_of, words_of
+from rollup_node.tools.api.errors import InputError
 from rollup_node.tools.api.progress import ProgressBar
 from rollup_node.tools.api.stream import Stream
 from rollup_node.tools.inspect.batch_summary import BatchSummary
@@ -45,13 +46,14 @@ class Derivation(Stream[Block]):
 def derive(
     chain: str | Chain,
     *,
-    from_l2: int,
+    from_l2: int | None = None,
     to_l2: int | None = None,
     l1: str | None = None,
     beacon: str | None = None,
     l2: str | None = None,
     l2_blocks: Path | None = None,
     archive: Path | None = None,
+    witness: Path | None = None,
     from_l1: int | None = None,
     timeout: float | None = 60.0,
     progress: bool | None = None,
@@ -69,6 +71,9 @@ def derive(
     be invalid in execution. `from_l1` is the L1 block to begin reading with; by default the one where a node would
     begin, or with a file of L2 blocks a channel timeout before the safe head's origin.
 
+    Or everything is read from `witness`, a folder of `rollup-node witness`, and proven; its range is that of the
+    witness, which `to_l2` may shorten.
+
     After `timeout` seconds without progress the derivation fails, with None it waits. `progress` shows a bar, which a
     notebook has by default if tqdm is installed. `options` are any of the node's options by name, such as
     {"l1.rpc-rate-limit": 20}.
@@ -83,7 +88,15 @@ def derive(
     that differs from the source's."""
     # Deferred: it takes longer than everything else here.
     from rollup_node.tools.api.run import DerivationRun, L1Source
+    from rollup_node.tools.api.witness_run import WitnessRun
 
+    if witness is not None:
+        if any(value is not None for value in (l1, beacon, l2, l2_blocks, archive, from_l1, options)):
+            raise InputError("a witness is read alone: give no other source and no options")
+        proven = WitnessRun(os.fspath(witness), chain_of(chain), from_l2, to_l2)
+        return Derivation(proven, ProgressBar(progress, proven.first, proven.last), lambda block: block.number)
+    if from_l2 is None:
+        raise InputError("give from_l2, the safe head to begin with")
     source = L1Source(words_of(chain_of(chain)), l1, beacon, _text(archive), timeout, options or {})
     run = DerivationRun(source, from_l2, to_l2, l2, _text(l2_blocks), from_l1)
     return Derivation(run, ProgressBar(progress, from_l2, to_l2), lambda block: block.number)

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -99,15 +99,18 @@ def run(
     specs: Sequence[ProcessSpec],
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
+    compute: Callable[[ProcessSpec], ProcessSpec] | None = None,
 ) -> int:
     """Run l1, blobs and compute with the processes of the command, the last of which ends it; the exit code.
 
     With `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
-    asked."""
+    asked. `compute` changes what the compute workers are."""
     values, chain = command.values, command.chain
     l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
     blobs = blobs_config(values, chain, archive)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
+    if compute is not None:
+        shared = tuple(compute(spec) if spec.role == "compute" else spec for spec in shared)
     log = build_config(LogSettings, values)
     if not values.given("log.level"):
         log = msgspec.structs.replace(log, level=Level.WARN)

@@ -12,6 +12,7 @@ from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Key
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, anchor_code, factory_code
 from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
 
 L1_CHAIN_ID = 900
@@ -187,7 +188,7 @@ def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
 
 
 def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-    """Return the genesis file of an L1 with Prague active, the three loggers, and funds for the development keys.
+    """Return the genesis file of an L1 with Prague active, its contracts, and funds for the development keys.
 
     `timestamp` in seconds; `forks` are those after Prague, with the seconds after it at which each activates."""
     return {
@@ -200,6 +201,8 @@ def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) 
             **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
             to_hex(PORTAL): {"balance": "0x0", "code": "0x" + PORTAL_CODE},
             to_hex(DA_CHALLENGE): {"balance": "0x0", "code": "0x" + DA_CHALLENGE_CODE},
+            to_hex(FACTORY): {"balance": "0x0", "code": to_hex(factory_code())},
+            to_hex(ANCHOR): {"balance": "0x0", "code": to_hex(anchor_code())},
             to_hex(SYSTEM_CONFIG): {
                 "balance": "0x0",
                 "code": "0x" + SYSTEM_CONFIG_CODE,

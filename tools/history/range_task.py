@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -137,14 +138,26 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
 
 def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
     """Run the processes of the range until they have written all rows below `rows`; their result and their log."""
-    for attempt in range(1, ATTEMPTS + 1):
+
+    def prepare() -> None:
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
         if task.resume is not None:
             (rows.parent / RESUME).write_bytes(msgspec.json.encode(task.resume))
-        code, log = _run(_command(task, rows))
-        if code == 0 and (rows / RESULT).exists():
-            return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log.head
+
+    log = run_processes(_command(task, rows), rows / RESULT, prepare)
+    return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log
+
+
+def run_processes(command: list[str], result: Path, prepare: Callable[[], None] = lambda: None) -> bytes:
+    """Run the processes of a range until they have written the file `result`, and return their log.
+
+    They are begun again, after `prepare`, when they are killed. Raises RangeFailed when they fail."""
+    for attempt in range(1, ATTEMPTS + 1):
+        prepare()
+        code, log = _run(command)
+        if code == 0 and result.exists():
+            return log.head
         if code == 1 or attempt == ATTEMPTS:
             raise RangeFailed(log.error or f"its processes ended with exit code {code}")
     raise AssertionError("unreachable")

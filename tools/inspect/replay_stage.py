@@ -220,11 +220,7 @@ class ReplayStage(Stage):
         if config.rollup.ends_at(config.first):
             raise RangeEnded(f"nothing is derived after block {config.first}: {self._chain_end}")
         if self._source is None:
-            self._source = (
-                EngineSource(config.url, config.jwt_secret)
-                if config.url
-                else FileSource.read(Path(config.blocks or ""))
-            )
+            self._source = self._open_source()
         safe = await self._known(config.first)
         if safe is None:
             text = f"the L2 source has no block {config.first}, the safe head to begin with: name a block that it has"
@@ -241,6 +237,10 @@ class ReplayStage(Stage):
         if base is None:
             raise RangeEnded(f"L1 block {number}, the first to read, does not exist")
         return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
+
+    def _open_source(self) -> BlockSource:
+        config = self._config
+        return EngineSource(config.url, config.jwt_secret) if config.url else FileSource.read(Path(config.blocks or ""))
 
     def _default_base(self, safe: L2BlockInfo) -> int:
         """Return the L1 block one channel timeout before the safe origin."""
