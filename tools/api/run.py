@@ -108,6 +108,12 @@ class _Run:
         """What the results lack."""
         return tuple(self.outcome.warnings)
 
+    def _check_l1(self, first: int | None) -> None:
+        """Raise RangeError for a first L1 block before the chain's genesis."""
+        genesis = self._command.chain.config.genesis.l1.number
+        if first is not None and first < genesis:
+            raise RangeError(f"from_l1={first} is before the chain's genesis, L1 block {genesis}")
+
     async def _run(self, stages: Mapping[str, Build]) -> None:
         """Run these stages with those that read L1. Raises what ended them."""
         forward_logs()
@@ -169,6 +175,7 @@ class DerivationRun(_Run):
     def __init__(
         self, source: L1Source, first: int, last: int | None, l2: str | None, l2_blocks: str | None, base: int | None
     ) -> None:
+        check_numbers(from_l2=first, to_l2=last, from_l1=base)
         if l2 is not None and l2_blocks is not None:
             raise InputError("give one L2 source: either l2 or l2_blocks")
         if l2_blocks is None and l2 is None and source.archive is not None and not source.is_archive:
@@ -176,6 +183,7 @@ class DerivationRun(_Run):
             l2_blocks = str(recorded) if recorded.is_file() else None
         super().__init__(source, **{"l2": l2, "l2-blocks": l2_blocks})
         genesis = self._command.chain.config.genesis.l2.number
+        self._check_l1(base)
         if first < genesis:
             raise RangeError(f"from_l2={first} is before the chain's genesis, block {genesis}")
         if last is not None and last <= first:
@@ -231,10 +239,9 @@ class ListingRun(_Run):
     """The run of `batches` in L1 blocks `first` to `last`."""
 
     def __init__(self, source: L1Source, first: int, last: int) -> None:
+        check_numbers(from_l1=first, to_l1=last)
         super().__init__(source)
-        genesis = self._command.chain.config.genesis.l1.number
-        if first < genesis:
-            raise RangeError(f"from_l1={first} is before the chain's genesis, L1 block {genesis}")
+        self._check_l1(first)
         if last < first:
             raise RangeError(f"to_l1={last} is before from_l1={first}")
         with input_errors():
@@ -260,10 +267,20 @@ class ListingRun(_Run):
         return self._error(error)
 
 
+def check_numbers(**numbers: object) -> None:
+    """Raise InputError for an argument that is no block number; None is left out."""
+    for name, value in numbers.items():
+        is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= UNBOUNDED
+        if value is not None and not is_number:
+            raise InputError(f"{name}={value!r} is not a block number")
+
+
 def _command(source: L1Source, more: Mapping[str, object]) -> ParsedCommand:
     """Return the command line of these arguments, without the environment. Raises SetupError for what is wrong."""
     parser = FlagParser("derive", "The arguments of rollup_node.derive.")
     parser.add_l2_source()
+    if source.timeout is not None and not (isinstance(source.timeout, int | float) and source.timeout > 0):
+        raise SetupError(f"timeout={source.timeout!r} is not a time in seconds above 0")
     if source.l1 is None and source.archive is None:
         raise SetupError("give l1=URL and beacon=URL, or archive=FOLDER")
     if not source.is_folder:
