@@ -34,7 +34,7 @@ from rollup_node.tools.api.errors import (
     input_errors,
     with_arguments,
 )
-from rollup_node.tools.api.folders import L2_BLOCKS, FolderKind, kind_of_folder, served_folder
+from rollup_node.tools.api.folders import L2_BLOCKS, FolderKind, is_recording, kind_of_folder, served_folder
 from rollup_node.tools.api.in_process import Build, run_stages
 from rollup_node.tools.api.stages import Emit, LibraryDerivationStage, LibraryEngineStage, LibraryListingStage, Outcome
 from rollup_node.tools.commands.common import (
@@ -79,8 +79,14 @@ class L1Source(NamedTuple):
 
     @property
     def is_archive(self) -> bool:
-        """Whether the folder is an archive, as is each beside endpoints. Raises InputError for one of no L1 data."""
-        return not self.is_folder or kind_of_folder(self.archive or "") is FolderKind.ARCHIVE
+        """Whether the folder is an archive. One beside endpoints need have nothing yet.
+
+        Raises InputError for one of no L1 data, and for recorded data beside endpoints."""
+        if self.is_folder:
+            return kind_of_folder(self.archive or "") is FolderKind.ARCHIVE
+        if is_recording(self.archive or ""):
+            raise InputError("give either l1 or the folder of recorded data as archive")
+        return True
 
     @property
     def seconds(self) -> float | None:
@@ -108,6 +114,11 @@ class _Run:
         """What the results lack."""
         return tuple(self.outcome.warnings)
 
+    @property
+    def _is_offline(self) -> bool:
+        """Whether no endpoint is asked for anything."""
+        return self._source.is_folder and self._command.flags.l2 is None
+
     def _check_l1(self, first: int | None) -> None:
         """Raise RangeError for a first L1 block before the chain's genesis."""
         genesis = self._command.chain.config.genesis.l1.number
@@ -118,7 +129,7 @@ class _Run:
         """Run these stages with those that read L1. Raises what ended them."""
         forward_logs()
         async with self._configs() as (l1, blobs):
-            with input_errors(DataError if self._source.is_folder else EndpointError):
+            with input_errors(DataError if self._is_offline else EndpointError):
                 endpoints = endpoints_of(self._command, l1, blobs, self._secret)
                 await check_all(endpoints, self._source.seconds)
             await run_stages(
@@ -162,7 +173,7 @@ class _Run:
         text = with_arguments(str(error))
         if isinstance(error, RangeEnded):
             return RangeError(text)
-        if isinstance(error, NoProgress | TemporaryError) and not self._source.is_folder:
+        if isinstance(error, NoProgress | TemporaryError) and not self._is_offline:
             return EndpointError(text)
         if isinstance(error, ReplayFailed | SourceError | UnreadableBlockError | StageError):
             return DataError(text, rule=self.outcome.reset_rule)
@@ -178,7 +189,7 @@ class DerivationRun(_Run):
         check_numbers(from_l2=first, to_l2=last, from_l1=base)
         if l2 is not None and l2_blocks is not None:
             raise InputError("give one L2 source: either l2 or l2_blocks")
-        if l2_blocks is None and l2 is None and source.archive is not None and not source.is_archive:
+        if source.archive is not None and not source.is_archive and l2_blocks is None and l2 is None:
             recorded = Path(source.archive) / L2_BLOCKS
             l2_blocks = str(recorded) if recorded.is_file() else None
         super().__init__(source, **{"l2": l2, "l2-blocks": l2_blocks})

@@ -75,6 +75,18 @@ def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
     assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
 
 
+def test_recorded_data_beside_endpoints_are_refused(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    with pytest.raises(rollup_node.InputError, match="either l1 or the folder of recorded data"):
+        _run(SOURCE._replace(archive=str(tmp_path)))
+
+
+def test_an_l2_endpoint_beside_a_folder_is_one(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    run = _run(_folder(tmp_path))
+    assert type(run.error_of(TemporaryError("L2 block 5: cannot connect"), None)) is rollup_node.EndpointError
+
+
 @pytest.mark.parametrize(
     ("error", "last", "kind", "code"),
     [
