@@ -9,7 +9,7 @@ from rollup_node.node.setup import networks
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.config import ConfigError, RollupConfig, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config
-from rollup_node.tools.api.errors import input_errors
+from rollup_node.tools.api.errors import InputError, input_errors
 from rollup_node.tools.inspect.batch_summary import BlockNumbers, block_numbers
 
 
@@ -99,7 +99,9 @@ class Network(Chain):
 
 
 def chain_of(chain: str | Chain) -> Chain:
-    """Return a chain, or the network of a name."""
+    """Return a chain, or the network of a name. Raises InputError for anything else."""
+    if not isinstance(chain, Chain | str):
+        raise InputError(f"chain={chain!r} is neither the name of a network nor a Chain")
     return chain if isinstance(chain, Chain) else Network(chain)
 
 

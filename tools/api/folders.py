@@ -41,7 +41,7 @@ def kind_of_folder(folder: str) -> FolderKind:
     """Return what a folder has. Raises InputError for one with no L1 data."""
     path = Path(folder)
     try:
-        if (path / BLOCKS_FILE).is_file():
+        if is_recording(folder):
             return FolderKind.RECORDING
         if any(path.glob("l1-*/numbers")):
             return FolderKind.ARCHIVE
@@ -49,6 +49,11 @@ def kind_of_folder(folder: str) -> FolderKind:
     except (OSError, ValueError) as error:
         text = f"is unreadable: {error}"
     raise InputError(f"archive: the folder {folder} {text}")
+
+
+def is_recording(folder: str) -> bool:
+    """Whether a folder has recorded data."""
+    return (Path(folder) / BLOCKS_FILE).is_file()
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ from rollup_node.tools.api.errors import (
     input_errors,
     with_arguments,
 )
-from rollup_node.tools.api.folders import L2_BLOCKS, FolderKind, kind_of_folder, served_folder
+from rollup_node.tools.api.folders import L2_BLOCKS, FolderKind, is_recording, kind_of_folder, served_folder
 from rollup_node.tools.api.in_process import Build, run_stages
 from rollup_node.tools.api.stages import Emit, LibraryDerivationStage, LibraryEngineStage, LibraryListingStage, Outcome
 from rollup_node.tools.commands.common import (
@@ -79,8 +79,14 @@ class L1Source(NamedTuple):
 
     @property
     def is_archive(self) -> bool:
-        """Whether the folder is an archive, as is each beside endpoints. Raises InputError for one of no L1 data."""
-        return not self.is_folder or kind_of_folder(self.archive or "") is FolderKind.ARCHIVE
+        """Whether the folder is an archive. One beside endpoints need have nothing yet.
+
+        Raises InputError for one of no L1 data, and for recorded data beside endpoints."""
+        if self.is_folder:
+            return kind_of_folder(self.archive or "") is FolderKind.ARCHIVE
+        if is_recording(self.archive or ""):
+            raise InputError("give either l1 or the folder of recorded data as archive")
+        return True
 
     @property
     def seconds(self) -> float | None:
@@ -108,11 +114,22 @@ class _Run:
         """What the results lack."""
         return tuple(self.outcome.warnings)
 
+    @property
+    def _is_offline(self) -> bool:
+        """Whether no endpoint is asked for anything."""
+        return self._source.is_folder and self._command.flags.l2 is None
+
+    def _check_l1(self, first: int | None) -> None:
+        """Raise RangeError for a first L1 block before the chain's genesis."""
+        genesis = self._command.chain.config.genesis.l1.number
+        if first is not None and first < genesis:
+            raise RangeError(f"from_l1={first} is before the chain's genesis, L1 block {genesis}")
+
     async def _run(self, stages: Mapping[str, Build]) -> None:
         """Run these stages with those that read L1. Raises what ended them."""
         forward_logs()
         async with self._configs() as (l1, blobs):
-            with input_errors(DataError if self._source.is_folder else EndpointError):
+            with input_errors(DataError if self._is_offline else EndpointError):
                 endpoints = endpoints_of(self._command, l1, blobs, self._secret)
                 await check_all(endpoints, self._source.seconds)
             await run_stages(
@@ -156,7 +173,7 @@ class _Run:
         text = with_arguments(str(error))
         if isinstance(error, RangeEnded):
             return RangeError(text)
-        if isinstance(error, NoProgress | TemporaryError) and not self._source.is_folder:
+        if isinstance(error, NoProgress | TemporaryError) and not self._is_offline:
             return EndpointError(text)
         if isinstance(error, ReplayFailed | SourceError | UnreadableBlockError | StageError):
             return DataError(text, rule=self.outcome.reset_rule)
@@ -169,13 +186,15 @@ class DerivationRun(_Run):
     def __init__(
         self, source: L1Source, first: int, last: int | None, l2: str | None, l2_blocks: str | None, base: int | None
     ) -> None:
+        check_numbers(from_l2=first, to_l2=last, from_l1=base)
         if l2 is not None and l2_blocks is not None:
             raise InputError("give one L2 source: either l2 or l2_blocks")
-        if l2_blocks is None and l2 is None and source.archive is not None and not source.is_archive:
+        if source.archive is not None and not source.is_archive and l2_blocks is None and l2 is None:
             recorded = Path(source.archive) / L2_BLOCKS
             l2_blocks = str(recorded) if recorded.is_file() else None
         super().__init__(source, **{"l2": l2, "l2-blocks": l2_blocks})
         genesis = self._command.chain.config.genesis.l2.number
+        self._check_l1(base)
         if first < genesis:
             raise RangeError(f"from_l2={first} is before the chain's genesis, block {genesis}")
         if last is not None and last <= first:
@@ -231,10 +250,9 @@ class ListingRun(_Run):
     """The run of `batches` in L1 blocks `first` to `last`."""
 
     def __init__(self, source: L1Source, first: int, last: int) -> None:
+        check_numbers(from_l1=first, to_l1=last)
         super().__init__(source)
-        genesis = self._command.chain.config.genesis.l1.number
-        if first < genesis:
-            raise RangeError(f"from_l1={first} is before the chain's genesis, L1 block {genesis}")
+        self._check_l1(first)
         if last < first:
             raise RangeError(f"to_l1={last} is before from_l1={first}")
         with input_errors():
@@ -260,10 +278,20 @@ class ListingRun(_Run):
         return self._error(error)
 
 
+def check_numbers(**numbers: object) -> None:
+    """Raise InputError for an argument that is no block number; None is left out."""
+    for name, value in numbers.items():
+        is_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= UNBOUNDED
+        if value is not None and not is_number:
+            raise InputError(f"{name}={value!r} is not a block number")
+
+
 def _command(source: L1Source, more: Mapping[str, object]) -> ParsedCommand:
     """Return the command line of these arguments, without the environment. Raises SetupError for what is wrong."""
     parser = FlagParser("derive", "The arguments of rollup_node.derive.")
     parser.add_l2_source()
+    if source.timeout is not None and not (isinstance(source.timeout, int | float) and source.timeout > 0):
+        raise SetupError(f"timeout={source.timeout!r} is not a time in seconds above 0")
     if source.l1 is None and source.archive is None:
         raise SetupError("give l1=URL and beacon=URL, or archive=FOLDER")
     if not source.is_folder:

@@ -32,7 +32,16 @@ def _folder(path: Path) -> L1Source:
 @pytest.mark.parametrize(
     ("arguments", "kind", "text"),
     [
-        ({"from_l2": -1, **DEAD}, rollup_node.RangeError, "from_l2=-1 is before the chain's genesis, block 0"),
+        ({"from_l2": -1, **DEAD}, rollup_node.InputError, "from_l2=-1 is not a block number"),
+        ({"from_l2": True, **DEAD}, rollup_node.InputError, "from_l2=True is not a block number"),
+        ({"from_l2": "5", **DEAD}, rollup_node.InputError, "from_l2='5' is not a block number"),
+        ({"from_l2": 5, "to_l2": 1 << 63, **DEAD}, rollup_node.InputError, "is not a block number"),
+        ({"from_l2": 5, "from_l1": -1, **DEAD}, rollup_node.InputError, "from_l1=-1 is not a block number"),
+        ({"from_l2": 5, "from_l1": 9, **DEAD}, rollup_node.RangeError, "from_l1=9 is before the chain's genesis"),
+        ({"from_l2": 5, **DEAD, "timeout": 0}, rollup_node.InputError, "timeout=0 is not a time in seconds"),
+        ({"from_l2": 5, **DEAD, "timeout": "1m"}, rollup_node.InputError, "timeout='1m' is not a time"),
+        ({"from_l2": 5, **DEAD, "chain": 10}, rollup_node.InputError, "chain=10 is neither"),
+        ({"from_l2": 5, **DEAD, "chain": "op-mainnet"}, rollup_node.RangeError, "before the chain's genesis"),
         ({"from_l2": 5, "to_l2": 5, **DEAD}, rollup_node.RangeError, "to_l2=5 is not after from_l2=5"),
         ({"from_l2": 5}, rollup_node.InputError, "give l1=URL and beacon=URL, or archive=FOLDER"),
         ({"from_l2": 5, "l1": URL, "l2": URL}, rollup_node.InputError, "give beacon"),
@@ -48,7 +57,7 @@ def _folder(path: Path) -> L1Source:
 )
 def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
-        rollup_node.derive("op-sepolia", **arguments)
+        rollup_node.derive(**({"chain": "op-sepolia"} | arguments))
 
 
 def test_the_environment_of_the_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,6 +73,18 @@ def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
     (tmp_path / "l2_blocks.json").write_text("[]")
     run = _run(_folder(tmp_path), None)
     assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
+
+
+def test_recorded_data_beside_endpoints_are_refused(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    with pytest.raises(rollup_node.InputError, match="either l1 or the folder of recorded data"):
+        _run(SOURCE._replace(archive=str(tmp_path)))
+
+
+def test_an_l2_endpoint_beside_a_folder_is_one(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    run = _run(_folder(tmp_path))
+    assert type(run.error_of(TemporaryError("L2 block 5: cannot connect"), None)) is rollup_node.EndpointError
 
 
 @pytest.mark.parametrize(
