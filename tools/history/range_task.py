@@ -139,23 +139,24 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
 def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
     """Run the processes of the range until they have written all rows below `rows`; their result and their log."""
 
-    def prepare() -> None:
+    def prepared() -> list[str]:
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
         if task.resume is not None:
             (rows.parent / RESUME).write_bytes(msgspec.json.encode(task.resume))
+        return _command(task, rows)
 
-    log = run_processes(_command(task, rows), rows / RESULT, prepare)
+    log = run_processes(prepared, rows / RESULT)
     return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log
 
 
-def run_processes(command: list[str], result: Path, prepare: Callable[[], None] = lambda: None) -> bytes:
+def run_processes(prepared: Callable[[], list[str]], result: Path) -> bytes:
     """Run the processes of a range until they have written the file `result`, and return their log.
 
-    They are begun again, after `prepare`, when they are killed. Raises RangeFailed when they fail."""
+    Their command, for which `prepared` makes ready, is begun again when it is killed. Raises RangeFailed when it
+    fails."""
     for attempt in range(1, ATTEMPTS + 1):
-        prepare()
-        code, log = _run(command)
+        code, log = _run(prepared())
         if code == 0 and result.exists():
             return log.head
         if code == 1 or attempt == ATTEMPTS:

@@ -14,8 +14,8 @@ def test_a_witness_of_a_running_network(leftovers: Leftovers, tmp_path: Path) ->
     with Devnet(leftovers, *CALLDATA) as net:
         node = net.node("verifier")
         net.wait(lambda: net.safe_number() >= 6, "safe blocks")
-        chain = ("--rollup.config", str(net.root / "rollup.json"))
-        chain += ("--rollup.l1-chain-config", str(net.root / "l1-chain-config.json"))
+        l1_chain = str(net.root / "l1-chain-config.json")
+        chain = ("--rollup.config", str(net.root / "rollup.json"), "--rollup.l1-chain-config", l1_chain)
         endpoints = ("--l1", net.network["l1"], "--l1.beacon", net.network["beacon"], "--l2", node["engine"])
         words = ("witness", *chain, *endpoints, "--from-l2", "0", "--to-l2", "5")
         with Program(leftovers, "rollup_node.node", *words, "--out", str(tmp_path / "made")) as program:

@@ -1,6 +1,7 @@
 """A range of a witness on a worker: what it runs, and what becomes of it."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,8 @@ def test_ranges_meet_and_end_where_the_last_does() -> None:
 def test_a_range_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[list[str]] = []
 
-    def run(command: list[str], result: Path) -> bytes:
-        ran.append(command)
+    def run(prepared: Callable[[], list[str]], result: Path) -> bytes:
+        ran.append(prepared())
         PackFolder(tmp_path).put(result.name, RESULT)
         return b""
 
