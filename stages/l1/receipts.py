@@ -41,9 +41,9 @@ class _Listed(msgspec.Struct):
 
 
 def verified_logs(
-    body: bytes, block: VerifiedBlock, l1_filter: L1Filter, nodes: list[bytes] | None = None
-) -> VerifiedLogs:
-    """Return the wanted logs in the JSON-RPC response about a block's receipts.
+    body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter], nodes: list[bytes] | None = None
+) -> tuple[VerifiedLogs, ...]:
+    """Return the wanted logs for each filter in the JSON-RPC response about a block's receipts.
 
     The nodes of their trie are appended to `nodes`.
     Its result is a list of receipts, as objects or as raw hex, or an object with such a list under `receipts`. One
@@ -63,8 +63,11 @@ def verified_logs(
         raise InvalidDataError(f"{where} are malformed: {error}") from None
     if ordered_root(encoded, nodes) != block.receipts_root:
         raise InvalidDataError(f"{where} do not match its receipts root")
-    deposits, updates, challenges = split_logs(logs_of_receipts(encoded, wanted_events(l1_filter)))
-    return VerifiedLogs(deposits, updates, _challenge_logs(challenges, encoded, block, l1_filter))
+    logs, result = logs_of_receipts(encoded, wanted_events(l1_filters)), []
+    for l1_filter in l1_filters:
+        deposits, updates, challenges = split_logs(logs, l1_filter)
+        result.append(VerifiedLogs(deposits, updates, _challenge_logs(challenges, encoded, block, l1_filter)))
+    return tuple(result)
 
 
 def _challenge_logs(

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +41,8 @@ def main(arguments: Sequence[str]) -> int:
     # The folder has the name of the process, so that an older one of a killed run is in nobody's way.
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     packs = PackFolder(partial / "packs")
+    # As Ctrl-C: what was written so far is removed.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         packs.path.mkdir(parents=True)
         if len(ranges) == 1:
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
         raise SetupError(f"--out: cannot write {shown(str(target))}: {error.strerror}") from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        signal.signal(signal.SIGTERM, before)
     _report(manifest, target)
     return 0
 

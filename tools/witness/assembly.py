@@ -74,7 +74,7 @@ def _put_l1(packs: PackFolder, store: PreimageFolder, base: BlockId, head: Block
         _put_nodes(store, pack.nodes)
         if number > base.number and pack.verified.receipts_root != EMPTY_ROOT:
             _put_nodes(store, packs.get(receipts_name(block_hash), tuple[bytes, ...], f"the receipts of {what}"))
-        for ref in (blob for transaction in pack.verified.inbox for blob in transaction.blobs):
+        for ref in (blob for inbox in pack.verified.inboxes for transaction in inbox for blob in transaction.blobs):
             if packs.has(blob_name(ref.hash)):
                 blob = packs.get(blob_name(ref.hash), BlobPack, f"blob {ref.index} of {what}")
                 store.put_blob(blob.commitment, blob.blob, blob.proof)

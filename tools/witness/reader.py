@@ -101,10 +101,10 @@ class WitnessReader:
         inbox = inbox_transactions(encoded, self._filter.inbox, self._filter.chain_id, with_hashes=True)
         logs: tuple[tuple[Log, ...], ...] = ((), ())
         # The updates of the base are in the system config that derivation starts with.
-        is_read = header.receipts_root != EMPTY_ROOT and not bloom_excludes_logs(header.logs_bloom, self._filter)
+        is_read = header.receipts_root != EMPTY_ROOT and not bloom_excludes_logs(header.logs_bloom, [self._filter])
         if is_read and number > self.manifest.l1_base.number:
             receipts = self._list(header.receipts_root, f"the receipts of L1 block {number}")
-            logs = split_logs(logs_of_receipts(receipts, wanted_events(self._filter)))
+            logs = split_logs(logs_of_receipts(receipts, wanted_events([self._filter])), self._filter)
         return L1Block(l1_header(header, block_hash), inbox, logs[0], logs[1])
 
     def blobs(self, number: int, refs: tuple[BlobRef, ...]) -> tuple[BlobContent, ...]:

@@ -58,7 +58,7 @@ async def _fetch(packs: PackFolder, pack: L1Pack, endpoints: L1Endpoints, config
             )
             if body is not None:
                 nodes: list[bytes] = []
-                verified_logs(body, block, filter_of_rollup(config.rollup), nodes)
+                verified_logs(body, block, [filter_of_rollup(rollup) for rollup in config.rollups], nodes)
                 packs.put(receipts_name(block.header.hash), tuple(nodes))
                 return
             reason = f"{endpoint.name} does not have them"

@@ -46,7 +46,7 @@ class Recorder:
     def _block(self, task: VerifyBlock) -> l1_tasks.Result:
         nodes: list[bytes] = []
         parsed = parse_block(task.body)
-        block = verify_block(parsed, task.number, False, task.l1_filter, nodes)
+        block = verify_block(parsed, task.number, False, task.l1_filters, nodes)
         name = l1_name(block.header.hash)
         if not self._packs.has(name):
             header, _ = verify_header(msgspec.structs.asdict(parsed), False)
@@ -55,14 +55,18 @@ class Recorder:
                 hashes = _claimed_hashes(parsed.transactions)
                 kept = msgspec.structs.replace(block, transaction_hashes=hashes)
             self._packs.put(name, L1Pack(kept, header.parent_hash, encode_header(header), tuple(nodes)))
-        return NeedsReceipts(block) if block.needs_receipts else Verified(L1Block(block.header, block.inbox, (), ()))
+        if block.needs_receipts:
+            return NeedsReceipts(block)
+        return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
 
     def _receipts(self, task: VerifyReceipts) -> l1_tasks.Result:
         nodes: list[bytes] = []
-        logs = verified_logs(task.body, task.block, task.l1_filter, nodes)
+        logs = verified_logs(task.body, task.block, task.l1_filters, nodes)
         header = task.block.header
         self._packs.put(receipts_name(header.hash), tuple(nodes))
-        return Verified(L1Block(header, task.block.inbox, *logs))
+        return Verified(
+            tuple([L1Block(header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)])
+        )
 
     def blobs(self, task: blob_tasks.Task) -> blob_tasks.Result:
         """Run a task of blobs; never raises for bad data."""

@@ -29,7 +29,7 @@ BASE, HEAD = 6_582_944, 6_582_952
 """No channel is open at the origin of OVERLAP."""
 NETWORK = find_network("op-sepolia")
 CHAIN = ChosenChain("op-sepolia", NETWORK.config, L1_CHAINS[NETWORK.config.l1_chain_id])
-FILTER = filter_of_rollup(CHAIN.config, inbox_hashes=True)
+FILTERS = (filter_of_rollup(CHAIN.config, inbox_hashes=True),)
 
 
 def body_of(block: RecordedBlock) -> bytes:
@@ -44,7 +44,7 @@ def receipts_body(block: RecordedBlock) -> bytes:
 
 def with_receipts(block: RecordedBlock) -> VerifiedBlock:
     """Return a verified block with the hashes of its transactions, whatever its bloom says."""
-    verified = verify_block(parse_block(body_of(block)), block.number, True, FILTER)
+    verified = verify_block(parse_block(body_of(block)), block.number, True, FILTERS)
     hashes = tuple(bytes.fromhex(item["hash"][2:]) for item in block.transactions_json)
     header = msgspec.structs.replace(verified.header, hash=block.hash)
     return msgspec.structs.replace(verified, header=header, transaction_hashes=hashes)
@@ -57,9 +57,11 @@ async def record(recording: Recording, blocks: Path, packs: PackFolder) -> None:
     for number in range(BASE, HEAD + 1):
         block = recording.block(number)
         hashes += [item for item in block.blob_hashes() if item in recording.blobs]
-        recorder.l1(VerifyBlock(number, body_of(block), False, FILTER))
+        recorder.l1(VerifyBlock(number, body_of(block), False, FILTERS))
         if block.receipts is not None:
-            assert isinstance(recorder.l1(VerifyReceipts(with_receipts(block), receipts_body(block), FILTER)), Verified)
+            assert isinstance(
+                recorder.l1(VerifyReceipts(with_receipts(block), receipts_body(block), FILTERS)), Verified
+            )
     offered = tuple(OfferedBlob(*recording.blobs[item], None) for item in hashes)
     recorder.blobs(VerifyBlobs(tuple(hashes), offered))
     source = RecordingSource(FileSource.read(blocks), packs)

@@ -134,6 +134,16 @@ def test_a_range_that_fails_ends_the_run_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupted_run_leaves_nothing(
+    recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
+) -> None:
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", "1")
+    with Program(leftovers, "rollup_node.node", "witness", *words, "--out", str(tmp_path / "out")) as program:
+        program.wait_for_line("L2 blocks 16491248 to 16491248 are derived from 58 L1 blocks", on_stderr=True)
+        assert program.stop().code == 130
+    assert not list(tmp_path.iterdir())
+
+
 def test_kona_host_runs_offline_on_a_witness() -> None:
     """On one with the L2 half, which only an engine can give: it exits with 0 where the claimed root is right."""
     host, folder = shutil.which("kona-host"), os.environ.get("ROLLUP_NODE_WITNESS")

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
-from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
-from rollup_node.tools.devnet.files import L1_CHAIN_ID, RECEIVER_KEY
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, create_call, set_anchor_call
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
+from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
 from tests.support.servers.loopback import free_port
 
-FEES = Fees(10**9, 10**11)
 L1_BLOCK_SECONDS = 1
 
 
@@ -29,15 +27,6 @@ def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
         result.wait(lambda: call(l2, "optimism_syncStatus")["safe_l2"]["number"] > 8, "safe blocks")
         yield result
         result.finish()
-
-
-def _send(net: Devnet, to: bytes, data: bytes) -> None:
-    l1 = net.network["l1"]
-    nonce = int(call(l1, "eth_getTransactionCount", to_hex(RECEIVER_KEY.address), "pending"), 16)
-    signed = dynamic_fee_transaction(RECEIVER_KEY, L1_CHAIN_ID, nonce, to, 0, data, 3_000_000, FEES)
-    sent = call(l1, "eth_sendRawTransaction", to_hex(signed))
-    receipt = wait_for(lambda: call(l1, "eth_getTransactionReceipt", sent), "the transaction is in a block")
-    assert receipt["status"] == "0x1"
 
 
 def _root(net: Devnet, number: int) -> bytes:
@@ -58,8 +47,8 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
     """And a right one is agreed with; both are proven, as the anchor is compared."""
     assert net.network["games"] == to_hex(FACTORY) and net.network["anchor"] == to_hex(ANCHOR)
     right, wrong = _root(net, 5), bytes(32 * [7])
-    _send(net, FACTORY, create_call(0, right, 5))
-    _send(net, ANCHOR, set_anchor_call(_root(net, 4), 4))
+    claim(net.network["l1"], right, 5)
+    send_to_l1(net.network["l1"], ANCHOR, set_anchor_call(_root(net, 4), 4))
     port = free_port()
     with Program(leftovers, "rollup_node.node", *_words(net, "--metrics", "--metrics.port", str(port))) as program:
         program.wait_for_line("agree: the anchor", on_stderr=True)
@@ -67,7 +56,7 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
         (first,) = _records(program)
         assert (first["verdict"], first["l2SequenceNumber"], first["rootClaim"]) == ("agree", 5, to_hex(right))
         assert first["proven"], program.err
-        _send(net, FACTORY, create_call(0, wrong, 6))
+        claim(net.network["l1"], wrong, 6)
         created = time.time()
         wait_for(lambda: len(_records(program)) == 2, "the wrong claim is reported")
         second = _records(program)[-1]
@@ -87,14 +76,12 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
 
 
 def test_a_watch_goes_on_after_its_node_was_away(net: Devnet, leftovers: Leftovers) -> None:
-    """The node's rpc process is killed: the claim made meanwhile is judged when it is back."""
+    """The node's rpc process is killed, and restarted at once: the claim made then is judged."""
     with Program(leftovers, "rollup_node.node", *_words(net)) as program:
         program.wait_for_line("comparing the games", on_stderr=True)
         before = wait_for(lambda: _records(program), "the games so far")
         os.kill(net.process_entry("verifier", "rpc")["pid"], signal.SIGKILL)
-        program.wait_for_line("node does not answer as it should", on_stderr=True)
-        _send(net, FACTORY, create_call(8, b"\x09" * 32, 7))
-        program.wait_for_line("node answers again", on_stderr=True)
+        claim(net.network["l1"], b"\x09" * 32, 7, 8)
         wait_for(lambda: _records(program)[-1]["rootClaim"] == "0x" + "09" * 32, "the claim is judged")
         assert _records(program)[-1]["verdict"] == "disagree" and len(before) >= 1
         program.stop()

@@ -16,7 +16,7 @@ from rollup_node.tools.witness.reader import WitnessReader
 from rollup_node.tools.witness.replay import derive_witness
 from tests.support.chains.recorded_witness import (
     BASE,
-    FILTER,
+    FILTERS,
     FIRST,
     HEAD,
     LAST,
@@ -43,9 +43,9 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _expected(block: RecordedBlock) -> L1Block:
-    result = run(VerifyReceipts(with_receipts(block), receipts_body(block), FILTER))
+    result = run(VerifyReceipts(with_receipts(block), receipts_body(block), FILTERS))
     assert isinstance(result, Verified)
-    return result.block
+    return result.blocks[0]
 
 
 def test_l1_blocks_are_those_that_a_node_derives_from(recording: Recording, reader: WitnessReader) -> None:

@@ -28,7 +28,7 @@ def without_receipts(packs: PackFolder, tmp_path: Path) -> PackFolder:
 
 
 def _config(url: str) -> L1Config:
-    return L1Config(rollup=CHAIN.config, endpoints=(url,), rpc_kind="standard")
+    return L1Config(rollups=(CHAIN.config,), endpoints=(url,), rpc_kind="standard")
 
 
 async def test_what_is_missing_is_fetched_and_verified(without_receipts: PackFolder, recording: Recording) -> None:

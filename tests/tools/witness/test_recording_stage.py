@@ -17,7 +17,7 @@ from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.witness.packs import BlobPack, L1Pack, PackFolder, blob_name, l1_name, receipts_name
 from rollup_node.tools.witness.recording_stage import Recorder, RecordingConfig, build
-from tests.support.chains.recorded_witness import FILTER, HEAD, body_of, receipts_body, with_receipts
+from tests.support.chains.recorded_witness import FILTERS, HEAD, body_of, receipts_body, with_receipts
 from tests.tools.conftest import NewBuses
 
 
@@ -31,9 +31,9 @@ def test_blocks_and_receipts_are_verified_as_by_the_node(
 ) -> None:
     for number in range(HEAD - 9, HEAD + 1):
         block = recording.block(number)
-        task = VerifyBlock(number, body_of(block), False, FILTER)
+        task = VerifyBlock(number, body_of(block), False, FILTERS)
         assert recorder.l1(task) == l1_tasks.run(task)
-        receipts = VerifyReceipts(with_receipts(block), receipts_body(block), FILTER)
+        receipts = VerifyReceipts(with_receipts(block), receipts_body(block), FILTERS)
         assert recorder.l1(receipts) == l1_tasks.run(receipts)
         pack = PackFolder(tmp_path).get(l1_name(block.hash), L1Pack, "it")
         assert (pack.header, keccak256(pack.header)) == (block.header_rlp, block.hash)
@@ -53,9 +53,9 @@ def test_what_is_not_the_block_is_invalid_and_leaves_no_pack(
     block = recording.block(HEAD)
     wrong = block.block(True)
     wrong["transactions"] = wrong["transactions"][1:]
-    assert isinstance(recorder.l1(VerifyBlock(HEAD, orjson.dumps({"result": wrong}), False, FILTER)), Invalid)
+    assert isinstance(recorder.l1(VerifyBlock(HEAD, orjson.dumps({"result": wrong}), False, FILTERS)), Invalid)
     cut = orjson.dumps({"result": block.receipts_json()[1:]})
-    assert isinstance(recorder.l1(VerifyReceipts(with_receipts(block), cut, FILTER)), Invalid)
+    assert isinstance(recorder.l1(VerifyReceipts(with_receipts(block), cut, FILTERS)), Invalid)
     assert not list(tmp_path.iterdir())
 
 
