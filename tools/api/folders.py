@@ -60,7 +60,7 @@ def is_recording(folder: str) -> bool:
 async def served_folder(folder: str, config: L1Config) -> AsyncIterator[ServedFolder]:
     """Serve a folder. Raises DataError where it has no block of the chain, or cannot be read."""
     if kind_of_folder(folder) is FolderKind.ARCHIVE:
-        chain_id = config.rollup.l1_chain_id
+        chain_id = config.rollups[0].l1_chain_id
         methods = ArchivedL1(folder, config, last_block(Path(folder), chain_id)).methods()
         listener = Listener(application(JsonRpc(methods)), 0)
         await listener.start()
@@ -98,7 +98,7 @@ class ArchivedL1:
     def methods(self) -> dict[str, Any]:
         """Return the method table of the JSON-RPC server."""
         return {
-            "eth_chainId": lambda: hex(self._config.rollup.l1_chain_id),
+            "eth_chainId": lambda: hex(self._config.rollups[0].l1_chain_id),
             "eth_blockNumber": lambda: hex(self._last),
             "eth_getBlockByNumber": self.block,
         }

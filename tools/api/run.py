@@ -153,7 +153,7 @@ class _Run:
         if source.archive is not None and source.is_archive:
             archive = ArchiveFolder(source.archive, -1)
         l1 = l1_config(command.values, command.chain, runtime_config=False, inbox_hashes=True, archive=archive)
-        blobs = blobs_config(command.values, command.chain, archive)
+        blobs = blobs_config(command.values, archive)
         if not source.is_folder:
             if archive is not None:
                 with input_errors(EndpointError):

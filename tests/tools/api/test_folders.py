@@ -12,7 +12,7 @@ from rollup_node.tools.api.folders import FolderKind, kind_of_folder, last_block
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.recordings import FIRST, write_recording
 
-CONFIG = L1Config(("http://127.0.0.1:9",), PLAIN_ROLLUP)
+CONFIG = L1Config(("http://127.0.0.1:9",), (PLAIN_ROLLUP,))
 CHAIN = PLAIN_ROLLUP.l1_chain_id
 
 

@@ -16,7 +16,6 @@ from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
 from tests.stages.blobs.process.test_stage import BlobsClient, KnownBlobs, running_blobs
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import FakeBeacon
 from tests.support.timing.conditions import until
@@ -63,7 +62,7 @@ async def test_an_archive_needs_no_endpoint_for_what_it_has(tmp_path: Path, smal
     first = small_blobs[0]
     offered = (OfferedBlob(first.blob, first.commitment, None),)
     await BlobArchive(str(tmp_path)).keep(offered, run(VerifyBlobs((first.hash,), offered)))
-    config = BlobsConfig(None, PLAIN_ROLLUP, archive=str(tmp_path))
+    config = BlobsConfig(None, archive=str(tmp_path))
     async with running_stage("blobs", lambda bus, meter: build(config, bus, meter)) as buses:
         client = BlobsClient(buses, small_blobs, Meter("blobs"))
         await client.receives([0])
