@@ -38,10 +38,12 @@ COMMANDS = {
     "decode": Command("rollup_node.tools.commands.decode", "show blobs, frames, channels and batches in files"),
     "explain": Command("rollup_node.tools.commands.explain", "show what derivation dropped, and by which rule"),
     "history": Command("rollup_node.tools.commands.history", "derive a chain's past in ranges, on many workers"),
+    "witness": Command("rollup_node.tools.commands.witness", "what deriving a range reads on L1, for provers"),
     "networks": Command(
         "rollup_node.tools.commands.networks", "list the built-in networks: chain ids, newest fork, end"
     ),
     "status": Command("rollup_node.tools.commands.status", "what a running node does, on one screen; --watch"),
+    "watch": Command("rollup_node.tools.commands.watch", "compare fault games on L1 with what our node derives"),
     "health": Command("rollup_node.tools.commands.health", "whether the node here answers, for a container's check"),
     "check": Command("rollup_node.tools.commands.check", "everything that would keep a node from its work, at once"),
     "checkpoint": Command(

@@ -41,7 +41,6 @@ NOT_IN_THE_WHEEL = tuple(
         "faults",
         "fuzz",
         "importers",
-        "recorded",
         "status_page",
     )
 )
@@ -99,6 +98,14 @@ def _wrong_imports(path: Path) -> set[str]:
 def test_imports_run_one_way() -> None:
     """The command line imports tools, lazily; a module has one name."""
     _assert_none(_wrong_imports, _sources(*PACKAGES))
+
+
+def test_the_public_package_has_the_library_and_the_command_line() -> None:
+    for name, allowed in (("__init__.py", "rollup_node.tools.api."), ("__main__.py", "rollup_node.node.cli")):
+        names = _all_imports(Path("src", NAMESPACE, name))
+        assert {item for item in names if item.startswith(NAMESPACE) and not item.startswith(allowed)} <= {
+            allowed.rpartition(".")[0]
+        }
 
 
 def test_no_folders_import_each_other_in_a_circle() -> None:

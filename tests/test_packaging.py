@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 TOPS = ("ipc", "node", "stages", "tools")
 PACKAGED = {".py", ".typed", ".json", ".sol", ".hex", ".toml", ".txt", ".html", ".js", ".css"}
 NEED_A_CHECKOUT = (
-    *(f"tools/{name}/" for name in ("bench", "dev", "faults", "fuzz", "importers", "recorded", "status_page")),
+    *(f"tools/{name}/" for name in ("bench", "dev", "faults", "fuzz", "importers", "status_page")),
     *("tools/devnet/faults/", "tools/devnet/soak/"),
 )
 """What is for those who work on the repository."""
@@ -57,7 +57,7 @@ def _packaged() -> set[str]:
     """Return the files that the wheel has: those of TOPS without what needs a checkout."""
     paths = [path for path in _tracked() if path.parts[0] in TOPS and path.suffix in PACKAGED]
     names = {path.as_posix() for path in paths if not path.as_posix().startswith(NEED_A_CHECKOUT)}
-    return {f"rollup_node/{name}" for name in names}
+    return {f"rollup_node/{name}" for name in (*names, "__init__.py", "__main__.py", "py.typed")}
 
 
 def test_every_dependency_has_a_pinned_version() -> None:
@@ -123,6 +123,12 @@ def test_the_wheel_installs_and_runs(distributions: Path, tmp_path: Path) -> Non
     program = [str(tmp_path / "bin" / "rollup-node"), "--version"]
     ran = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
     assert ran.stdout.startswith("rollup-node version v")
+    api = "import rollup_node as r; print(r.__version__, r.__file__, r.Network('op-mainnet'), len(r.__all__))"
+    library = subprocess.run(
+        [sys.executable, "-c", api], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    number, place, *_ = library.stdout.split()
+    assert ran.stdout == f"rollup-node version v{number}\n" and Path(place).is_relative_to(tmp_path)
     # As installed, without the checkout beside it: what the commands import is there, and what is not says so.
     for words, code, text in (
         (["devnet", "--help"], 0, "usage: rollup-node devnet"),

@@ -63,7 +63,7 @@ before its sockets blocks for ever."""
 
 
 class Bus:
-    """All channels of one process. The runtime creates it; `tools.bench.in_process` creates several in one process.
+    """All channels of one process. The runtime creates it; `tools.api.in_process` creates several in one process.
 
     `arenas` holds the arena of each producing slot. Creating a bus takes over the arena of its slot. Messages arrive
     only while `run` runs. `counters` has messages and tasks that failed, by the names of `transport.COUNTERS`."""

@@ -65,7 +65,7 @@ def require(findings: Iterable[Finding], log: Logger) -> None:
     for finding in findings:
         if finding.is_error:
             code = "" if finding.code is None else f" ({finding.code.text})"
-            raise SetupError(f"{finding.text}: {finding.remedy}{code}")
+            raise SetupError(f"{finding.text}: {finding.remedy}{code}", finding.code)
         if finding.level is FindingLevel.WARNING and finding.code is not None:
             log.warn(finding.text, code=finding.code.text, do=finding.remedy)
 

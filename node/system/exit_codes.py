@@ -1,6 +1,6 @@
 """How the node ends: the exit codes, and the error that ends a start."""
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import cache
 
 
@@ -30,7 +30,13 @@ RESTART = 78
 
 
 class SetupError(Exception):
-    """The node cannot start; the text is one line that says what is wrong and what to do."""
+    """The node cannot start; the text is one line that says what is wrong and what to do.
+
+    `code` is the member of Code of a finding that ended the start."""
+
+    def __init__(self, text: object = "", code: Enum | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 PROGRAM = "rollup-node"

@@ -30,8 +30,10 @@ Task = VerifyBlobs
 Result = BlobsVerified
 
 
-def run(task: Task) -> Result:
-    """Verify and decode; bad data never raises, and no commitment or proof hides a wanted blob [BCN13, O5]."""
+def run(task: Task, computed: dict[Hash, bytes] | None = None) -> Result:
+    """Verify and decode; bad data never raises, and no commitment or proof hides a wanted blob [BCN13, O5].
+
+    Commitments that have to be computed are added to `computed` by their hashes."""
     authentic: dict[Hash, bytes] = {}
     problems: list[str] = []
     wanted = set(task.wanted)
@@ -44,12 +46,15 @@ def run(task: Task) -> Result:
             if not kzg.is_canonical(blob):
                 problems.append("a blob has an element that is no field element, or a wrong size")
                 continue
-            blob_hash = kzg.versioned_hash(kzg.blob_to_commitment(blob))
+            commitment = kzg.blob_to_commitment(blob)
+            blob_hash = kzg.versioned_hash(commitment)
             if blob_hash in wanted:
                 authentic[blob_hash] = blob
+                if computed is not None:
+                    computed[blob_hash] = commitment
             else:
                 problems.append(f"a blob has the hash 0x{blob_hash.hex()}, which was not requested")
-    contents = tuple(_decode(blob_hash, blob) for blob_hash, blob in authentic.items())
+    contents = tuple(blob_content(blob_hash, blob) for blob_hash, blob in authentic.items())
     return BlobsVerified(contents, tuple(problems), tuple(sha256(blob).digest() for blob in authentic.values()))
 
 
@@ -103,7 +108,8 @@ def _claimed_hash(item: OfferedBlob) -> Hash:
     return kzg.versioned_hash(item.commitment or b"")
 
 
-def _decode(blob_hash: Hash, blob: bytes) -> BlobContent:
+def blob_content(blob_hash: Hash, blob: bytes) -> BlobContent:
+    """Return the data of an authentic blob, or the rule that refuses it."""
     try:
         return BlobContent(blob_hash, decode_blob(blob), None)
     except BlobDataError as error:

@@ -40,9 +40,12 @@ class _Listed(msgspec.Struct):
     receipts: list[msgspec.Raw]
 
 
-def verified_logs(body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter]) -> tuple[VerifiedLogs, ...]:
+def verified_logs(
+    body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter], nodes: list[bytes] | None = None
+) -> tuple[VerifiedLogs, ...]:
     """Return the wanted logs for each filter in the JSON-RPC response about a block's receipts.
 
+    The nodes of their trie are appended to `nodes`.
     Its result is a list of receipts, as objects or as raw hex, or an object with such a list under `receipts`. One
     receipt after the other is decoded, so that memory holds the objects of one. Raises InvalidDataError where they are
     not the block's receipts."""
@@ -58,7 +61,7 @@ def verified_logs(body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filt
         encoded = [_encoded(item, index, places) for index, item in enumerate(receipts)]
     except (ReceiptError, HexError) as error:
         raise InvalidDataError(f"{where} are malformed: {error}") from None
-    if ordered_root(encoded) != block.receipts_root:
+    if ordered_root(encoded, nodes) != block.receipts_root:
         raise InvalidDataError(f"{where} do not match its receipts root")
     logs, result = logs_of_receipts(encoded, wanted_events(l1_filters)), []
     for l1_filter in l1_filters:

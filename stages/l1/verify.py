@@ -118,10 +118,13 @@ def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
     return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
 
 
-def verify_block(block: Any, number: int, trust: bool, l1_filters: Sequence[L1Filter]) -> VerifiedBlock:
+def verify_block(
+    block: Any, number: int, trust: bool, l1_filters: Sequence[L1Filter], nodes: list[bytes] | None = None
+) -> VerifiedBlock:
     """Return the block of that number from a BlockJson, or None, cut down by the filters.
 
-    With `trust` hash and roots are not checked. Raises InvalidDataError."""
+    With `trust` hash and roots are not checked, else the nodes of the transactions' trie are appended to `nodes`.
+    Raises InvalidDataError."""
     header, block_hash = verify_header(None if block is None else msgspec.structs.asdict(block), trust)
     if header.number != number:
         raise InvalidDataError(f"requested block {number}, got block {header.number}")
@@ -133,7 +136,7 @@ def verify_block(block: Any, number: int, trust: bool, l1_filters: Sequence[L1Fi
         raise InvalidDataError(f"block {number} has no list of full transactions")
     encoded = [_encoded(tx, index, number, trust) for index, tx in enumerate(transactions)]
     if not trust:
-        if ordered_root(encoded) != header.transactions_root:
+        if ordered_root(encoded, nodes) != header.transactions_root:
             raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
         _check_withdrawals(block.withdrawals, header, is_op_block(header, encoded))
     needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filters)

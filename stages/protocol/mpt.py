@@ -1,6 +1,6 @@
 """Merkle Patricia tries: the root of a list keyed by its indices, and the verification of proofs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,16 +28,21 @@ class Account(NamedTuple):
     code_hash: Hash
 
 
-def ordered_root(values: Sequence[bytes]) -> Hash:
-    """Return the root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals."""
+def ordered_root(values: Sequence[bytes], nodes: list[bytes] | None = None) -> Hash:
+    """Return the root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals.
+
+    The encoded nodes that others name by their hash, and the root's, are appended to `nodes`."""
     if not values:
         return EMPTY_ROOT
     count = len(values)
     order = (*range(1, min(count, 128)), 0, *range(128, count))  # of rlp(i): 0x80, the encoding of 0, follows 0x7f
-    return keccak256(_node([(encode_int(index).hex(), values[index]) for index in order], 0, count, 0))
+    root = _node([(encode_int(index).hex(), values[index]) for index in order], 0, count, 0, nodes)
+    if nodes is not None:
+        nodes.append(root)
+    return keccak256(root)
 
 
-def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
+def _node(pairs: _Pairs, low: int, high: int, depth: int, nodes: list[bytes] | None) -> bytes:
     """Return the encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
@@ -47,11 +52,11 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
     while first[fork] == last[fork]:
         fork += 1
     if fork > depth:
-        return wrap_list(_path(first[depth:fork], False) + _reference(_branch(pairs, low, high, fork)))
-    return _branch(pairs, low, high, depth)
+        return wrap_list(_path(first[depth:fork], False) + _reference(_branch(pairs, low, high, fork, nodes), nodes))
+    return _branch(pairs, low, high, depth, nodes)
 
 
-def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
+def _branch(pairs: _Pairs, low: int, high: int, depth: int, nodes: list[bytes] | None) -> bytes:
     """Return the encoded branch. No key of an index trie is a prefix of another, so a branch has no value."""
     children = [rlp.EMPTY_STRING] * 17
     while low < high:
@@ -59,7 +64,7 @@ def _branch(pairs: _Pairs, low: int, high: int, depth: int) -> bytes:
         after = low + 1
         while after < high and pairs[after][0][depth] == nibble:
             after += 1
-        children[int(nibble, 16)] = _reference(_node(pairs, low, after, depth + 1))
+        children[int(nibble, 16)] = _reference(_node(pairs, low, after, depth + 1, nodes), nodes)
         low = after
     return wrap_list(b"".join(children))
 
@@ -71,9 +76,49 @@ def _path(nibbles: str, is_leaf: bool) -> bytes:
     return encode_bytes(bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}"))
 
 
-def _reference(node: bytes) -> bytes:
+def _reference(node: bytes, nodes: list[bytes] | None) -> bytes:
     # A node shorter than a hash is embedded in its parent.
-    return node if len(node) < 32 else b"\xa0" + keccak256(node)
+    if len(node) < 32:
+        return node
+    if nodes is not None:
+        nodes.append(node)
+    return b"\xa0" + keccak256(node)
+
+
+def ordered_values(root: Hash, node_of: Callable[[Hash], bytes]) -> list[bytes]:
+    """Return the values of the trie that `ordered_root` is the root of.
+
+    `node_of` returns the encoded node of a hash, which it has checked. Raises ProofError for a malformed node, and
+    where the keys are not those of a list."""
+    if root == EMPTY_ROOT:
+        return []
+    values: dict[str, bytes] = {}
+    waiting: list[tuple[str, Any]] = [("", root)]
+    visited = 0
+    while waiting:
+        path, child = waiting.pop()
+        node = _checked(child) if isinstance(child, list) else _decoded(node_of(child))
+        visited += 1
+        if len(path) > _LONGEST_INDEX or visited > _MOST_NODES:
+            raise ProofError("the trie is larger than that of a list")
+        if len(node) == 17:
+            waiting += [(f"{path}{nibble:x}", item) for nibble, item in enumerate(node[:16]) if item]
+            continue
+        nibbles, is_leaf = _unpack_path(node[0])
+        if is_leaf:
+            values[path + nibbles] = node[1]
+        else:
+            waiting.append((path + nibbles, node[1]))
+    try:
+        return [values[encode_int(index).hex()] for index in range(len(values))]
+    except KeyError:
+        raise ProofError("the keys of the trie are not those of a list") from None
+
+
+_LONGEST_INDEX = 10
+"""Nibbles of the encoding of an index below 2^32."""
+_MOST_NODES = 1 << 20
+"""No block has so many transactions. A trie of few nodes that name each other again and again has no end."""
 
 
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
@@ -133,6 +178,10 @@ def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:
     raw = nodes.get(reference)
     if raw is None:
         raise ProofError(f"the proof has no node 0x{reference.hex()[:64]}")
+    return _decoded(raw)
+
+
+def _decoded(raw: bytes) -> list[Any]:
     try:
         return _checked(rlp.decode_list(raw))
     except RlpError as error:

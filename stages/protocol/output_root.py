@@ -12,7 +12,7 @@ def output_preimage(state_root: Hash, storage_root: Hash, block_hash: Hash) -> b
 
 
 def output_root(state_root: Hash, storage_root: Hash, block_hash: Hash) -> Hash:
-    """Return the version 0 output root of an L2 block; arguments as of `output_preimage`."""
+    """Return the version 0 output root of an L2 block; `storage_root` is the one of L2ToL1MessagePasser."""
     return keccak256(output_preimage(state_root, storage_root, block_hash))
 
 

@@ -1,6 +1,7 @@
 """Local networks with programs of others: op-node as the sequencer while all forks activate and as one more verifier,
 kona-node as one more verifier, op-batcher in place of the network's batcher, op-proposer."""
 
+import json
 import re
 import subprocess
 import sys
@@ -18,8 +19,8 @@ from rollup_node.stages.protocol.forks.table import FORK_NAMES
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
-from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
+from rollup_node.tools.devnet.games.contracts import FACTORY
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
@@ -31,8 +32,6 @@ FORKS = FORK_NAMES[2:]
 FORK_SECONDS = 2
 HANDOVER = 5
 """The first block that op-node may build: several forks are behind, and several ahead."""
-FACTORY_CODE = bytes.fromhex("60606000f3")
-"""Returns 96 zero bytes: no text, no number, no address."""
 OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
 
 
@@ -315,16 +314,15 @@ def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
 
 
 def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
-    """To a stand-in for the dispute game factory, which answers each call with zeros: it has no game and takes any."""
+    """To the factory of the local L1; `watch` agrees with every claim."""
     binary = find_program("op-proposer")
     with Devnet(leftovers, *CALLDATA) as net:
         net.wait_for_first_safe()
         l1, ours = net.network["l1"], net.node("verifier")["rpc"]
-        factory = deploy(l1, RECEIVER_KEY, FACTORY_CODE)
         options = {
             "l1-eth-rpc": l1,
             "rollup-rpc": ours,
-            "game-factory-address": to_hex(factory),
+            "game-factory-address": to_hex(FACTORY),
             "game-type": "1",
             "proposal-interval": "2s",
             "poll-interval": "1s",
@@ -338,26 +336,19 @@ def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
 
             def proposed() -> list[tuple[int, str]]:
                 assert proposer.running, proposer.out + proposer.err
-                return proposals(l1, factory)
+                return proposals(l1, FACTORY)
 
             net.wait(lambda: len(proposed()) >= BLOCKS, f"{BLOCKS} proposals")
             proposer.stop()
-        for number, root in proposals(l1, factory):
+        for number, root in proposals(l1, FACTORY):
             assert number > 0 and call(ours, "optimism_outputAtBlock", hex(number))["outputRoot"] == root
+        flags = ("--l1", l1, "--rpc", ours, "--games", to_hex(FACTORY), "--interval", "500ms", "--json")
+        with Program(leftovers, "rollup_node.node", "watch", *flags) as watch:
+            wait_for(lambda: len(watch.out.splitlines()) >= len(proposals(l1, FACTORY)), "all claims are judged")
+            verdicts = [json.loads(line)["verdict"] for line in watch.out.splitlines()]
+            assert set(verdicts) == {"agree"}, watch.out
+            watch.stop()
         net.finish()
-
-
-def deploy(url: str, key: Key, code: bytes) -> Address:
-    """Create a contract with this code on L1, by the first transaction of the key."""
-    creation = b"\x60" + bytes([len(code)]) + bytes.fromhex("80600b6000396000f3") + code
-    chain = int(call(url, "eth_chainId"), 16)
-    signed = dynamic_fee_transaction(key, chain, 0, None, 0, creation, 200_000, Fees(10**9, 10**11))
-    sent = call(url, "eth_sendRawTransaction", to_hex(signed))
-    receipt = wait_for(lambda: call(url, "eth_getTransactionReceipt", sent), "the contract is created")
-    assert receipt["status"] == "0x1", receipt
-    address: str = receipt["contractAddress"]
-    assert call(url, "eth_getCode", address, "latest") == to_hex(code)
-    return bytes.fromhex(address[2:])
 
 
 def proposals(url: str, factory: Address) -> list[tuple[int, str]]:

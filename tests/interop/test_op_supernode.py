@@ -1,6 +1,7 @@
 """Our nodes behind op-supernode: a verifier that follows it, loses it and finds it again, and a sequencer that follows
 it and takes over [FSR1 to FSR11]."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode
+from tests.support.processes.games import claim
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, call, call_batch, unready_reasons, wait_for
+from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, unready_reasons, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
 CHAIN = 901
@@ -145,3 +147,20 @@ def test_a_sequencer_follows_a_supernode(net: Devnet, supernode: Supernode, modu
         assert "a bug ends" not in node.program.out and "died" not in node.program.out
     finally:
         node.stop()
+
+
+def test_a_watch_compares_games_with_super_roots(
+    net: Devnet, supernode: Supernode, module_leftovers: Leftovers
+) -> None:
+    """[WAT6]"""
+    l1, root_url = net.network["l1"], supernode.url.removesuffix(f"/{CHAIN}/")
+    head = wait_for(lambda: supernode.status()["safe_l2"], "a safe head")
+    answer = call(root_url, "superroot_atTimestamp", hex(head["timestamp"]))
+    claim(l1, bytes.fromhex(answer["data"]["super_root"][2:]), head["timestamp"], 4)
+    claim(l1, b"\x07" * 32, head["timestamp"], 5)
+    flags = ("--l1", l1, "--rpc", root_url, "--games", net.network["games"], "--interval", "500ms", "--json")
+    with Program(module_leftovers, "rollup_node.node", "watch", *flags) as watch:
+        wait_for(lambda: len(watch.out.splitlines()) >= 2, f"both are judged: {watch.err}")
+        games = [json.loads(line) for line in watch.out.splitlines()]
+        assert [(game["gameType"], game["verdict"]) for game in games] == [(4, "agree"), (5, "disagree")]
+        watch.stop()

@@ -13,7 +13,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.ipc.shared_memory.arena import Descriptor
 from rollup_node.ipc.wire.codec import Envelope, TaskRejected, WorkerReport, encode_header
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.ipc.messages import (
     CHANNELS,
     ECHO,

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses
+from rollup_node.tools.api.in_process import in_process_buses
 from tests.support.processes.cli import Cli
 from tests.support.processes.stage_runner import ROLES
 

@@ -34,7 +34,7 @@ def compute_proof(blob: bytes, commitment: bytes) -> bytes:
     point = _challenge(blob, commitment)
     elements = dict(_elements(blob))
     value = _value_at(elements.items(), point)
-    inverses = _inverses([(root - point) % FIELD_MODULUS for root in _roots()])
+    inverses = _inverses([(root - point) % FIELD_MODULUS for root in roots_of_unity()])
     quotients = ((elements.get(at, 0) - value) * inverse % FIELD_MODULUS for at, inverse in enumerate(inverses))
     return commit_without_setup({at: quotient.to_bytes(32, "big") for at, quotient in enumerate(quotients)})
 
@@ -84,7 +84,7 @@ def _elements(blob: bytes) -> Iterable[tuple[int, int]]:
 
 def _value_at(elements: Iterable[tuple[int, int]], point: int) -> int:
     """Return the value of the blob's polynomial, by the barycentric formula."""
-    roots = _roots()
+    roots = roots_of_unity()
     terms = [(element * roots[at], point - roots[at]) for at, element in elements]
     inverses = _inverses([divisor % FIELD_MODULUS for _, divisor in terms])
     total = sum(dividend * inverse for (dividend, _), inverse in zip(terms, inverses, strict=True))
@@ -109,7 +109,7 @@ def _scalar(number: int) -> Scalar:
 
 
 @cache
-def _roots() -> list[int]:
+def roots_of_unity() -> list[int]:
     """Return the roots of unity at which a blob's elements are the values of its polynomial."""
     root = pow(_PRIMITIVE_ROOT, (FIELD_MODULUS - 1) // ELEMENTS, FIELD_MODULUS)
     powers = [1]

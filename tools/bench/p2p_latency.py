@@ -28,7 +28,7 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_tex
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 

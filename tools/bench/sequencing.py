@@ -38,8 +38,8 @@ from rollup_node.stages.protocol.l1_chains import BlobFork, L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1Header, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench import synthetic_chain
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SECRET, genesis_payload, pool, sealed
 from rollup_node.tools.bench.synthetic_chain import L1_GENESIS, l1_hash

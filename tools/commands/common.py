@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -53,12 +53,12 @@ class ParsedCommand(NamedTuple):
     chain: ChosenChain
 
 
-def parse(parser: FlagParser, arguments: Sequence[str]) -> ParsedCommand:
+def parse(parser: FlagParser, arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> ParsedCommand:
     """Parse a command line; flags that are not of the command are options of the node.
 
     Raises SetupError for anything that is wrong."""
     flags, rest = parser.parse_known_args(list(arguments))
-    parsed = parse_options(rest, os.environ, parser.flags)
+    parsed = parse_options(rest, environ, parser.flags)
     values = parsed.values
     if not values["network"] and not values["rollup.config"]:
         raise SetupError(
@@ -101,15 +101,18 @@ def run(
     specs: Sequence[ProcessSpec],
     inbox_hashes: bool = False,
     archive: ArchiveFolder | None = None,
+    compute: Callable[[ProcessSpec], ProcessSpec] | None = None,
 ) -> int:
     """Run l1, blobs and compute with the processes of the command, the last of which ends it; the exit code.
 
     With `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
-    asked."""
+    asked. `compute` changes what the compute workers are."""
     values, chain = command.values, command.chain
     l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
     blobs = blobs_config(values, archive)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
+    if compute is not None:
+        shared = tuple(compute(spec) if spec.role == "compute" else spec for spec in shared)
     log = build_config(LogSettings, values)
     if not values.given("log.level"):
         log = msgspec.structs.replace(log, level=Level.WARN)
@@ -117,7 +120,7 @@ def run(
         version=version(),
         log=log,
         runtime_dir=Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else None,
-        precheck=partial(_check, _endpoints(command, l1, blobs, l2_secret(command))),
+        precheck=partial(check_all, endpoints_of(command, l1, blobs, l2_secret(command))),
         log_output=2,
     )
     return run_node([*shared, *specs], settings)
@@ -136,7 +139,8 @@ def l2_secret(command: ParsedCommand) -> bytes | None:
     return stored.secret
 
 
-def _endpoints(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> NodeEndpoints:
+def endpoints_of(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secret: bytes | None) -> NodeEndpoints:
+    """Return the endpoints of a command, to be checked."""
     return NodeEndpoints(
         rollup=command.chain.config,
         l1=l1.endpoints,
@@ -162,16 +166,18 @@ class L2SourceCheck(EngineCheck):
 def check_endpoints(command: ParsedCommand) -> None:
     """Check L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
     l1 = l1_config(command.values, command.chain, runtime_config=False)
-    endpoints = _endpoints(command, l1, blobs_config(command.values), l2_secret(command))
-    asyncio.run(_check(endpoints))
+    endpoints = endpoints_of(command, l1, blobs_config(command.values), l2_secret(command))
+    asyncio.run(check_all(endpoints))
 
 
-async def _check(endpoints: NodeEndpoints) -> None:
-    await check_l1(endpoints, RETRY_POLICY)
+async def check_all(endpoints: NodeEndpoints, most: float | None = None) -> None:
+    """Check the endpoints of a command, for at most so many seconds. Raises SetupError for the first that fails."""
+    policy = RETRY_POLICY if most is None else RETRY_POLICY._replace(total=min(most, RETRY_POLICY.total))
+    await check_l1(endpoints, policy)
     if endpoints.l2:
-        await check_engine(L2SourceCheck(endpoints, RETRY_POLICY.timeout), RETRY_POLICY)
+        await check_engine(L2SourceCheck(endpoints, policy.timeout), policy)
     if endpoints.beacon is not None:
-        await check_beacon(endpoints, RETRY_POLICY)
+        await check_beacon(endpoints, policy)
 
 
 def address(text: str) -> bytes:

@@ -1,7 +1,7 @@
 """The flags of the commands: a wrong one ends in one line, as a wrong option of the node does."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from rollup_node.node.options.errors import ValueHint, WrongOptions, did_you_mean, shown, shown_url
@@ -116,6 +116,18 @@ def timeout(text: str) -> float:
     if seconds <= 0:
         raise argparse.ArgumentTypeError(f"{shown(text)} is not a time above 0 such as 30s or 2m")
     return seconds
+
+
+def positive(most: int) -> Callable[[str], int]:
+    """Return the type of a flag whose value is a number from 1 to `most`."""
+
+    def number(text: str) -> int:
+        value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
+        if not 1 <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number from 1 to {most}")
+        return value
+
+    return number
 
 
 def timestamp(text: str) -> int:

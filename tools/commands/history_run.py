@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -26,7 +26,7 @@ from rollup_node.tools.commands.common import (
     check_endpoints,
     parse,
 )
-from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l1_range, check_l2_source, positive
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
 from rollup_node.tools.history.l1_view import L1View, l1_view
 from rollup_node.tools.history.manifest import (
@@ -41,6 +41,7 @@ from rollup_node.tools.history.manifest import (
     plan_ranges,
     rollup_digest,
 )
+from rollup_node.tools.history.range_task import RangeTask
 from rollup_node.tools.history.run import HistoryRun, RunReport, with_last
 from rollup_node.tools.history.runner import INSTALL, RESOURCE, Outcome, executor
 from rollup_node.tools.history.start_stage import caveats, progress
@@ -163,29 +164,19 @@ def _parser(name: str, description: str) -> FlagParser:
         "--no-verdicts", action="store_true", help="without an L2 source: read from genesis, too, and derive nothing"
     )
     size = f"L1 blocks of a range; default {DEFAULT_SIZE}"
-    parser.add_argument("--range-size", type=_positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
+    parser.add_argument("--range-size", type=positive(10_000_000), default=DEFAULT_SIZE, metavar="N", help=size)
     warmup = "L1 blocks before a range in which its start is found; default is a channel timeout"
-    parser.add_argument("--warmup", type=_positive(100_000), metavar="N", help=warmup)
+    parser.add_argument("--warmup", type=positive(100_000), metavar="N", help=warmup)
     parser.add_argument("--jsonl", action="store_true", help="JSON lines in place of Parquet, for small ranges")
-    parser.add_argument("--workers", type=_positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
+    parser.add_argument("--workers", type=positive(MAX_WORKERS), default=1, metavar="N", help="ranges at a time")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="run on this Dask cluster, such as tcp://10.0.0.1:8786")
     resource = f"the Dask resource of which each range takes one, where workers declare it; default {RESOURCE}"
     parser.add_argument("--resource", type=_resource, default=RESOURCE, metavar="NAME", help=resource)
-    parser.add_argument("--rate", type=_positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
+    parser.add_argument("--rate", type=positive(1_000_000), metavar="R", help="L1 requests a second of all workers")
     archive = "L1 data and blobs of earlier runs and other machines: read before any endpoint is asked, and added to"
     parser.add_argument("--archive", metavar="FOLDER", help=archive)
     parser.add_timeout()
     return parser
-
-
-def _positive(most: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        value = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
-        if not 1 <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text[:80]!r} is not a number from 1 to {most}")
-        return value
-
-    return number
 
 
 def _resource(text: str) -> str:
@@ -330,7 +321,7 @@ class ProgressBar:
         self._total, self._done, self._ran = total, done, 0
         self._began = time.monotonic()
 
-    def show(self, outcome: Outcome) -> None:
+    def show(self, outcome: Outcome[RangeTask, ManifestRow]) -> None:
         """Show that a range has ended."""
         task, row = outcome.task, outcome.row
         name = f"L1 blocks {task.first} to {task.last}"

@@ -1,6 +1,7 @@
 """`rollup-node replay`: derives L2 blocks from L1 by all rules, from a known safe head, without an engine."""
 
 from collections.abc import Sequence
+from importlib import import_module
 
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
@@ -19,7 +20,11 @@ less the timeout, or K. The last block before a network left the OP Stack is the
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command; 0 when all blocks were derived and none differs."""
+    if any(word.partition("=")[0] == "--witness" for word in arguments):
+        code: int = import_module("rollup_node.tools.commands.replay_witness").main(arguments)
+        return code
     parser = FlagParser("replay", DESCRIPTION, HELP_EPILOG)
+    parser.add_argument("--witness", metavar="FOLDER", help="derive from this witness alone, without any other flag")
     parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
     parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
     parser.add_l2_source()

@@ -20,6 +20,8 @@ from rollup_node.tools.dev.folder_graph import ROOT, parsed
 
 NODE = ("node", "stages", "ipc")
 PRODUCT = (*NODE, "tools")
+PACKAGE = "src/rollup_node"
+"""What lies above the top-level folders, to which the others there are links."""
 CODE = (*PRODUCT, "tests")
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
@@ -105,7 +107,8 @@ def wheel_files(root: Path) -> list[str]:
             return False
         return any(fnmatchcase(path.name, pattern) for pattern in patterns)
 
-    return [path.as_posix() for path in tracked(root, PRODUCT) if is_packaged(path)]
+    package = [path.relative_to(PACKAGE) for path in tracked(root, (PACKAGE,))]
+    return [path.as_posix() for path in (*package, *tracked(root, PRODUCT)) if is_packaged(path)]
 
 
 def long_functions(tree: ast.Module) -> Iterator[str]:

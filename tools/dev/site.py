@@ -9,6 +9,7 @@ from other hosts.
 
 import argparse
 import functools
+import json
 import os
 import posixpath
 import re
@@ -43,9 +44,14 @@ TOOLTIP = 160
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add the pages of the top-level folder."""
+    """Add the pages of the top-level folder, and a page with pictures for each notebook."""
     for name in TOP_PAGES:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        page, pictures = notebook_page(path)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=picture))
     return files
 
 
@@ -55,6 +61,27 @@ def on_page_markdown(markdown: str, *, page: Any, config: MkDocsConfig, files: F
     if name in WIDE_PAGES:
         page.meta["hide"] = ["toc"]
     return site_markdown(markdown, name if name in TOP_PAGES else f"docs/{name}")
+
+
+# --- notebooks -----------------------------------------------------------------------------------------------------
+
+
+def notebook_page(path: Path) -> tuple[str, dict[str, str]]:
+    """Return the page of a notebook with its outputs, and the pictures that it shows by the names of their files."""
+    parts: list[str] = []
+    pictures: dict[str, str] = {}
+    for cell in json.loads(path.read_text())["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            if "text" in output:
+                parts.append(f"```text\n{''.join(output['text'])}```")
+            else:
+                name = f"{path.stem}-{len(pictures) + 1}.svg"
+                pictures[name] = "".join(output["data"]["image/svg+xml"])
+                parts.append(f"![What the cell draws]({name})")
+    parts.append(f"[The notebook]({path.name}) itself")
+    return "\n\n".join(parts) + "\n", pictures
 
 
 # --- pages ---------------------------------------------------------------------------------------------------------
@@ -106,6 +133,8 @@ def _link(link: re.Match[str], path: str) -> str:
     place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if place.startswith("docs/"):
         place = place.removeprefix("docs/")
+        if place.endswith(".ipynb") and not path.startswith("docs/notebooks/"):
+            place = place.removesuffix(".ipynb") + ".md"
     elif place not in TOP_PAGES:
         return text
     here = posixpath.dirname(path).removeprefix("docs").strip("/")

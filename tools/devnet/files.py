@@ -12,6 +12,7 @@ from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Key
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, anchor_code, factory_code
 from rollup_node.tools.devnet.settings import VERIFIER
 
 L1_CHAIN_ID = 900
@@ -220,7 +221,7 @@ def l1_genesis(
     forks: Mapping[str, int] = MappingProxyType({}),
     chains: Sequence[DevnetChain] = (FIRST_CHAIN,),
 ) -> dict[str, Any]:
-    """Return the genesis file of an L1 with Prague active, the loggers of the chains, and funds for their keys.
+    """Return the genesis file of an L1 with Prague active, its contracts, and funds for the keys of the chains.
 
     `timestamp` in seconds; `forks` are those after Prague, with the seconds after it at which each activates."""
     return {
@@ -232,6 +233,8 @@ def l1_genesis(
         "alloc": {
             **{to_hex(key.address): FUNDS for key in (*DEV_KEYS, *(chain.batcher for chain in chains))},
             to_hex(DA_CHALLENGE): {"balance": "0x0", "code": "0x" + DA_CHALLENGE_CODE},
+            to_hex(FACTORY): {"balance": "0x0", "code": to_hex(factory_code())},
+            to_hex(ANCHOR): {"balance": "0x0", "code": to_hex(anchor_code())},
             **{to_hex(chain.portal): {"balance": "0x0", "code": "0x" + PORTAL_CODE} for chain in chains},
             **{to_hex(chain.system_config): _system_config() for chain in chains},
         },

@@ -25,6 +25,7 @@ from rollup_node.tools.devnet.files import (
     write_secrets,
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY
 from rollup_node.tools.devnet.l1.backend import L1Backend
 from rollup_node.tools.devnet.l1.light_client_json import genesis_json, spec_json
 from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
@@ -278,6 +279,7 @@ class NetworkPrograms:
                 "rollup": str(self.files.rollup),
                 "l2_genesis": str(self.files.l2_genesis),
                 "batcher_key": str(self.files.batcher_key),
+                **({} if self._settings.external.l1 else {"games": to_hex(FACTORY), "anchor": to_hex(ANCHOR)}),
                 **({"checkpoint": self._checkpoint} if self._checkpoint else {}),
                 **({"forged_l1": self.forged_l1, "forged_beacon": self.forged_beacon} if self.forged_l1 else {}),
                 **({} if self.conductor is None else {"conductor": self.conductor}),

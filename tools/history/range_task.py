@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
@@ -137,14 +138,27 @@ def _file(task: RangeTask, wanted: L1Range, rows: Path, name: str) -> tuple[Path
 
 def _derive(task: RangeTask, rows: Path) -> tuple[RangeResult, bytes]:
     """Run the processes of the range until they have written all rows below `rows`; their result and their log."""
-    for attempt in range(1, ATTEMPTS + 1):
+
+    def prepared() -> list[str]:
         shutil.rmtree(rows, ignore_errors=True)
         rows.mkdir()
         if task.resume is not None:
             (rows.parent / RESUME).write_bytes(msgspec.json.encode(task.resume))
-        code, log = _run(_command(task, rows))
-        if code == 0 and (rows / RESULT).exists():
-            return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log.head
+        return _command(task, rows)
+
+    log = run_processes(prepared, rows / RESULT)
+    return msgspec.json.decode((rows / RESULT).read_bytes(), type=RangeResult), log
+
+
+def run_processes(prepared: Callable[[], list[str]], result: Path) -> bytes:
+    """Run the processes of a range until they have written the file `result`, and return their log.
+
+    Their command, for which `prepared` makes ready, is begun again when it is killed. Raises RangeFailed when it
+    fails."""
+    for attempt in range(1, ATTEMPTS + 1):
+        code, log = _run(prepared())
+        if code == 0 and result.exists():
+            return log.head
         if code == 1 or attempt == ATTEMPTS:
             raise RangeFailed(log.error or f"its processes ended with exit code {code}")
     raise AssertionError("unreachable")

@@ -9,7 +9,7 @@ import msgspec
 
 from rollup_node.tools.history.folder import HistoryFolder, RunFile
 from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume
-from rollup_node.tools.history.range_task import RangeTask
+from rollup_node.tools.history.range_task import RangeTask, run_range
 from rollup_node.tools.history.runner import Executor, Outcome
 from rollup_node.tools.history.start_stage import differences, progress
 
@@ -45,7 +45,7 @@ class HistoryRun:
         arguments: tuple[str, ...],
         version: str,
         floor: int,
-        tell: Callable[[Outcome], None],
+        tell: Callable[[Outcome[RangeTask, ManifestRow]], None],
         genesis: Resume | None = None,
     ) -> None:
         self._folder, self._run, self._executor, self._tell = folder, run, executor, tell
@@ -128,8 +128,8 @@ class HistoryRun:
             )
             self._open += [f"{text} after a second run"] if left else []
 
-    def _outcomes(self, tasks: list[RangeTask]) -> Generator[Outcome]:
-        with closing(self._executor.run(tasks)) as outcomes:
+    def _outcomes(self, tasks: list[RangeTask]) -> Generator[Outcome[RangeTask, ManifestRow]]:
+        with closing(self._executor.run(tasks, run_range)) as outcomes:
             for outcome in outcomes:
                 if outcome.row is None:
                     task = outcome.task

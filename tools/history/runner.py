@@ -9,13 +9,15 @@ from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.tools.history.manifest import ManifestRow
-from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
+from rollup_node.tools.history.range_task import RangeFailed
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 CONNECT_SECONDS = 10.0
 RETURN_SECONDS = 60.0
@@ -31,11 +33,11 @@ SCHEDULER, WORKERS = "--scheduler", "--workers"
 INSTALL = "install it with: pip install 'rollup-node[history]'"
 
 
-class Outcome(NamedTuple):
-    """What became of a task: its manifest, or why it failed."""
+class Outcome(NamedTuple, Generic[T, R]):
+    """What became of a task: its result, or why it failed."""
 
-    task: RangeTask
-    row: ManifestRow | None
+    task: T
+    row: R | None
     error: str = ""
 
 
@@ -44,14 +46,14 @@ class Executor(Protocol):
 
     workers: int
 
-    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
-        """Run all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
+    def run(self, tasks: Sequence[T], work: Callable[[T], R]) -> Generator[Outcome[T, R]]:
+        """Do the work of all tasks; their outcomes in the order in which they end. Closed, it begins no more."""
 
 
-def outcome(task: RangeTask, run: Callable[[RangeTask], ManifestRow] = run_range) -> Outcome:
-    """Run a task in this process."""
+def outcome(task: T, work: Callable[[T], R]) -> Outcome[T, R]:
+    """Do the work of a task in this process."""
     try:
-        return Outcome(task, run(task))
+        return Outcome(task, work(task))
     except RangeFailed as error:
         return Outcome(task, None, str(error))
 
@@ -61,10 +63,10 @@ class LocalExecutor:
 
     workers = 1
 
-    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+    def run(self, tasks: Sequence[T], work: Callable[[T], R]) -> Generator[Outcome[T, R]]:
         """Run the tasks in order."""
         for task in tasks:
-            yield outcome(task)
+            yield outcome(task, work)
 
 
 class DaskExecutor:
@@ -99,18 +101,18 @@ class DaskExecutor:
                 f"{self._option}: workers have version {', '.join(wrong)}, this is {version()}: install the same"
             )
 
-    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+    def run(self, tasks: Sequence[T], work: Callable[[T], R]) -> Generator[Outcome[T, R]]:
         """Run the tasks, the first ones first, no more than `workers` at a time even if the cluster grows.
 
         Those that are lost with the scheduler are run again when it is back. Raises SetupError where it stays away,
         and where all workers do."""
-        waiting: deque[RangeTask] = deque(tasks)
-        running: dict[Any, RangeTask] = {}
+        waiting: deque[T] = deque(tasks)
+        running: dict[Any, T] = {}
         try:
             while waiting or running:
                 while waiting and len(running) < self.workers:
                     task = waiting.popleft()
-                    running[self._submit(task)] = task
+                    running[self._submit(task, work)] = task
                 lost = []
                 for future in self._ended(list(running)):
                     task = running.pop(future)
@@ -165,14 +167,14 @@ class DaskExecutor:
             return {}
         return workers
 
-    def _submit(self, task: RangeTask) -> Any:
-        return self._client.submit(outcome, task, pure=False, resources=self._resources or None)
+    def _submit(self, task: T, work: Callable[[T], R]) -> Any:
+        return self._client.submit(outcome, task, work, pure=False, resources=self._resources or None)
 
 
-def result_of(future: Any, task: RangeTask) -> Outcome:
+def result_of(future: Any, task: T) -> Outcome[T, Any]:
     """Return the outcome of a task that has ended on a cluster, or was lost with its workers or its scheduler."""
     try:
-        result: Outcome = future.result()
+        result: Outcome[T, Any] = future.result()
         return result
     except (Exception, CancelledError) as error:
         return Outcome(task, None, f"lost by the cluster: {_first_line(error)}")

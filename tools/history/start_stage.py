@@ -17,7 +17,7 @@ from rollup_node.tools.history.l1_view import RecentBlocks, read_blocks
 from rollup_node.tools.history.manifest import L1Range, ManifestRow, Resume, RunConfig, State
 from rollup_node.tools.inspect.l2_source import FileSource
 from rollup_node.tools.inspect.replay import BlockComparison
-from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig, ReplayFailed, ReplayStage
+from rollup_node.tools.inspect.replay_stage import RESET, RangeEnded, ReplayConfig, ReplayFailed, ReplayStage
 
 
 class RangeStartConfig(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class RangeStartStage(ReplayStage):
         self._config = msgspec.structs.replace(self._config, first=resume.safe.number)
         base = await self._l1.ref(resume.base)
         if base is None:
-            raise ReplayFailed(f"L1 block {resume.base}, the first to read, does not exist")
+            raise RangeEnded(f"L1 block {resume.base}, the first to read, does not exist")
         if resume.safe.number == self._config.rollup.genesis.l2.number:
             self._recent.add(L2BlockContent(resume.safe, ()))
         return PipelineStart(RESET, resume.safe, resume.config, base.id, resume.base_config)

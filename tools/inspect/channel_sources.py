@@ -1,6 +1,7 @@
 """Which L1 transactions the frames of a channel came in, and which channels the attributes of a block."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.frames import parse_frames
@@ -58,26 +59,45 @@ def _items(transaction: InboxTransaction, contents: Iterator[BlobContent], rules
             yield content.data
 
 
+def batch_shape(batch: SingularBatch | SpanBatch) -> tuple[str, int, int]:
+    """Return the kind of a batch, the time of its first block in seconds, and its number of blocks."""
+    if isinstance(batch, SingularBatch):
+        return "singular", batch.timestamp, 1
+    return "span", batch.first_timestamp, batch.block_count
+
+
 MAX_BATCHES = 200_000
 """Batches whose transactions are remembered until they are accepted, the oldest forgotten first."""
 
 Sources = tuple[Hash, ...]
 
 
-class BlockSources(PipelineEvents):
-    """`accepted` are the L1 transactions with the frames of the channel whose batch was accepted last.
+class BatchSource(NamedTuple):
+    """A batch that was read: its kind, the time of its first block, its blocks, and where it came from.
 
-    Empty for the empty batch that the rules make, and where L1 was read without hashes."""
+    `channel_bytes` is the size of the compressed channel, `transactions` the L1 transactions with its frames, none
+    where L1 was read without hashes."""
+
+    channel: bytes
+    channel_bytes: int
+    transactions: Sources
+    kind: str
+    first_timestamp: int
+    blocks: int
+
+
+class BlockSources(PipelineEvents):
+    """`accepted` is the batch that was accepted last; None for the empty batch that the rules make."""
 
     def __init__(self, config: RollupConfig) -> None:
         super().__init__()
-        self.accepted: Sources = ()
+        self.accepted: BatchSource | None = None
         self._schedule = config.schedule()
         self._block: L1Block | None = None
         self._channels = ChannelSources()
-        self._channel: Sources = ()
-        self._batches: dict[int, Sources] = {}
-        self._span_block: tuple[SingularBatch, Sources] | None = None
+        self._channel: tuple[int, Sources] = (0, ())
+        self._batches: dict[int, BatchSource] = {}
+        self._span_block: tuple[SingularBatch, BatchSource | None] | None = None
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:
         """Remembers the transactions of the block."""
@@ -100,22 +120,23 @@ class BlockSources(PipelineEvents):
 
     def channel_opened(self, channel: bytes, size: int) -> None:
         """Note that the next batches are of this channel."""
-        self._channel = self._channels.take(channel)
+        self._channel = size, self._channels.take(channel)
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
-        """Remembers the transactions of the batch."""
+        """Remembers where the batch came from."""
+        kind, time, blocks = batch_shape(batch)
         self._batches.pop(id(batch), None)
-        self._batches[id(batch)] = self._channel
+        self._batches[id(batch)] = BatchSource(channel, *self._channel, kind, time, blocks)
         if len(self._batches) > MAX_BATCHES:
             del self._batches[next(iter(self._batches))]
 
     def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
         """Remembers which span a block comes from."""
-        self._span_block = batch, self._batches.get(id(span), ())
+        self._span_block = batch, self._batches.get(id(span))
 
     def batch_accepted(self, batch: SingularBatch) -> None:
         """Set `accepted`."""
         if self._span_block is not None and self._span_block[0] is batch:
             self.accepted = self._span_block[1]
         else:
-            self.accepted = self._batches.pop(id(batch), ())
+            self.accepted = self._batches.pop(id(batch), None)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 import msgspec
 
@@ -25,7 +26,7 @@ from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1B
 from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
-from rollup_node.tools.inspect.channel_sources import ChannelSources
+from rollup_node.tools.inspect.channel_sources import ChannelSources, batch_shape
 from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
 from rollup_node.tools.inspect.status_screen import Patience
@@ -123,10 +124,8 @@ def _summary(
 ) -> BatchSummary:
     digest = hashes_digest(batch.transactions)
     count = len(batch.transactions)
-    if isinstance(batch, SingularBatch):
-        kind, first, blocks, parent = "singular", batch.timestamp, 1, batch.parent_hash
-    else:
-        kind, first, blocks, parent = "span", batch.first_timestamp, batch.block_count, batch.parent_check
+    kind, first, blocks = batch_shape(batch)
+    parent = batch.parent_hash if isinstance(batch, SingularBatch) else batch.parent_check
     return BatchSummary(
         inclusion=inclusion.number,
         channel=channel.id,
@@ -177,7 +176,7 @@ class ListingStage(Stage):
         self._listing: BatchListing | None = None
         self._opened: tuple[L1Block, tuple[BlobRef, ...]] | None = None
         self._error, self._error_at = "", 0
-        self._drops: list[str] = []
+        self._drops: list[Dropped] = []
         self._left_at: int | None = None
         self._rows = RowFormatter(config.form, LISTED)
         self._numbers = block_numbers(config.rollup)
@@ -217,38 +216,48 @@ class ListingStage(Stage):
         self._work.wake.set()
 
     async def _step(self) -> float:
-        lines = self._read()
-        if lines:
+        first = self._next
+        batches = self._read()
+        if self._next > first or self._left_at is not None:
             self._patience.progress(time.monotonic())
             if self._error_at < self._next:
                 self._error = ""
-            await write_text(self._config.output, "".join(lines))
-            await write_text(self._config.errors, "".join(self._drops))
+            await self._write(batches, self._drops)
             self._drops.clear()
         if self._left_at is not None:
             reason = f"{end_text(self._config.rollup)} ({Code.NETWORK_LEFT.text})"
-            text = f"a batch in L1 block {self._left_at} is of later blocks: {reason}"
-            await write_text(self._config.errors, f"rollup-node: {text}\n")
-            raise ExitRequested(EXIT_REPORTED)
+            await self._fail(f"a batch in L1 block {self._left_at} is of later blocks: {reason}")
         if self._next > self._config.last:
             await self._finish()
             raise ExitRequested()
         now = time.monotonic()
         waiting_for = self._error or self._wanted
         if self._patience.is_over(now):
-            await write_text(self._config.errors, f"rollup-node: {waiting_for}\n")
-            raise ExitRequested(EXIT_REPORTED)
-        await write_text(self._config.errors, self._patience.notice(now, waiting_for))
+            await self._fail(waiting_for)
+        await self._notice(self._patience.notice(now, waiting_for))
         self._request(now)
         return REPEAT_SECONDS
 
-    def _read(self) -> list[str]:
-        """Read the blocks that have arrived. Returns the lines of their batches, with an empty one for each block."""
-        lines = []
+    async def _write(self, batches: Sequence[BatchSummary], drops: Sequence[Dropped]) -> None:
+        await write_text(self._config.output, "".join(map(self._line, batches)))
+        lines = [f"rollup-node: L1 {'unknown' if d.origin is None else d.origin.number}: {d}\n" for d in drops]
+        await write_text(self._config.errors, "".join(lines))
+
+    async def _fail(self, text: str) -> NoReturn:
+        """End the run with a line. Raises ExitRequested."""
+        await write_text(self._config.errors, f"rollup-node: {text}\n")
+        raise ExitRequested(EXIT_REPORTED)
+
+    async def _notice(self, line: str) -> None:
+        await write_text(self._config.errors, line)
+
+    def _read(self) -> list[BatchSummary]:
+        """Read the blocks that have arrived. Returns their batches."""
+        result: list[BatchSummary] = []
         while self._left_at is None and self._next <= self._config.last and (batches := self._read_next()) is not None:
-            lines += ["", *(self._line(batch) for batch in batches)]
+            result += batches
             self._next += 1
-        return lines
+        return result
 
     def _read_next(self) -> list[BatchSummary] | None:
         if self._opened is None:
@@ -272,7 +281,7 @@ class ListingStage(Stage):
                     break
                 batches.append(output)
             elif not isinstance(output.reason, SenderNotBatcher):
-                self._drops.append(f"rollup-node: L1 {block.header.number}: {output}\n")
+                self._drops.append(output)
         self._opened = None
         return batches
 

@@ -17,7 +17,7 @@ from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.consolidation import mismatches
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.l1_info import L1Info, L1InfoError, l1_info_of_block
+from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, Hash, L2BlockRef
 from rollup_node.tools.inspect.channel_sources import BlockSources
@@ -30,13 +30,18 @@ MAX_TRANSACTIONS = 20
 class BlockComparison(msgspec.Struct, frozen=True):
     """A derived block.
 
-    Its values for the output, the safe head and system config after it, and a text for each field in which it differs
-    from the source's block."""
+    The safe head and system config after it, and a text for each field in which it differs from the source's block."""
 
-    values: dict[str, Any]
+    derived: AttributesReady
     safe_head: L2BlockRef
     safe_config: SystemConfig
     differences: tuple[str, ...]
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The block as a JSON object, the output of `replay`."""
+        values = _values(self.derived, self.safe_head)
+        return values | {"differences": self.differences} if self.differences else values
 
 
 def compare_block(rollup: RollupConfig, derived: AttributesReady, known: ExecutionPayload | None) -> BlockComparison:
@@ -53,10 +58,7 @@ def compare_block(rollup: RollupConfig, derived: AttributesReady, known: Executi
     safe_head = L2BlockRef(
         block_hash, number, derived.parent.hash, attributes.timestamp, info.origin, info.sequence_number
     )
-    values = _values(derived, number, info, None if block_hash == UNKNOWN_HASH else block_hash)
-    if differences:
-        values["differences"] = differences
-    return BlockComparison(values, safe_head, system_config_after(rollup, attributes, number), differences)
+    return BlockComparison(derived, safe_head, system_config_after(rollup, attributes, number), differences)
 
 
 def _differences(
@@ -99,14 +101,14 @@ def _describe(transactions: Sequence[bytes], index: int) -> str:
     return f"{to_hex(keccak256(raw))} ({len(raw)} bytes)"
 
 
-def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Hash | None) -> dict[str, Any]:
+def _values(derived: AttributesReady, block: L2BlockRef) -> dict[str, Any]:
     attributes = derived.attributes
     root = attributes.parent_beacon_root
     values: dict[str, Any] = {
-        "number": number,
+        "number": block.number,
         "timestamp": attributes.timestamp,
-        "epoch": {"number": info.number, "hash": to_hex(info.block_hash)},
-        "sequence_number": info.sequence_number,
+        "epoch": {"number": block.l1_origin.number, "hash": to_hex(block.l1_origin.hash)},
+        "sequence_number": block.sequence_number,
         "prev_randao": to_hex(attributes.prev_randao),
         "fee_recipient": to_hex(attributes.fee_recipient),
         "gas_limit": attributes.gas_limit,
@@ -114,7 +116,7 @@ def _values(derived: AttributesReady, number: int, info: L1Info, block_hash: Has
         "transactions": [to_hex(raw) for raw in attributes.transactions],
         "derived_from": derived.derived_from.number,
         "l1_transactions": [to_hex(source) for source in derived.sources],
-        "hash": None if block_hash is None else to_hex(block_hash),
+        "hash": None if block.hash == UNKNOWN_HASH else to_hex(block.hash),
     }
     if attributes.eip1559_params is not None:
         values["eip1559_params"] = to_hex(attributes.eip1559_params)
@@ -224,7 +226,9 @@ class ReplayDerivationStage(DerivationStage):
     def _handle(self, output: Output) -> bool:
         result = super()._handle(output)
         if isinstance(output, AttributesReady) and self._run.current is not None:
-            self._run.current = msgspec.structs.replace(self._run.current, sources=self._sources.accepted)
+            accepted = self._sources.accepted
+            sources = () if accepted is None else accepted.transactions
+            self._run.current = msgspec.structs.replace(self._run.current, sources=sources)
         return result
 
 

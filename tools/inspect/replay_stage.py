@@ -39,8 +39,6 @@ from rollup_node.tools.inspect.status_screen import Patience
 RESET = 1
 IDLE_SECONDS = 0.5
 MAX_QUEUED_REQUESTS = 8
-EXHAUSTED_TIMEOUT = 5.0
-"""Seconds that L1 has no more blocks after which the run fails."""
 
 
 class ReplayConfig(msgspec.Struct, frozen=True):
@@ -72,11 +70,23 @@ class ReplayFailed(Exception):
         self.more = more
 
 
+class RangeEnded(ReplayFailed):
+    """L1 or the chain ends before the range, or L1 does not reach its beginning."""
+
+
+class NoProgress(ReplayFailed):
+    """Nothing came for longer than the timeout."""
+
+
 FAILURES = (ReplayFailed, SourceError, UnreadableBlockError)
 
 
 class ReplayStage(Stage):
-    """State: the start of the pipeline once it is known, attributes not compared yet, the last result."""
+    """State: the start of the pipeline once it is known, attributes not compared yet, the last result.
+
+    After `exhausted_timeout` seconds in which L1 has no more blocks the run fails."""
+
+    exhausted_timeout = 5.0
 
     def __init__(self, config: ReplayConfig, bus: Bus, meter: Meter) -> None:
         self._config = config
@@ -196,23 +206,21 @@ class ReplayStage(Stage):
         """Raise ReplayFailed when there is nothing to wait for, or no more time."""
         now = time.monotonic()
         self._exhausted_at = (self._exhausted_at or now) if self._l1_exhausted else None
-        is_exhausted = self._exhausted_at is not None and now - self._exhausted_at > EXHAUSTED_TIMEOUT
+        is_exhausted = self._exhausted_at is not None and now - self._exhausted_at > self.exhausted_timeout
         at = self._last_result.safe_head.number if self._last_result is not None else self._config.first
         text = f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}"
-        if is_exhausted or self._patience.is_over(now):
-            raise ReplayFailed(text)
-        await write_text(self._config.errors, self._patience.notice(now, text))
+        if is_exhausted:
+            raise RangeEnded(text)
+        if self._patience.is_over(now):
+            raise NoProgress(text)
+        await self._write_line(self._patience.notice(now, text))
 
     async def _find_start(self) -> PipelineStart:
         config = self._config
         if config.rollup.ends_at(config.first):
-            raise ReplayFailed(f"nothing is derived after block {config.first}: {self._chain_end}")
+            raise RangeEnded(f"nothing is derived after block {config.first}: {self._chain_end}")
         if self._source is None:
-            self._source = (
-                EngineSource(config.url, config.jwt_secret)
-                if config.url
-                else FileSource.read(Path(config.blocks or ""))
-            )
+            self._source = self._open_source()
         safe = await self._known(config.first)
         if safe is None:
             text = f"the L2 source has no block {config.first}, the safe head to begin with: name a block that it has"
@@ -227,8 +235,12 @@ class ReplayStage(Stage):
         )
         base = await self._l1.ref(number)
         if base is None:
-            raise ReplayFailed(f"L1 block {number}, the first to read, does not exist")
+            raise RangeEnded(f"L1 block {number}, the first to read, does not exist")
         return PipelineStart(RESET, safe.ref, safe.config, base.id, safe.config)
+
+    def _open_source(self) -> BlockSource:
+        config = self._config
+        return EngineSource(config.url, config.jwt_secret) if config.url else FileSource.read(Path(config.blocks or ""))
 
     def _default_base(self, safe: L2BlockInfo) -> int:
         """Return the L1 block one channel timeout before the safe origin."""
@@ -272,7 +284,7 @@ class ReplayStage(Stage):
         if number >= self._config.last:
             raise ExitRequested()
         if self._config.rollup.ends_at(number):
-            raise ReplayFailed(self._chain_end)
+            raise RangeEnded(self._chain_end)
         self._last_result = AttributesResult(
             RESET,
             derived.sequence,
@@ -314,12 +326,15 @@ class ReplayStage(Stage):
         await write_text(self._config.output, self._rows.row(comparison.values))
 
     async def _warn(self, text: str) -> None:
-        await write_text(self._config.errors, f"rollup-node: warning: {text}\n")
+        await self._write_line(f"rollup-node: warning: {text}\n")
 
     async def _write_failure(self, error: Exception) -> None:
         more = error.more if isinstance(error, ReplayFailed) else ()
         lines = [f"rollup-node: {error}\n", *(f"rollup-node:   {line}\n" for line in more)]
-        await write_text(self._config.errors, "".join(lines))
+        await self._write_line("".join(lines))
+
+    async def _write_line(self, text: str) -> None:
+        await write_text(self._config.errors, text)
 
 
 build = ReplayStage

@@ -17,6 +17,8 @@ from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.secp256k1 import recover_address
 
 BLOCKS_FILE = "l1_blocks.jsonl.gz"
+MAX_BYTES = 1 << 30
+"""Of that file, decompressed."""
 
 
 class NotRecorded(LookupError):
@@ -102,9 +104,14 @@ class Recording:
 
     @classmethod
     def load(cls, folder: Path) -> "Recording":
-        """Read `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder."""
-        lines = gzip.decompress((folder / BLOCKS_FILE).read_bytes()).splitlines()
-        blocks = [_block(orjson.loads(line)) for line in lines]
+        """Read `l1_blocks.jsonl.gz`, `expected.json` (commitments) and `blob_*.bin` of a folder.
+
+        Raises OSError for files that are unreadable, and ValueError or LookupError for others than these."""
+        with gzip.open(folder / BLOCKS_FILE) as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"{BLOCKS_FILE} has more than {MAX_BYTES} bytes")
+        blocks = [_block(orjson.loads(line)) for line in content.splitlines()]
         expected = orjson.loads((folder / "expected.json").read_bytes())
         blobs = {
             bytes.fromhex(name): (

@@ -150,7 +150,7 @@ class BlobsStage(Stage):
         """Start a fetch unless too many run; without an endpoint it fails, and is retried [O6].
 
         For an urgent one there is room for one more of each client that waits."""
-        if not self._endpoints.all:
+        if not self._endpoints.all and self._archive is None:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
             return
@@ -164,7 +164,10 @@ class BlobsStage(Stage):
         error: Exception | SourceFailure | None = None
         try:
             await self._read_archive(pending)
-            error = await self._fetch_missing(pending) if pending.missing else None
+            if pending.missing and not self._endpoints.all:
+                self._record_failure(pending, Code.BLOB_NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}", False)
+            elif pending.missing:
+                error = await self._fetch_missing(pending)
         except _FetchErrors as failure:
             error = failure
         finally:

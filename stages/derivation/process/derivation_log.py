@@ -278,12 +278,12 @@ class DropBuffer:
         oldest = self.total - len(self._drops)
         first = min(max(request.first, oldest), self.total)
         page = islice(self._drops, first - oldest, first - oldest + PAGE)
-        return derivation.DropsResponse(request.id, first, tuple(map(_message, page)), self.total)
+        return derivation.DropsResponse(request.id, first, tuple(map(drop_of, page)), self.total)
 
     def latest(self, count: int) -> tuple[derivation.Drop, ...]:
         """Return the last `count` drops, oldest first, or as many as are kept."""
         size = len(self._drops)
-        return tuple(map(_message, islice(self._drops, max(0, size - count), size)))
+        return tuple(map(drop_of, islice(self._drops, max(0, size - count), size)))
 
     @property
     def is_full(self) -> bool:
@@ -291,7 +291,8 @@ class DropBuffer:
         return self.total - self._read >= self._kept
 
 
-def _message(dropped: Dropped) -> derivation.Drop:
+def drop_of(dropped: Dropped) -> derivation.Drop:
+    """Return a drop as it is shown."""
     reason = dropped.reason
     return derivation.Drop(
         rule=reason.rule,

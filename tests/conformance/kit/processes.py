@@ -24,8 +24,8 @@ from rollup_node.stages.messages.base import Message
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlobRef, Hash
 from rollup_node.stages.topology import CHANNELS
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 from rollup_node.tools.devnet.l1 import beacon
 from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS, BeaconBlock, Blob

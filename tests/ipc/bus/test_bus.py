@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.transport import COUNTERS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.ipc.messages import (
     CHANNELS,
     ECHO,
@@ -209,7 +209,7 @@ def test_a_bus_left_open_by_an_error_does_not_hang_the_process(tmp_path: Path) -
     code = f"""
 import asyncio, gc, msgspec, pathlib
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.tools.bench.in_process import in_process_buses
+from rollup_node.tools.api.in_process import in_process_buses
 
 class Number(msgspec.Struct, frozen=True, array_like=True, tag=True):
     number: int

@@ -16,7 +16,7 @@ from rollup_node.ipc.bus.transport import INLINE_LIMIT, Transport
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.codec import Envelope, encode_header
 from rollup_node.ipc.wire.process_id import ProcessId
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, ECHO, STATE, EchoRequest, EchoResponse, HeadState, HealthState
 from tests.ipc.recording_socket import RecordingSocket
 from tests.support.timing.conditions import until

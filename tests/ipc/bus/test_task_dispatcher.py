@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
 from rollup_node.ipc.bus.channels import Channel, Pattern
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, OTHER_WORK, WORK, EchoRequest, EchoResponse, SquareResult, SquareTask, square
 
 WORKER_SLOT = 2

@@ -25,7 +25,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses
+from rollup_node.tools.api.in_process import in_process_buses
 from tests.node.setup.planning import JWT, NETWORK, PreparedNode, plan_of, prepare
 
 SIGNER = "11" * 32

@@ -56,7 +56,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
 from tests.support.engine.fake_engine import SECRET, FakeExecutionEngine
 

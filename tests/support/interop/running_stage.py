@@ -18,7 +18,7 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.interop.served_world import ServedChain, ServedL1, ServedWorld, served_engines
 from tests.support.interop.values import GENESIS_TIME, dependency_set, member
 from tests.support.interop.world import truth

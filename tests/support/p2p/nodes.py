@@ -34,7 +34,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Address, BlockId
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
 from tests.support.p2p.hosts import running_tasks
 

@@ -14,7 +14,7 @@ from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested, Stage
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 
 T = TypeVar("T")
 Build = Callable[[Bus, Meter], Stage]

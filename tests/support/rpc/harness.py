@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)

@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, TABLE
 from rollup_node.stages.io.metrics.tables import ExposedMetric
+from rollup_node.tools.watch.metrics import HELP
 
 ADDED = {"instance", "job"}
 """Labels that Prometheus adds."""
-_SELECTOR = re.compile(r"(?<![\w:$\"])((?:op_node_default_|process_)\w+)(?:\{([^}]*)\})?")
-_RATED = re.compile(r"\b(?:rate|increase)\(((?:op_node_default_|process_)\w+)")
+_SELECTOR = re.compile(r"(?<![\w:$\"])((?:op_node_default_|process_|rollup_node_watch_)\w+)(?:\{([^}]*)\})?")
+_RATED = re.compile(r"\b(?:rate|increase)\(((?:op_node_default_|process_|rollup_node_watch_)\w+)")
 _HISTOGRAM_PARTS = ("_bucket", "_sum", "_count")
 
 
@@ -30,7 +31,7 @@ def selectors(expression: str) -> Iterator[Selector]:
 
 
 def exposed_metrics() -> dict[str, ExposedMetric]:
-    """Every name that a sample may have."""
+    """Every name that a sample of a node or of `watch` may have."""
     result: dict[str, ExposedMetric] = {}
     for metric in TABLE:
         for exposed in metric.exposed():
@@ -40,7 +41,8 @@ def exposed_metrics() -> dict[str, ExposedMetric]:
                 result |= {f"{exposed.name}{part}": exposed for part in _HISTOGRAM_PARTS}
             else:
                 result[exposed.name] = exposed
-    return result
+    watch = {name: ExposedMetric(name, "gauge", labels, text) for name, (text, labels) in HELP.items()}
+    return result | watch
 
 
 def mistakes(expression: str) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.blobs import kzg
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench import (
     batches,
     derivation,
@@ -18,7 +19,6 @@ from rollup_node.tools.bench import (
     sequencing,
 )
 from rollup_node.tools.bench.drops import FLOODS, Flood, FloodRun
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.network import READY_LINE
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest

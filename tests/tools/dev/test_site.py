@@ -1,12 +1,13 @@
 """The documentation site: what its pages make of those of the repository, and that it loads nothing from elsewhere."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from rollup_node.tools.dev import site
-from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_markdown
+from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, notebook_page, site_markdown
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ from rollup_node.tools.dev.site import ROOT, TOP_PAGES, foreign_sources, site_ma
         ("docs/a.md", "![p](pictures/a.png)", "![p](pictures/a.png)"),
         ("docs/rules/a.md", "[glossary.md](../glossary.md#z)", "[Glossary](../glossary.md#z)"),
         ("docs/a.md", "[CHANGELOG.md](../CHANGELOG.md)", "[Changelog](CHANGELOG.md)"),
+        ("docs/a.md", "[x](notebooks/b.ipynb)", "[x](notebooks/b.md)"),
+        ("docs/notebooks/b.md", "[x](b.ipynb), [y](../a.md)", "[x](b.ipynb), [y](../a.md)"),
     ],
 )
 def test_links_lead_to_pages_of_the_site_or_nowhere(path: str, text: str, shown: str) -> None:
@@ -56,9 +59,24 @@ def test_sources_on_other_hosts_are_found(tmp_path: Path) -> None:
     assert foreign_sources(tmp_path) == ["a.html: //x/s.js", "a.html: https://x/i.png", "b.css: https://x/f.css"]
 
 
+def test_a_notebook_is_a_page_with_its_outputs(tmp_path: Path) -> None:
+    printed, drawn = {"text": ["1\n"]}, {"data": {"image/svg+xml": ["<svg>\n", "</svg>"]}}
+    cells = [
+        {"cell_type": "markdown", "source": ["# A\n", "text"]},
+        {"cell_type": "code", "source": ["print(1)"], "outputs": [printed, drawn]},
+    ]
+    (tmp_path / "b.ipynb").write_text(json.dumps({"cells": cells}))
+    page, pictures = notebook_page(tmp_path / "b.ipynb")
+    assert page.startswith(
+        "# A\ntext\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\n![What the cell draws](b-1.svg)"
+    )
+    assert pictures == {"b-1.svg": "<svg>\n</svg>"}
+
+
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("**/*.md")}
+    pages |= {f"notebooks/{path.stem}.md" for path in (ROOT / "docs" / "notebooks").glob("*.ipynb")}
     missing = [page for page in sorted(pages | set(TOP_PAGES)) if f" {page}\n" not in navigation]
     assert missing == []
 

@@ -12,7 +12,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.bench.in_process import running_buses
+from rollup_node.tools.api.in_process import running_buses
 from rollup_node.tools.history.derivation_stage import RESULT, RangeResult
 from rollup_node.tools.history.manifest import NO_BLOCK
 from rollup_node.tools.history.reading_stage import ReadingConfig, build

@@ -1,7 +1,8 @@
 """A run over simulated ranges: what is skipped, what fails, and how seams are repaired."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -32,7 +33,7 @@ class SimulatedRanges:
         self._early, self._broken = kinds.get("early", set()), kinds.get("broken", set())
         self._deaf = kinds.get("deaf", set())
 
-    def run(self, tasks: Sequence[RangeTask]) -> Generator[Outcome]:
+    def run(self, tasks: Sequence[Any], work: Callable[[Any], Any]) -> Generator[Outcome[Any, Any]]:
         for task in tasks:
             self.tasks.append(task)
             if task.first in self._broken:

@@ -13,7 +13,7 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.tools.history import runner
 from rollup_node.tools.history.manifest import ManifestRow
-from rollup_node.tools.history.range_task import RangeFailed, RangeTask
+from rollup_node.tools.history.range_task import RangeFailed, RangeTask, run_range
 from rollup_node.tools.history.runner import LocalExecutor, Outcome, executor, outcome, result_of
 from tests.support.chains.history_values import row
 
@@ -32,7 +32,7 @@ def test_a_range_that_fails_is_an_outcome() -> None:
     done = row(100, 109)
     assert outcome(TASK, fails) == (TASK, None, "L1 is gone")
     assert outcome(TASK, lambda task: done) == (TASK, done, "")
-    failed = list(LocalExecutor().run([TASK]))
+    failed = list(LocalExecutor().run([TASK], run_range))
     assert len(failed) == 1 and "the worker has version" in failed[0].error
 
 
@@ -91,7 +91,7 @@ class StubFuture:
     def __init__(self, error: BaseException | None = None, is_lost: bool = False, is_done: bool = True) -> None:
         self._error, self._is_lost, self._is_done = error, is_lost, is_done
 
-    def result(self) -> Outcome:
+    def result(self) -> Outcome[RangeTask, ManifestRow]:
         if self._error is not None:
             raise self._error
         return Outcome(TASK, None, "L1 is gone")
@@ -126,7 +126,9 @@ class StubClient:
         item = enumerate(self.workers)
         return {"workers": {str(at): {"nthreads": threads, "resources": known} for at, (threads, known) in item}}
 
-    def submit(self, function: object, task: RangeTask, *, pure: bool, resources: Resources | None) -> "StubFuture":
+    def submit(
+        self, function: object, task: RangeTask, work: object, *, pure: bool, resources: Resources | None
+    ) -> "StubFuture":
         self.submitted.append((task, resources))
         return self.futures.pop(0) if self.futures else StubFuture()
 
@@ -159,13 +161,13 @@ def test_a_resource_bounds_the_ranges_at_a_time() -> None:
     client = StubClient(version(), (4, {"l1": 2.0}), (1, {"l1": 3.0}), (8, {}))
     dask_executor = runner.DaskExecutor(client)
     assert dask_executor.workers == 2 + 1
-    running = dask_executor.run([TASK] * 5)
+    running = dask_executor.run([TASK] * 5, run_range)
     next(running)
     assert len(client.submitted) == 3
     assert len(list(running)) == 4 and [resources for _, resources in client.submitted] == [{"l1": 1}] * 5
     assert client.cancelled == []
     other = StubClient(version(), (4, {"l1": 2.0}))
-    running = runner.DaskExecutor(other, "provider-b").run([TASK] * 5)
+    running = runner.DaskExecutor(other, "provider-b").run([TASK] * 5, run_range)
     next(running)
     running.close()
     assert {resources for _, resources in other.submitted} == {None} and len(other.cancelled) == 3
@@ -189,7 +191,7 @@ def _tasks(count: int) -> list[RangeTask]:
 def test_what_is_lost_with_the_scheduler_is_run_again_when_it_is_back(capsys: pytest.CaptureFixture[str]) -> None:
     client = StubClient(version(), (2, {}))
     client.futures = [StubFuture(), StubFuture(), StubFuture(is_lost=True), StubFuture(is_done=False)]
-    done = list(runner.DaskExecutor(client).run(_tasks(5)))
+    done = list(runner.DaskExecutor(client).run(_tasks(5), run_range))
     assert [task.first for task, _ in client.submitted] == [0, 1, 2, 3, 2, 3, 4] and len(done) == 5
     assert capsys.readouterr().err == ("rollup-node: the connection to the scheduler is lost: waiting 0.05 s for it\n")
 
@@ -209,7 +211,7 @@ def test_a_scheduler_or_workers_that_stay_away_end_the_run_in_a_line(
 ) -> None:
     client = StubClient(version(), (1, {}))
     client.futures = [StubFuture(), StubFuture(**lost)]
-    running = runner.DaskExecutor(client).run(_tasks(5))
+    running = runner.DaskExecutor(client).run(_tasks(5), run_range)
     next(running)
     client.status, client.workers = status, ((1, {}),) * workers
     with pytest.raises(SetupError, match=f"--scheduler: {text}: the same command continues with the ranges"):

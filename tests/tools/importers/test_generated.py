@@ -11,6 +11,7 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.tools.commands import doc
 from rollup_node.tools.faults.scenario import parse_scenarios
 from rollup_node.tools.importers import (
+    api_docs,
     architecture_docs,
     code_docs,
     dashboard,
@@ -28,6 +29,7 @@ from tests.conftest import ROOT
 from tests.support.rpc.prometheus import mistakes, selectors
 
 PAGES: dict[str, tuple[Any, Path, Callable[[], str]]] = {
+    "api_docs": (api_docs, api_docs.PAGE, api_docs.page),
     "code_docs": (code_docs, code_docs.PAGE, code_docs.page),
     "dashboard": (dashboard, dashboard.DASHBOARD, dashboard.text),
     "drop_reasons": (drop_reasons, drop_reasons.PAGE, drop_reasons.page),

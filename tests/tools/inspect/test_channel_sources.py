@@ -104,7 +104,8 @@ class Replayed:
     def accepted(self, read: SingularBatch) -> list[int]:
         """Return the transactions, by their first byte, of a batch that is accepted."""
         self.events.batch_accepted(read)
-        return [item[0] for item in self.events.accepted]
+        source = self.events.accepted
+        return [] if source is None else [item[0] for item in source.transactions]
 
 
 def test_a_batch_has_the_transactions_of_its_channel() -> None:

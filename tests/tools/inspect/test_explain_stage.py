@@ -19,7 +19,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus, DropEffect,
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.inspect import explain_stage
 from rollup_node.tools.inspect.explain_stage import ExplainConfig, build
 from rollup_node.tools.inspect.replay_stage import RESET, ReplayConfig

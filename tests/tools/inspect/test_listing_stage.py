@@ -14,8 +14,8 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import ForeignFork
+from rollup_node.tools.api.in_process import running_buses
 from rollup_node.tools.batcher.channels import Compression
-from rollup_node.tools.bench.in_process import running_buses
 from rollup_node.tools.inspect.listing_stage import BatchListing, ListingConfig, build
 from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.conformance.kit.chain import GENESIS, STRANGER, L1Blocks, calldata, forks_until, rollup

@@ -10,6 +10,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockRef
+from rollup_node.tools.inspect.channel_sources import BatchSource
 from rollup_node.tools.inspect.replay import MAX_TRANSACTIONS, BlockComparison, build, compare_block
 from tests.support.chains.chain_fixture import L1_CHAIN, ChainFixture
 from tests.tools.conftest import NewBuses
@@ -102,7 +103,7 @@ def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
 ) -> None:
     config = DerivationConfig(chain.rollup, L1_CHAIN, inline_decoding=True, ahead=0)
     stage = build(config, new_buses(tmp_path)["derivation"], Meter("derivation"))
-    stage._sources.accepted = sources
+    stage._sources.accepted = BatchSource(bytes(16), 9, sources, "singular", 2, 1)
     attributes = chain.attributes(chain.genesis, 100)
     stage._handle(AttributesReady(0, 0, chain.genesis, attributes, chain.l1_ref(100), True))
     (sent,) = stage._run.due(1e9)

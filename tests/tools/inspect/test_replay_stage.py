@@ -15,7 +15,6 @@ from rollup_node.stages.protocol.config import ForeignFork
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.tools.inspect import replay_stage
 from rollup_node.tools.inspect.replay_stage import (
-    EXHAUSTED_TIMEOUT,
     IDLE_SECONDS,
     RESET,
     ReplayConfig,
@@ -102,7 +101,7 @@ async def test_a_replay_ends_where_l1_ends_and_not_before(chain: ChainFixture, b
     for idle in (True, False, True):
         stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), idle, 0))
         await stage._advance()
-        ManualClock.now += EXHAUSTED_TIMEOUT - 1
+        ManualClock.now += ReplayStage.exhausted_timeout - 1
         await stage._advance()
     ManualClock.now += 2
     with pytest.raises(ReplayFailed, match="after block 0: L1 is exhausted at block 101"):

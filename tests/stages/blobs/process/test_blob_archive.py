@@ -5,15 +5,20 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import blob_archive
 from rollup_node.stages.blobs.process.blob_archive import BlobArchive
+from rollup_node.stages.blobs.process.stage import NO_ENDPOINT, build
 from rollup_node.stages.blobs.tasks import VerifyBlobs, run
 from rollup_node.stages.io.files.archive import blob_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
-from tests.stages.blobs.process.test_stage import KnownBlobs, running_blobs
+from tests.stages.blobs.process.test_stage import BlobsClient, KnownBlobs, running_blobs
+from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import FakeBeacon
+from tests.support.timing.conditions import until
 
 
 async def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBlobs) -> None:
@@ -50,3 +55,17 @@ async def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: Known
     assert line.component == blob_archive.log.component and line.fields["code"] == "ARCHIVE-DAMAGED"
     assert line.fields["entry"] == str(entry)
     assert await fetch(0, 1) == []
+
+
+async def test_an_archive_needs_no_endpoint_for_what_it_has(tmp_path: Path, small_blobs: KnownBlobs) -> None:
+    """What it lacks fails like every request without an endpoint [O6]."""
+    first = small_blobs[0]
+    offered = (OfferedBlob(first.blob, first.commitment, None),)
+    await BlobArchive(str(tmp_path)).keep(offered, run(VerifyBlobs((first.hash,), offered)))
+    config = BlobsConfig(None, archive=str(tmp_path))
+    async with running_stage("blobs", lambda bus, meter: build(config, bus, meter)) as buses:
+        client = BlobsClient(buses, small_blobs, Meter("blobs"))
+        await client.receives([0])
+        client.request([1])
+        await until(lambda: client.unavailable)
+        assert client.unavailable[-1].error.endswith(f"not in the archive, and {NO_ENDPOINT}")

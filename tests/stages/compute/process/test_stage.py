@@ -13,7 +13,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.conformance.kit.processes import bounded
 
 TASKS = {

@@ -26,7 +26,7 @@ from rollup_node.stages.protocol.commitments import ChallengeStatus, Commitment
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars

@@ -52,7 +52,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.types import BlockId, L1Block, L1BlockRef
 from rollup_node.stages.rpc.status.progress import longest_wait
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")

@@ -42,7 +42,7 @@ from rollup_node.stages.messages.p2p import PayloadResponse
 from rollup_node.stages.protocol.errors import RestartError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, DRAFTS
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses
+from rollup_node.tools.api.in_process import in_process_buses
 from tests.stages.derivation.process.test_derivation_log import RecordingLogger
 from tests.support.chains.chain_fixture import ChainFixture
 

@@ -30,7 +30,7 @@ from rollup_node.stages.messages.p2p import (
 )
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.timing.conditions import until
 

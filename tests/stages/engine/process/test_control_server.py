@@ -31,7 +31,7 @@ from rollup_node.stages.engine.process.sequencer_store import (
 )
 from rollup_node.stages.messages import control
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import RPC, CoreHarness, started

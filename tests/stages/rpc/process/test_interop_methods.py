@@ -29,7 +29,7 @@ from rollup_node.stages.rpc.process.interop_methods import (
     shown_event,
 )
 from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.bench.in_process import in_process_buses, running_buses
+from rollup_node.tools.api.in_process import in_process_buses, running_buses
 
 REF = BlockRef(b"\x01" * 32, 7, b"\x02" * 32, 70)
 SHOWN = {"hash": "0x" + "01" * 32, "number": 7, "parentHash": "0x" + "02" * 32, "timestamp": 70}

@@ -1,4 +1,4 @@
-"""The buses of several processes within one process, for tests and benchmarks of stages:
+"""The stages and the buses of several processes within one process: for the library, tests and benchmarks.
 
 buses = in_process_buses(CHANNELS, directory, {"l1": 1, "derivation": 1, "compute": 2})
 async with running_buses(buses):
@@ -6,7 +6,8 @@ async with running_buses(buses):
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import check_paths
+from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import ExitRequested, Stage
 
 
 def in_process_buses(
@@ -70,3 +74,37 @@ async def running_buses(buses: Mapping[str, Bus]) -> AsyncIterator[None]:
     for result in results:
         if isinstance(result, Exception):
             raise result
+
+
+Build = Callable[[Bus, Meter], Stage]
+
+
+async def run_stages(channels: Iterable[Channel], builds: Mapping[str, Build]) -> int:
+    """Run one stage for each role in this event loop until one of them ends the run; its exit code.
+
+    Raises what a step raises that is not to be retried. Nothing is left when it returns, raises or is cancelled."""
+    with tempfile.TemporaryDirectory(prefix="rn-api-") as folder:
+        buses = in_process_buses(channels, Path(folder), dict.fromkeys(builds, 1))
+        stages: list[Stage] = []
+        steps: list[asyncio.Task[None]] = []
+        async with running_buses(buses):
+            try:
+                for role, build in builds.items():
+                    meter = Meter(role)
+                    stage = build(buses[role], meter)
+                    stages.append(stage)
+                    await stage.start()
+                    runner = TaskRunner(stage, meter, Problems(stage, meter), role)
+                    steps += [asyncio.create_task(runner.run(task)) for task in runner.periodic_tasks]
+                done, _ = await asyncio.wait(steps, return_when=asyncio.FIRST_EXCEPTION)
+                for step in done:
+                    step.result()
+            except ExitRequested as end:
+                return end.code
+            finally:
+                for step in steps:
+                    step.cancel()
+                await asyncio.gather(*steps, return_exceptions=True)
+                for stage in stages:
+                    await stage.close()
+    raise RuntimeError("the stages have ended without an exit code")

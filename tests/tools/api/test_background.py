@@ -1,0 +1,77 @@
+"""A thread gives its results one by one, pauses where they are not taken, and ends when it is told to."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from rollup_node.tools.api.background import QUEUED, Background, Ended
+
+Emit = Callable[[int], Awaitable[None]]
+
+
+class Counting:
+    """Emits numbers up to `last`, without end for None; `emitted` counts them."""
+
+    def __init__(self, last: int | None, error: Exception | None = None) -> None:
+        self.emitted, self.closed = 0, False
+        self._last, self._error = last, error
+
+    async def main(self, emit: Emit) -> None:
+        try:
+            while self._last is None or self.emitted < self._last:
+                await emit(self.emitted)
+                self.emitted += 1
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.closed = True
+
+
+def _drain(background: Background[int]) -> tuple[list[int], BaseException | None]:
+    taken: list[int] = []
+    while not isinstance(result := background.take(), Ended):
+        taken.append(result)
+    return taken, result.error
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no more")])
+def test_results_come_in_order_and_then_the_end(error: Exception | None) -> None:
+    background = Background(Counting(3 * QUEUED, error).main)
+    background.start()
+    assert _drain(background) == (list(range(3 * QUEUED)), error)
+    background.stop()
+
+
+def test_what_nobody_takes_is_bounded() -> None:
+    counting = Counting(None)
+    background = Background(counting.main)
+    background.start()
+    assert [background.take() for _ in range(5)] == list(range(5))
+    background.stop()
+    assert counting.emitted <= QUEUED + 5 and counting.closed
+    assert not any(thread.name == "rollup_node" for thread in threading.enumerate())
+    background.stop()
+
+
+def test_one_that_was_never_started_ends_at_once() -> None:
+    Background(Counting(1).main).stop()
+
+
+async def test_an_event_loop_is_not_blocked() -> None:
+    background, turns = Background(Counting(2 * QUEUED).main), 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turning = asyncio.create_task(turn())
+    background.start()
+    taken = [await background.take_async() for _ in range(2 * QUEUED)]
+    turning.cancel()
+    assert taken == list(range(2 * QUEUED)) and await background.take_async() == Ended(None)
+    assert turns > 0
+    background.stop()

@@ -1,0 +1,139 @@
+"""Derivation in this process, over recorded data and over a prepared chain: blocks, ends, interruptions."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollup_node
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.api import run
+from tests.support.servers.course_servers import ServedCourse
+from tests.tools.api.conftest import FIRST, LAST, over
+
+BLOCKS = 56
+
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
+
+def _recorded(folder: Path, **changes: Any) -> rollup_node.Derivation:
+    arguments: dict[str, Any] = {"archive": folder, "from_l2": FIRST, "to_l2": LAST, "from_l1": 6_582_944}
+    return rollup_node.derive("op-sepolia", **(arguments | changes))
+
+
+def test_recorded_blocks_are_those_that_were_built(recording_folder: Path) -> None:
+    derivation = _recorded(recording_folder)
+    blocks = list(derivation)
+    known = {block["number"]: block for block in json.loads((recording_folder / "l2_blocks.json").read_text())}
+    assert [block.number for block in blocks] == list(range(FIRST + 1, LAST + 1))
+    for block in blocks[:-1]:
+        assert block.hash is not None and to_hex(block.hash) == known[block.number]["hash"]
+        assert [raw.hex() for raw in block.attributes.transactions] == known[block.number]["txs"]
+    assert blocks[-1].hash is None and derivation.last == blocks[-1]
+    assert {block.l1_inclusion.number for block in blocks} == {6_582_952}
+    assert {(block.batch.kind, block.batch.blocks) for block in blocks if block.batch} == {("span", 5)}
+    assert all(drop.rule and drop.text for block in blocks for drop in block.drops)
+    assert "reading begins at L1 block 6582944" in derivation.warnings[0]
+    assert list(derivation) == [], "one loop"
+
+
+def test_a_table_of_the_rest(recording_folder: Path) -> None:
+    pytest.importorskip("pyarrow")
+    derivation = _recorded(recording_folder)
+    next(derivation)
+    assert derivation.to_arrow()["number"].to_pylist() == list(range(FIRST + 2, LAST + 1))
+
+
+def test_the_first_block_that_differs_is_the_last(recording_folder: Path, tmp_path: Path) -> None:
+    known = json.loads((recording_folder / "l2_blocks.json").read_text())
+    known[2]["txs"][1] = known[2]["txs"][2]
+    (tmp_path / "blocks.json").write_text(json.dumps(known))
+    derivation = _recorded(recording_folder, l2_blocks=tmp_path / "blocks.json")
+    numbers = []
+    with pytest.raises(rollup_node.BlockDiffers, match="block 16491246 differs from the source") as caught:
+        numbers = [block.number for block in derivation]
+    assert numbers == [] and derivation.last == caught.value.block
+    assert caught.value.block.number == FIRST + 2 and caught.value.block.differences
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "text"),
+    [
+        ({"to_l2": LAST + 100}, rollup_node.RangeError, "L1 is exhausted at block 6582952"),
+        ({"from_l2": LAST, "to_l2": None}, rollup_node.DataError, "the L2 source has no block 16491249"),
+    ],
+)
+def test_ranges_beyond_the_data(
+    changes: dict[str, Any], kind: type[Exception], text: str, recording_folder: Path
+) -> None:
+    with pytest.raises(kind, match=text):
+        list(_recorded(recording_folder, **changes))
+
+
+def test_without_an_end_it_goes_as_far_as_l1(recording_folder: Path) -> None:
+    assert [block.number for block in _recorded(recording_folder, to_l2=None)][-1] == LAST
+
+
+def test_data_of_another_chain(recording_folder: Path) -> None:
+    with pytest.raises(rollup_node.DataError, match="chain id 11155111, expected 1") as caught:
+        list(rollup_node.derive("op-mainnet", archive=recording_folder, from_l2=120_000_000))
+    assert caught.value.code == "L1-CHAIN"
+
+
+def test_with_and_without_an_l2_source_and_from_an_archive(
+    course: ServedCourse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "FOLDER_SECONDS", 2.0)
+    alone = list(over(course))
+    assert len(alone) == BLOCKS and sum(len(block.drops) for block in alone) > 20
+    assert {block.hash for block in alone} == {None}
+    archive = tmp_path / "archive"
+    compared = list(over(course, l2=course.urls.engine, archive=archive))
+    assert [to_hex(block.hash or b"") for block in compared] == course.facts.l2_hashes[1:]
+    assert [block.attributes for block in compared] == [block.attributes for block in alone]
+    # Without any endpoint, and without those data that were damaged or removed.
+    assert list(over(course, l1=None, beacon=None, archive=archive)) == alone
+    blob = next((archive / "blobs").glob("*/*/*"))
+    blob.write_bytes(blob.read_bytes()[:-1])
+    with pytest.raises(rollup_node.DataError, match=r"blobs of L1 block .* not in the archive"):
+        list(over(course, l1=None, beacon=None, archive=archive))
+    shutil.rmtree(archive / "l1-1" / "receipts")
+    with pytest.raises(rollup_node.DataError, match=r"L1 block \d+ is missing in the archive .*, or damaged"):
+        list(over(course, l1=None, beacon=None, archive=archive))
+
+
+def test_an_endpoint_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(rollup_node.EndpointError) as caught:
+        list(
+            rollup_node.derive(
+                "op-sepolia",
+                l1="http://127.0.0.1:1",
+                beacon="http://127.0.0.1:1",
+                l2="http://127.0.0.1:1",
+                from_l2=5,
+                timeout=0.5,
+            )
+        )
+    assert (caught.value.code, "l1" in str(caught.value)) == ("L1-UNREACHABLE", True)
+
+
+def test_the_batches_of_a_range(recording_folder: Path) -> None:
+    listing = rollup_node.batches("op-sepolia", archive=recording_folder, from_l1=6_582_895, to_l1=6_582_952)
+    listed = list(listing)
+    expected = json.loads((recording_folder / "expected.json").read_text())["spans"]
+    assert [(batch.inclusion, batch.blocks) for batch in listed] == [
+        (span["inclusion"], span["blocks"]) for span in expected
+    ]
+    assert listing.last == listed[-1] and listing.drops == ()
+
+
+def test_batches_of_a_chain_with_garbage_and_beyond_its_end(course: ServedCourse) -> None:
+    chain = rollup_node.Chain.load(course.options[-1])
+    arguments: dict[str, Any] = {"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l1": course.first - 1}
+    listing = rollup_node.batches(chain, to_l1=course.last, **arguments)
+    assert sum(batch.blocks for batch in listing) >= BLOCKS and {drop.rule for drop in listing.drops}
+    beyond = rollup_node.batches(chain, to_l1=course.last + 9, timeout=1.0, **arguments)
+    with pytest.raises(rollup_node.EndpointError, match=f"L1 block {course.last + 1} does not exist yet"):
+        list(beyond)

@@ -1,0 +1,147 @@
+"""What a derivation is refused for before it begins, and which error ends one that has begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollup_node
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.tools.api.blocks import Block
+from rollup_node.tools.api.run import FOLDER_SECONDS, DerivationRun, L1Source, ListingRun, forward_logs
+from rollup_node.tools.inspect.l2_source import SourceError
+from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, ReplayFailed
+from tests.support.chains.recordings import write_recording
+from tests.tools.api.test_tables import EMPTY, FIRST
+
+URL = "http://127.0.0.1:9"
+DEAD = {"l1": URL, "beacon": URL, "l2": URL}
+
+
+SOURCE = L1Source(("--network", "op-sepolia"), URL, URL, None, 1.0, {})
+
+
+def _run(source: L1Source = SOURCE, l2: str | None = URL) -> DerivationRun:
+    return DerivationRun(source, 5, 9, l2, None, None)
+
+
+def _folder(path: Path) -> L1Source:
+    return SOURCE._replace(l1=None, beacon=None, archive=str(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        ({"from_l2": -1, **DEAD}, rollup_node.InputError, "from_l2=-1 is not a block number"),
+        ({"from_l2": True, **DEAD}, rollup_node.InputError, "from_l2=True is not a block number"),
+        ({"from_l2": "5", **DEAD}, rollup_node.InputError, "from_l2='5' is not a block number"),
+        ({"from_l2": 5, "to_l2": 1 << 63, **DEAD}, rollup_node.InputError, "is not a block number"),
+        ({"from_l2": 5, "from_l1": -1, **DEAD}, rollup_node.InputError, "from_l1=-1 is not a block number"),
+        ({"from_l2": 5, "from_l1": 9, **DEAD}, rollup_node.RangeError, "from_l1=9 is before the chain's genesis"),
+        ({"from_l2": 5, **DEAD, "timeout": 0}, rollup_node.InputError, "timeout=0 is not a time in seconds"),
+        ({"from_l2": 5, **DEAD, "timeout": "1m"}, rollup_node.InputError, "timeout='1m' is not a time"),
+        ({"from_l2": 5, **DEAD, "chain": 10}, rollup_node.InputError, "chain=10 is neither"),
+        ({"from_l2": 5, **DEAD, "chain": "op-mainnet"}, rollup_node.RangeError, "before the chain's genesis"),
+        ({"from_l2": 5, "to_l2": 5, **DEAD}, rollup_node.RangeError, "to_l2=5 is not after from_l2=5"),
+        ({"from_l2": 5}, rollup_node.InputError, "give l1=URL and beacon=URL, or archive=FOLDER"),
+        ({"from_l2": 5, "l1": URL, "l2": URL}, rollup_node.InputError, "give beacon"),
+        ({"from_l2": 5, "l1": URL, "beacon": URL}, rollup_node.InputError, "only from_l2=0 is possible"),
+        ({"from_l2": 5, **DEAD, "l2_blocks": "x"}, rollup_node.InputError, "either l2 or l2_blocks"),
+        ({"from_l2": 5, "l1": URL, "beacon": URL, "l2_blocks": "/absent"}, rollup_node.InputError, "cannot read"),
+        ({"from_l2": 5, **DEAD, "options": {"l1.no-option": 1}}, rollup_node.InputError, "l1.no-option"),
+        ({"from_l2": 5, **DEAD, "options": {"l1.trustrpc": "perhaps"}}, rollup_node.InputError, "l1.trustrpc"),
+        ({"from_l2": 5, "l1": "ftp://x", "beacon": URL, "l2": URL}, rollup_node.InputError, "ftp://x"),
+        ({"from_l2": 5, "archive": "/absent"}, rollup_node.InputError, "the folder /absent is none"),
+        ({"from_l2": 5, **DEAD, "options": {"l2.jwt-secret": "/absent"}}, rollup_node.InputError, "no secret in"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        rollup_node.derive(**({"chain": "op-sepolia"} | arguments))
+
+
+def test_the_environment_of_the_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODE_L1", "http://127.0.0.1:1")
+    with pytest.raises(rollup_node.InputError, match="give l1=URL"):
+        rollup_node.derive("op-sepolia", from_l2=5, l2=URL)
+
+
+def test_a_recording_has_its_file_of_l2_blocks(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    with pytest.raises(rollup_node.InputError, match="only from_l2=0 is possible"):
+        _run(_folder(tmp_path), None)
+    (tmp_path / "l2_blocks.json").write_text("[]")
+    run = _run(_folder(tmp_path), None)
+    assert run._command.flags.l2_blocks == str(tmp_path / "l2_blocks.json")
+
+
+def test_recorded_data_beside_endpoints_are_refused(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    with pytest.raises(rollup_node.InputError, match="either l1 or the folder of recorded data"):
+        _run(SOURCE._replace(archive=str(tmp_path)))
+
+
+def test_an_l2_endpoint_beside_a_folder_is_one(tmp_path: Path) -> None:
+    write_recording(tmp_path)
+    run = _run(_folder(tmp_path))
+    assert type(run.error_of(TemporaryError("L2 block 5: cannot connect"), None)) is rollup_node.EndpointError
+
+
+@pytest.mark.parametrize(
+    ("error", "last", "kind", "code"),
+    [
+        (ReplayFailed("block 2 differs"), EMPTY, rollup_node.BlockDiffers, "DIFFERS"),
+        (ReplayFailed("the source lacks it"), FIRST, rollup_node.DataError, "DATA"),
+        (RangeEnded("L1 is exhausted"), FIRST, rollup_node.RangeError, "RANGE"),
+        (NoProgress("nothing is derived"), None, rollup_node.EndpointError, "ENDPOINT"),
+        (TemporaryError("L2 block 5: cannot connect"), None, rollup_node.EndpointError, "ENDPOINT"),
+        (SourceError("no JSON"), None, rollup_node.DataError, "DATA"),
+    ],
+)
+def test_what_ends_a_derivation(error: Exception, last: Block | None, kind: type[Exception], code: str) -> None:
+    result = _run().error_of(error, last)
+    assert isinstance(result, rollup_node.Error) and (type(result), result.code) == (kind, code)
+    assert str(result) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [(7, 9, "from_l1=7 is before the chain's genesis, L1 block 4071408"), (5_000_000, 9, "to_l1=9 is before from_l1")],
+)
+def test_ranges_of_l1_that_are_none(first: int, last: int, text: str) -> None:
+    with pytest.raises(rollup_node.RangeError, match=text):
+        rollup_node.batches("op-sepolia", from_l1=first, to_l1=last, l1=URL, beacon=URL)
+    result = ListingRun(SOURCE, 5_000_000, 5_000_000).error_of(RangeEnded("the chain left"), None)
+    assert type(result) is rollup_node.RangeError
+
+
+def test_the_timeout_of_a_folder_is_short(tmp_path: Path) -> None:
+    assert (SOURCE.seconds, SOURCE._replace(timeout=None).seconds) == (1.0, None)
+    assert _folder(tmp_path)._replace(timeout=None).seconds == FOLDER_SECONDS
+    assert SOURCE.is_archive and not SOURCE.is_folder
+
+
+def test_a_reset_has_its_rule_a_folder_lacks_data_and_a_bug_stays_one(tmp_path: Path) -> None:
+    run = _run()
+    run.outcome.reset_rule = "T8"
+    result = run.error_of(ReplayFailed("derivation cannot continue"), None)
+    assert isinstance(result, rollup_node.DataError) and result.rule == "T8"
+    bug = ZeroDivisionError()
+    assert run.error_of(bug, None) is bug
+    write_recording(tmp_path)
+    (tmp_path / "l2_blocks.json").write_text("[]")
+    folder = _run(_folder(tmp_path), None)
+    assert type(folder.error_of(NoProgress("no blobs"), None)) is rollup_node.DataError
+
+
+def test_stages_log_to_pythons_loggers(caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]) -> None:
+    from rollup_node.stages.io.log.logger import get_logger
+
+    forward_logs()
+    forward_logs()
+    with caplog.at_level("INFO", "rollup_node"):
+        get_logger("derivation").warn("batch dropped", code="INPUT-DROPPED", number=5)
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("rollup_node.derivation", "WARNING")
+    assert record.getMessage() == "batch dropped code=INPUT-DROPPED number=5"
+    assert capsys.readouterr().err == ""

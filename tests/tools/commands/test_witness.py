@@ -1,0 +1,159 @@
+"""`rollup-node witness` and `replay --witness` on recorded OP Sepolia data, which a thread serves."""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollup_node.tools.commands import witness
+from rollup_node.tools.history.range_task import RangeFailed
+from rollup_node.tools.witness.manifest import ROLLUP, read_manifest
+from tests.support.processes.cli import Cli
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program
+from tests.tools.commands.conftest import Fork
+
+RANGE = ("--from-l2", "16491247", "--to-l2", "16491249")
+NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")
+WITHOUT_SOCKETS = """
+import socket, sys
+real = socket.socket
+class Forbidden(real):
+    def __init__(self, *values, **options):
+        raise SystemExit("a socket was opened")
+socket.socket = Forbidden
+from rollup_node.node.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def _words(recorded: str, blocks: Path) -> tuple[str, ...]:
+    return ("--network", "op-sepolia", "--l1", recorded, "--l1.beacon", recorded, "--l2-blocks", str(blocks))
+
+
+@pytest.fixture(scope="module")
+def made(
+    recorded: str, recording_folder: Path, module_leftovers: Leftovers, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, str]:
+    """Return the folder of a witness of the recorded range, and what the command printed."""
+    folder = tmp_path_factory.mktemp("witness")
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--out", str(folder / "one"))
+    with Program(module_leftovers, "rollup_node.node", "witness", *words) as program:
+        done = program.wait_for_exit()
+    assert done.code == 0, done.err
+    return folder / "one", done.out
+
+
+def test_the_recorded_range_round_trips_through_a_witness(
+    made: tuple[Path, str], recorded: str, recording_folder: Path, fork: Fork
+) -> None:
+    """Its replay opens no socket and has the rows of a replay of L1."""
+    folder, out = made
+    assert "preimages of L2 blocks 16491248 to 16491249 in " in out
+    assert "agreed output root unknown: the L2 source cannot tell it" in out
+    manifest = read_manifest(folder)
+    assert (manifest.l1_base.number, manifest.l1_head.number) == (6582895, 6582952)
+    assert [path.name for path in folder.parent.iterdir()] == ["one"], "nothing temporary is left"
+    words = _words(recorded, recording_folder / "l2_blocks.json")
+    replayed = fork("replay", *words, *RANGE, "--json").wait_for_exit()
+    command = [sys.executable, "-c", WITHOUT_SOCKETS, "replay", "--witness", str(folder), "--json"]
+    alone = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert (alone.returncode, alone.stdout) == (0, replayed.out), alone.stderr
+    assert f"follow from L1 block {manifest.l1_head.hash} and L2 block {manifest.safe_head.hash}" in alone.stderr
+
+
+def test_a_witness_of_several_ranges_has_the_same_files(
+    made: tuple[Path, str], recorded: str, recording_folder: Path, cli: Cli, tmp_path: Path
+) -> None:
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE)
+    cli.out("witness", *words, "--range-size", "1", "--out", tmp_path / "two")
+    names = [str(path.relative_to(made[0])) for path in made[0].rglob("*") if path.is_file()]
+    same, different, errors = filecmp.cmpfiles(made[0], tmp_path / "two", names, shallow=False)
+    assert (different, errors) == ([], [])
+    assert len(same) == sum(path.is_file() for path in (tmp_path / "two").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--from-l2", "9", "--to-l2", "8"), "--to-l2 8 is not after --from-l2 9"),
+        (("--from-l2", "9", "--to-l2", "10"), "give the L2 source"),
+        (("--from-l2", "9"), "--to-l2 is required"),
+        (("--from-l2", "9", "--to-l2", "10", "--l2-blocks", "/dev/null", "--execution"), "--execution needs an engine"),
+        (
+            ("--from-l2", "9", "--to-l2", "10", "--l2", "http://127.0.0.1:9", "--l1.trustrpc"),
+            "--l1.trustrpc proves nothing",
+        ),
+        (("--from-l2", "9", "--to-l2", "300000", "--range-size", "1", "--l2", "http://127.0.0.1:9"), "larger size"),
+        (
+            (
+                "--from-l2",
+                "9",
+                "--to-l2",
+                "10",
+                "--l2",
+                "http://127.0.0.1:9",
+                "--workers",
+                "2",
+                "--scheduler",
+                "tcp://x",
+            ),
+            "--workers is for a cluster on this machine",
+        ),
+    ],
+)
+def test_wrong_flags_are_rejected_in_one_line(flags: tuple[str, ...], text: str, cli: Cli, tmp_path: Path) -> None:
+    assert text in cli.refused("witness", *NODE, *flags, "--out", tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_exists_is_refused(cli: Cli, tmp_path: Path) -> None:
+    flags = ("--from-l2", "9", "--to-l2", "10", "--l2", "http://127.0.0.1:9")
+    assert "exists: name a new folder" in cli.refused("witness", *NODE, *flags, "--out", tmp_path)
+
+
+def test_a_range_before_genesis_is_refused(cli: Cli, tmp_path: Path) -> None:
+    words = ("--network", "op-mainnet", *NODE[2:], "--from-l2", "5", "--to-l2", "6", "--l2", "http://127.0.0.1:9")
+    assert "is before the chain's genesis" in cli.refused("witness", *words, "--out", tmp_path / "out")
+
+
+def test_a_range_that_fails_ends_the_run_and_leaves_nothing(
+    recorded: str, recording_folder: Path, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(task: object) -> object:
+        raise RangeFailed("L1 is gone")
+
+    monkeypatch.setattr(witness, "run_witness_range", fails)
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", "1")
+    text = cli.refused("witness", *words, "--out", tmp_path / "out")
+    assert text.endswith("L2 blocks 16491248 to 16491248: L1 is gone")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interrupted_run_leaves_nothing(
+    recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
+) -> None:
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", "1")
+    with Program(leftovers, "rollup_node.node", "witness", *words, "--out", str(tmp_path / "out")) as program:
+        program.wait_for_line("L2 blocks 16491248 to 16491248 are derived from 58 L1 blocks", on_stderr=True)
+        assert program.stop().code == 130
+    assert not list(tmp_path.iterdir())
+
+
+def test_kona_host_runs_offline_on_a_witness() -> None:
+    """On one with the L2 half, which only an engine can give: it exits with 0 where the claimed root is right."""
+    host, folder = shutil.which("kona-host"), os.environ.get("ROLLUP_NODE_WITNESS")
+    if host is None or folder is None:
+        pytest.skip("needs kona-host on PATH, and in ROLLUP_NODE_WITNESS a witness made with --execution")
+    manifest = read_manifest(Path(folder))
+    assert manifest.executes and manifest.agreed and manifest.claimed
+    command = [host, "single", "--native", "--data-dir", folder, "--rollup-config-path", f"{folder}/{ROLLUP}"]
+    command += ["--l1-head", manifest.l1_head.hash, "--agreed-l2-head-hash", manifest.safe_head.hash]
+    command += ["--agreed-l2-output-root", manifest.agreed, "--claimed-l2-output-root", manifest.claimed]
+    command += ["--claimed-l2-block-number", str(manifest.last)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stderr

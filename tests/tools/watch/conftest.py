@@ -1,0 +1,25 @@
+"""An L1 with the contracts of games, and a reader of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY
+from rollup_node.tools.watch.l1_reader import L1Reader
+from tests.support.chains.l1_with_games import L1WithGames
+from tests.support.servers.http_listener import json_rpc_app, listening
+
+
+@pytest.fixture
+def l1() -> L1WithGames:
+    return L1WithGames()
+
+
+@pytest.fixture
+async def reader(l1: L1WithGames) -> AsyncIterator[L1Reader]:
+    async with listening(json_rpc_app(l1.methods())) as (url,):
+        client = JsonRpcClient(url)
+        yield L1Reader(client, to_hex(FACTORY), to_hex(ANCHOR))
+        await client.close()

@@ -1,0 +1,193 @@
+"""The reader of games: which calls it makes, what a reorg does, and what it believes [WAT1, WAT3, WAT9]."""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.io.http.jsonrpc import RpcFailure
+from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.tools.devnet.files import L1_CHAIN_ID
+from rollup_node.tools.devnet.games.contracts import ANCHOR, set_anchor_call
+from rollup_node.tools.watch import l1_reader
+from rollup_node.tools.watch.contracts import ContractError
+from rollup_node.tools.watch.l1_reader import Advance, L1Reader
+from tests.support.chains.l1_with_games import L1WithGames
+
+ROOT = b"\x11" * 32
+
+
+async def _begin(reader: L1Reader) -> None:
+    """Read the first head and the list, as a watch does."""
+    first = await reader.advance()
+    assert first is not None and first.gap
+    await reader.games_since(0)
+
+
+async def test_a_poll_is_one_call_and_a_game_one_more(l1: L1WithGames, reader: L1Reader) -> None:
+    await _begin(reader)
+    l1.calls.clear()
+    assert await reader.advance() is None
+    l1.mine()
+    assert await reader.advance() == Advance()
+    assert l1.calls == Counter({"eth_getBlockByNumber": 2}), "the head alone"
+    l1.calls.clear()
+    block = l1.game(ROOT, 7, 8)
+    advance = await reader.advance()
+    assert advance is not None
+    (game,) = advance.games
+    assert l1.calls == Counter({"eth_getBlockByNumber": 1, "eth_getLogs": 1, "eth_call": 2})
+    assert (game.game_type, game.root_claim, game.l2_sequence_number) == (8, to_hex(ROOT), 7)
+    assert (game.block, game.block_hash, game.l1_head_num) == (1 + 1, l1.hash_of(block), 1)
+    assert game.l1_head == to_hex(block.header.parent_hash) and game.timestamp == block.header.timestamp
+    assert not game.proven
+
+
+async def test_blocks_between_two_heads_are_walked(l1: L1WithGames, reader: L1Reader) -> None:
+    await _begin(reader)
+    for number in range(5):
+        l1.game(ROOT, number)
+    advance = await reader.advance()
+    assert advance is not None and [game.l2_sequence_number for game in advance.games] == list(range(5))
+
+
+async def test_the_list_is_read_after_a_gap_and_within_the_window(
+    l1: L1WithGames, reader: L1Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(l1_reader, "MAX_WALK", 3)
+    monkeypatch.setattr(l1_reader, "BATCH", 2)
+    old = l1.game(ROOT, 1)
+    for number in range(2, 7):
+        l1.game(ROOT, number)
+    assert await reader.advance() == Advance(anchor_moved=True, gap=True)
+    games = await reader.games_since(old.header.timestamp + 1)
+    assert [game.l2_sequence_number for game in games] == [2, 3, 4, 5, 6]
+    assert [game.l1_head_num for game in games] == [1, 2, 3, 4, 5] and all(game.block == 0 for game in games)
+    for number in range(7, 12):
+        l1.game(ROOT, number)
+    assert await reader.advance() == Advance(anchor_moved=True, gap=True)
+    assert [game.l2_sequence_number for game in await reader.games_since(0)] == [7, 8, 9, 10, 11]
+
+
+async def test_a_reorg_names_the_blocks_that_are_gone(l1: L1WithGames, reader: L1Reader) -> None:
+    await _begin(reader)
+    l1.mine()
+    await reader.advance()
+    gone = l1.game(ROOT, 7)
+    first = await reader.advance()
+    assert first is not None and len(first.games) == 1
+    l1.backend.reorg(1)
+    second = await reader.advance()
+    assert second is not None and second.removed == (l1.hash_of(gone),)
+    assert [game.l2_sequence_number for game in second.games] == [7], "its transaction is in the new head"
+    assert second.games[0].block_hash != first.games[0].block_hash
+
+
+async def test_the_anchor_is_read_when_it_moved(l1: L1WithGames, reader: L1Reader) -> None:
+    await _begin(reader)
+    l1.mine((ANCHOR, set_anchor_call(ROOT, 9)))
+    advance = await reader.advance()
+    assert advance == Advance(anchor_moved=True)
+    anchor = await reader.read_anchor()
+    assert anchor is not None and (anchor.root_claim, anchor.l2_sequence_number) == (to_hex(ROOT), 9)
+
+
+async def test_a_proven_head_proves_its_games(l1: L1WithGames, reader: L1Reader) -> None:
+    l1.game(ROOT, 5)
+    block = l1.game(ROOT, 6)
+    proven = (block.header.number, block.hash)
+    await reader.advance(proven)
+    games = await reader.games_since(0)
+    assert [game.proven for game in games] == [True, True]
+    l1.calls.clear()
+    assert await reader.advance(proven) is None and not l1.calls, "not even the head is asked for"
+    later = l1.game(ROOT, 7)
+    advance = await reader.advance((later.header.number, later.hash))
+    assert advance is not None and [game.proven for game in advance.games] == [True]
+
+
+@pytest.mark.parametrize("method", ["eth_getProof", "eth_getCode"])
+async def test_what_is_not_proven_is_said_to_be_so(method: str, l1: L1WithGames, reader: L1Reader) -> None:
+    def other(answer: Any) -> Any:
+        return "0x00" if method == "eth_getCode" else {"accountProof": ["0x80"], "storageProof": []}
+
+    l1.changes[method] = other
+    block = l1.game(ROOT, 6)
+    await reader.advance((block.header.number, block.hash))
+    (game,) = await reader.games_since(0)
+    assert not game.proven
+
+
+async def test_a_lie_about_a_game_is_not_proven(l1: L1WithGames, reader: L1Reader) -> None:
+    """The endpoint gives another L2 block for a claim: the code of the proxy has the true one."""
+    l1.changes["eth_call"] = lambda answer: answer.replace(f"{6:064x}", f"{9:064x}")
+    block = l1.game(ROOT, 6)
+    await reader.advance((block.header.number, block.hash))
+    (game,) = await reader.games_since(0)
+    assert (game.l2_sequence_number, game.proven) == (9, False)
+
+
+async def test_a_head_that_is_not_its_hash_is_refused(l1: L1WithGames, reader: L1Reader) -> None:
+    l1.changes["eth_getBlockByNumber"] = lambda answer: {**answer, "number": "0x99"}
+    with pytest.raises(InvalidDataError):
+        await reader.advance()
+    other = l1.mine()
+    l1.changes["eth_getBlockByHash"] = lambda answer: l1.methods()["eth_getBlockByNumber"]("0x0", False)
+    del l1.changes["eth_getBlockByNumber"]
+    with pytest.raises(InvalidDataError, match="asked for L1 block"):
+        await reader.advance((other.header.number, other.hash))
+    l1.changes["eth_getBlockByHash"] = lambda answer: None
+    with pytest.raises(ContractError, match="does not have L1 block"):
+        await reader.advance((other.header.number, other.hash))
+    l1.changes["eth_getLogs"] = lambda answer: msgspec.json.decode(b"{}")
+    await _begin(reader)
+    l1.game(ROOT, 1)
+    with pytest.raises(ContractError, match="eth_getLogs is no list"):
+        await reader.advance()
+
+
+async def test_the_endpoint_and_the_contracts_are_checked(l1: L1WithGames, reader: L1Reader) -> None:
+    assert await reader.check(L1_CHAIN_ID) is None and await reader.check(None) is None
+    problem = await reader.check(1)
+    assert problem is not None and "is on L1 chain 900, but the node's rollup is on 1" in problem
+    factory, reader.factory = reader.factory, "0x" + "44" * 20
+    assert await reader.check(None) == f"--games: there is no contract at {reader.factory} on L1 chain 900"
+    reader.factory = to_hex(ANCHOR)
+    problem = await reader.check(None)
+    assert problem is not None and "is no DisputeGameFactory" in problem
+    reader.factory, reader.anchor = factory, None
+    assert await reader.check(None) is None and await reader.read_anchor() is None
+
+
+async def test_a_game_that_does_not_tell_its_data_is_known_and_holds_up_nothing(
+    l1: L1WithGames, reader: L1Reader
+) -> None:
+    await _begin(reader)
+
+    def reverted(answer: Any) -> Any:
+        raise JsonRpcError(3, "execution reverted")
+
+    l1.changes["eth_call"] = reverted
+    l1.game(ROOT, 6)
+    advance = await reader.advance()
+    assert advance is not None
+    (game,) = advance.games
+    assert game.problem.startswith("its contract does not tell its data: ") and game.root_claim == to_hex(ROOT)
+    l1.changes["eth_call"] = lambda answer: "0x"
+    l1.game(ROOT, 7)
+    advance = await reader.advance()
+    assert advance is not None and advance.games[0].problem
+
+    def busy(answer: Any) -> Any:
+        raise JsonRpcError(-32005, "too many requests")
+
+    l1.changes["eth_call"] = busy
+    l1.game(ROOT, 8)
+    with pytest.raises(RpcFailure):
+        await reader.advance()
+    l1.changes.clear()
+    advance = await reader.advance()
+    assert advance is not None and [item.l2_sequence_number for item in advance.games] == [8], "it was asked again"

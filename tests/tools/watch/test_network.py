@@ -1,0 +1,87 @@
+"""`watch` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported in one L1 block."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
+from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
+from tests.support.processes.games import claim, send_to_l1
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
+from tests.support.servers.loopback import free_port
+
+L1_BLOCK_SECONDS = 1
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
+    """Yield a network whose nodes believe of L1 what its sync committees have signed."""
+    with Devnet(module_leftovers, "--checkpoint") as result:
+        l2 = result.node("verifier")["rpc"]
+        result.wait(lambda: call(l2, "optimism_syncStatus")["safe_l2"]["number"] > 8, "safe blocks")
+        yield result
+        result.finish()
+
+
+def _root(net: Devnet, number: int) -> bytes:
+    return from_hex(call(net.node("verifier")["rpc"], "optimism_outputAtBlock", hex(number))["outputRoot"])
+
+
+def _words(net: Devnet, *more: str) -> tuple[str, ...]:
+    about = net.network
+    flags = ("--l1", about["l1"], "--rpc", net.node("verifier")["rpc"], "--games", about["games"])
+    return ("watch", *flags, "--anchor", about["anchor"], "--json", "--interval", "200ms", *more)
+
+
+def _records(program: Program) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in program.out.splitlines()]
+
+
+def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: Leftovers) -> None:
+    """And a right one is agreed with; both are proven, as the anchor is compared."""
+    assert net.network["games"] == to_hex(FACTORY) and net.network["anchor"] == to_hex(ANCHOR)
+    right, wrong = _root(net, 5), bytes(32 * [7])
+    claim(net.network["l1"], right, 5)
+    send_to_l1(net.network["l1"], ANCHOR, set_anchor_call(_root(net, 4), 4))
+    port = free_port()
+    with Program(leftovers, "rollup_node.node", *_words(net, "--metrics", "--metrics.port", str(port))) as program:
+        program.wait_for_line("agree: the anchor", on_stderr=True)
+        wait_for(lambda: len(_records(program)) == 1, "the game from before the start")
+        (first,) = _records(program)
+        assert (first["verdict"], first["l2SequenceNumber"], first["rootClaim"]) == ("agree", 5, to_hex(right))
+        assert first["proven"], program.err
+        claim(net.network["l1"], wrong, 6)
+        created = time.time()
+        wait_for(lambda: len(_records(program)) == 2, "the wrong claim is reported")
+        second = _records(program)[-1]
+        assert (second["verdict"], second["agreeWithClaim"], second["proven"]) == ("disagree", False, True)
+        assert second["expectedRootClaim"] == to_hex(_root(net, 6))
+        # The transaction was seen in a block some time after it was made; the node reads that block as soon.
+        assert time.time() - created < 2 * L1_BLOCK_SECONDS + 2
+        _, metrics = http_get(f"http://127.0.0.1:{port}/metrics")
+        assert 'rollup_node_watch_games{verdict="disagree"} 1.0' in metrics
+        assert "rollup_node_watch_l1_proven 1.0" in metrics
+        _, page = http_get(f"http://127.0.0.1:{port}/")
+        assert second["proxy"] in page and "1 agree, 1 disagree, 0 not yet" in page
+        _, games = http_get(f"http://127.0.0.1:{port}/games.json")
+        assert [item["verdict"] for item in json.loads(games)] == ["disagree", "agree"]
+        program.stop()
+    assert "L1 is proven: by the node's checkpoint" in program.err
+
+
+def test_a_watch_goes_on_after_its_node_was_away(net: Devnet, leftovers: Leftovers) -> None:
+    """The node's rpc process is killed, and restarted at once: the claim made then is judged."""
+    with Program(leftovers, "rollup_node.node", *_words(net)) as program:
+        program.wait_for_line("comparing the games", on_stderr=True)
+        before = wait_for(lambda: _records(program), "the games so far")
+        os.kill(net.process_entry("verifier", "rpc")["pid"], signal.SIGKILL)
+        claim(net.network["l1"], b"\x09" * 32, 7, 8)
+        wait_for(lambda: _records(program)[-1]["rootClaim"] == "0x" + "09" * 32, "the claim is judged")
+        assert _records(program)[-1]["verdict"] == "disagree" and len(before) >= 1
+        program.stop()

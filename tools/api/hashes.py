@@ -1,0 +1,55 @@
+"""Hashes of attributes, outputs and payloads."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json
+from rollup_node.stages.protocol.engine_json import PayloadError, envelope_from_json, payload_from_json
+from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
+from rollup_node.tools.api.errors import DataError
+
+__all__ = ["BlockId", "L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"]
+
+
+def attributes_hash(attributes: PayloadAttributes) -> Hash:
+    """Return a hash of payload attributes, equal exactly for equal ones: for comparing derivations with each other.
+
+    It is the keccak256 of the RLP list of the fields in their order, with an empty list for an absent field, and 1 or 0
+    for a truth value."""
+    fields = (getattr(attributes, name) for name in attributes.__struct_fields__)
+    return keccak256(rlp.encode([_item(field) for field in fields]))
+
+
+def _item(field: Any) -> rlp.Item:
+    if field is None:
+        return []
+    if isinstance(field, int):
+        return field.to_bytes((field.bit_length() + 7) // 8, "big")
+    return list(field) if isinstance(field, tuple) else field
+
+
+def verify_payload(payload: Mapping[str, Any], parent_beacon_root: Hash | None = None) -> Hash:
+    """Return the block hash of a payload, after computing it from all other fields.
+
+    `payload` is a JSON object: an Engine API payload, with its `parent_beacon_root`; the answer to engine_getPayload,
+    which has that; or a block of eth_getBlockByNumber with full transactions. Raises DataError where it is malformed,
+    or has another hash than it says [HSH14]."""
+    try:
+        if "hash" in payload:
+            return payload_from_block_json(payload).block_hash
+        if "executionPayload" in payload:
+            read = envelope_from_json(payload)
+        else:
+            read = payload_from_json(payload, parent_beacon_root)
+    except (BlockError, PayloadError, HexError) as error:
+        raise DataError(f"payload: {error}", rule="HSH14") from None
+    computed = payload_block_hash(read)
+    if computed != read.block_hash:
+        text = f"payload: block {read.block_number} says that its hash is {to_hex(read.block_hash)}"
+        raise DataError(f"{text}, its content has {to_hex(computed)}", rule="HSH14")
+    return computed

@@ -1,0 +1,89 @@
+"""`rollup-node witness range`: derives one range and keeps packs of what it reads; `witness` starts it."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rollup_node.node.setup.plan import derivation_config, l1_config
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.process_control import signal_when_parent_ends
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, parse, run
+from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
+from rollup_node.tools.commands.replay import replay_config
+from rollup_node.tools.inspect.row_formats import RowFormat
+from rollup_node.tools.witness.packs import PackFolder, RangeResult, range_name
+from rollup_node.tools.witness.preimages import WitnessError
+from rollup_node.tools.witness.range_stage import WitnessRangeConfig
+from rollup_node.tools.witness.receipts import complete_receipts
+from rollup_node.tools.witness.recording_stage import RecordingConfig
+
+DESCRIPTION = """Derives one range of L2 blocks and keeps what it reads on L1. It is what `witness` starts for each
+range."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; 0 when the range is derived and all that it reads is kept."""
+    parser = FlagParser("witness range", DESCRIPTION, HELP_EPILOG)
+    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_argument("--packs", required=True, metavar="FOLDER", help="an existing folder for what is read")
+    parser.add_argument("--parent", type=int, metavar="PID", help="the process with which this one ends")
+    parser.add_argument("--execution", action="store_true", help="also keep what executing the blocks reads")
+    parser.add_l2_source()
+    parser.add_timeout()
+    command = parse(parser, arguments)
+    flags = command.flags
+    check_l2_source(flags)
+    signal_when_parent_ends(signal.SIGTERM)
+    # It may have ended before, while this one was starting.
+    if flags.parent is not None and os.getppid() != flags.parent:
+        raise SetupError(f"--parent: process {flags.parent}, which started this one, has ended")
+    return derive_range(command, flags.from_l2, flags.to_l2, PackFolder(Path(flags.packs)))
+
+
+def derive_range(command: ParsedCommand, first: int, last: int, packs: PackFolder) -> int:
+    """Derive L2 blocks `first` + 1 to `last` and keep packs of what is read; 0 when that is complete.
+
+    Raises SetupError where receipts are missing or the disk refuses."""
+    name = range_name(first, last)
+    derived = f"derived-{name}"
+    code = 0 if packs.has(derived) else _derive(command, first, last, packs, derived)
+    if code:
+        return code
+    try:
+        result = packs.get(derived, RangeResult, "the range")
+        config = l1_config(command.values, command.chain, runtime_config=False)
+        asyncio.run(complete_receipts(packs, result, config))
+        packs.put(name, result)
+    except WitnessError as error:
+        raise SetupError(str(error)) from None
+    except OSError as error:
+        raise SetupError(f"cannot write {packs.path}: {error.strerror}") from None
+    return 0
+
+
+def _derive(command: ParsedCommand, first: int, last: int, packs: PackFolder, result: str) -> int:
+    outputs, folder = Outputs.open(), str(packs.path)
+    replay = replay_config(command, outputs, first, last, RowFormat.JSON)
+    stage = WitnessRangeConfig(replay, folder, result, command.flags.execution)
+    derivation = derivation_config(command.values, command.chain, ahead=0)
+    return run(
+        command,
+        [
+            ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+            ProcessSpec(
+                "engine",
+                "rollup_node.tools.witness.range_stage:build",
+                stage,
+                one_shot=True,
+                keep_fds=tuple(outputs),
+            ),
+        ],
+        compute=lambda spec: replace(
+            spec, build="rollup_node.tools.witness.recording_stage:build", config=RecordingConfig(folder)
+        ),
+    )

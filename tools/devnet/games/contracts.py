@@ -1,0 +1,152 @@
+"""A dispute game factory, its games and an anchor registry for the local L1.
+
+The factory has the methods, the event and the storage slots of DisputeGameFactory that op-proposer, `watch` and a proof
+need: `create`, `gameCount`, `gameAtIndex`, `initBonds` (none) and `version`. A game only tells what it was created
+with. Nobody can dispute anything."""
+
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.devnet.games.assembler import assemble
+
+FACTORY = bytes.fromhex("6900000000000000000000000000000000000004")
+ANCHOR = bytes.fromhex("6900000000000000000000000000000000000005")
+LIST_SLOT = 104
+CREATED = keccak256(b"DisputeGameCreated(address,uint32,bytes32)")
+ANCHOR_UPDATED = keccak256(b"AnchorUpdated(address)")
+SET_ANCHOR = "setAnchor(bytes32,uint256)"
+"""Only this registry has it: anyone may set its anchor."""
+
+_WORDS = {"claim": 0, "head": 1, "extra": 2, "type": 3, "creator": 4}
+"""The words behind a game's code, in which its data are: claim, L1 head and extra data as in a real proxy's."""
+_ARGS = 32 * len(_WORDS)
+
+
+def selector(signature: str) -> int:
+    """Return the first four bytes of a call as a number."""
+    return int.from_bytes(keccak256(signature.encode())[:4], "big")
+
+
+def _dispatch(*methods: tuple[str, str]) -> str:
+    """Return code that jumps to the label of the method that is called, and reverts for others."""
+    tests = (f"DUP1 {selector(signature)} EQ @{label} JUMPI" for signature, label in methods)
+    return f"0 CALLDATALOAD 224 SHR {' '.join(tests)} :revert 0 0 REVERT"
+
+
+def _argument(name: str) -> str:
+    """Return code that puts a word behind the game's code on the stack, by way of the memory at 1024."""
+    return f"32 {32 * _WORDS[name]} @end ADD 1024 CODECOPY 1024 MLOAD"
+
+
+def _returned(*words: str) -> str:
+    """Return code that returns words, each given by the code that puts it on the stack."""
+    stored = " ".join(f"{word} {32 * index} MSTORE" for index, word in enumerate(words))
+    return f"{stored} {32 * len(words)} 0 RETURN"
+
+
+GAME_CODE = assemble(
+    " ".join(
+        (
+            _dispatch(
+                ("gameData()", "data"),
+                ("l1Head()", "head"),
+                ("rootClaim()", "claim"),
+                ("l2SequenceNumber()", "sequence"),
+                ("l2BlockNumber()", "sequence"),
+                ("claimData(uint256)", "claims"),
+                ("status()", "status"),
+                ("gameType()", "type"),
+            ),
+            f":data {_returned(_argument('type'), _argument('claim'), '96', '32', _argument('extra'))}",
+            f":head {_returned(_argument('head'))}",
+            f":claim {_returned(_argument('claim'))}",
+            f":sequence {_returned(_argument('extra'))}",
+            f":type {_returned(_argument('type'))}",
+            f":status {_returned('0')}",
+            # Parent index, countered by, claimant, bond, claim, position, clock.
+            ":claims " + _returned("0xffffffff", "0", _argument("creator"), "0", _argument("claim"), "1", "0"),
+        )
+    )
+)
+_SIZE = len(GAME_CODE) + _ARGS
+_INIT = assemble(f"{_SIZE} @end 0 CODECOPY {_SIZE} 0 RETURN")
+"""Returns what follows it as the code of the contract."""
+_IMAGE = _INIT + GAME_CODE
+
+_SLOTS = int.from_bytes(keccak256(LIST_SLOT.to_bytes(32, "big")), "big")
+_DATA = len(_IMAGE)
+
+
+def _created(*, name: str, value: str) -> str:
+    return f"{value} {_DATA + 32 * _WORDS[name]} MSTORE"
+
+
+def factory_code() -> bytes:
+    """Return the code of the factory, which holds that of a game behind its own."""
+    version = "0x" + b"1.4.0".ljust(32, b"\0").hex()
+    create = " ".join(
+        (
+            # The extra data must be one word: create(type, claim, offset 96, length 32, word).
+            "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 32 EQ ISZERO @revert JUMPI",
+            f"{_DATA} @end 0 CODECOPY",
+            _created(name="claim", value="36 CALLDATALOAD"),
+            _created(name="head", value="1 NUMBER SUB BLOCKHASH"),
+            _created(name="extra", value="132 CALLDATALOAD"),
+            _created(name="type", value="4 CALLDATALOAD"),
+            _created(name="creator", value="CALLER"),
+            f"{_DATA + _ARGS} 0 0 CREATE",
+            # The proxy is on the stack. Its entry: type, time, address.
+            "DUP1 ISZERO @revert JUMPI",
+            "DUP1 TIMESTAMP 160 SHL OR 4 CALLDATALOAD 224 SHL OR",
+            f"{LIST_SLOT} SLOAD {_SLOTS} ADD SSTORE {LIST_SLOT} SLOAD 1 ADD {LIST_SLOT} SSTORE",
+            f"36 CALLDATALOAD 4 CALLDATALOAD DUP3 0x{CREATED.hex()} 0 0 LOG4",
+            "0 MSTORE 32 0 RETURN",
+        )
+    )
+    at_index = (
+        f":at 4 CALLDATALOAD {LIST_SLOT} SLOAD GT ISZERO @revert JUMPI"
+        f" 4 CALLDATALOAD {_SLOTS} ADD SLOAD"
+        " DUP1 224 SHR 0 MSTORE DUP1 160 SHR 0xffffffffffffffff AND 32 MSTORE"
+        f" {(1 << 160) - 1} AND 64 MSTORE 96 0 RETURN"
+    )
+    source = " ".join(
+        (
+            _dispatch(
+                ("create(uint32,bytes32,bytes)", "create"),
+                ("gameCount()", "count"),
+                ("gameAtIndex(uint256)", "at"),
+                ("initBonds(uint32)", "bond"),
+                ("version()", "version"),
+            ),
+            f":create {create}",
+            f":count {_returned(f'{LIST_SLOT} SLOAD')}",
+            at_index,
+            f":bond {_returned('0')}",
+            f":version {_returned('32', '5', version)}",
+        )
+    )
+    return assemble(source) + _IMAGE
+
+
+def anchor_code() -> bytes:
+    """Return the code of the anchor registry: `getAnchorRoot` and SET_ANCHOR."""
+    return assemble(
+        " ".join(
+            (
+                _dispatch(("getAnchorRoot()", "get"), (SET_ANCHOR, "set")),
+                f":get {_returned('0 SLOAD', '1 SLOAD')}",
+                ":set 4 CALLDATALOAD 0 SSTORE 36 CALLDATALOAD 1 SSTORE",
+                f"CALLER 0x{ANCHOR_UPDATED.hex()} 0 0 LOG2 STOP",
+            )
+        )
+    )
+
+
+def create_call(game_type: int, root_claim: bytes, l2_sequence_number: int) -> bytes:
+    """Return the calldata that creates a game."""
+    values = (game_type, int.from_bytes(root_claim, "big"), 96, 32, l2_sequence_number)
+    call = selector("create(uint32,bytes32,bytes)").to_bytes(4, "big")
+    return call + b"".join(value.to_bytes(32, "big") for value in values)
+
+
+def set_anchor_call(root: bytes, l2_sequence_number: int) -> bytes:
+    """Return the calldata that sets the anchor."""
+    return selector(SET_ANCHOR).to_bytes(4, "big") + root + l2_sequence_number.to_bytes(32, "big")

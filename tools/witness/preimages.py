@@ -1,0 +1,149 @@
+"""Preimages by key, and the files of kona-host's directory store [WIT1 to WIT4].
+
+A key has 32 bytes: the type, then the last 31 bytes of the digest. Its file is `<4 hex>/<60 hex>.txt`, with the value
+in hex; `kvformat` names the format."""
+
+import os
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from hashlib import sha256
+from pathlib import Path
+
+from rollup_node.node.options.given_files import regular_file
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, ELEMENTS, POINT_SIZE
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.batcher.kzg_proofs import roots_of_unity
+
+FORMAT_FILE, FORMAT = "kvformat", "directory"
+MAX_BYTES = 32 << 20
+"""Bytes of a value: no L1 block or receipt is longer."""
+_ELEMENT = 32
+
+
+class KeyType(IntEnum):
+    """The first byte of a key."""
+
+    LOCAL = 1
+    KECCAK = 2
+    SHA256 = 4
+    BLOB = 5
+
+
+_DIGESTS: Mapping[KeyType, Callable[[bytes], bytes]] = {
+    KeyType.KECCAK: keccak256,
+    KeyType.SHA256: lambda value: sha256(value).digest(),
+}
+
+
+class WitnessError(ValueError):
+    """A preimage is missing, altered or malformed; the text names it."""
+
+
+def preimage_key(kind: KeyType, digest: Hash) -> bytes:
+    """Return the key of a digest of 32 bytes."""
+    return bytes((kind,)) + digest[1:]
+
+
+def blob_keys(commitment: bytes) -> list[Hash]:
+    """Return the digests by which the elements of a blob are kept, and last that of its KZG proof."""
+    places = [root.to_bytes(32, "big") for root in roots_of_unity()]
+    # kona-host writes the index of the proof over the last 8 bytes of the last root.
+    proof = places[-1][:24] + ELEMENTS.to_bytes(8, "big")
+    return [keccak256(commitment + place) for place in (*places, proof)]
+
+
+class PreimageFolder:
+    """The store below a folder. It is written once: a value that is there stays as it is."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._folders: set[str] = set()
+
+    def create(self) -> None:
+        """Create the folder. Raises OSError."""
+        self.path.mkdir(parents=True)
+        (self.path / FORMAT_FILE).write_text(FORMAT)
+
+    def put(self, kind: KeyType, digest: Hash, value: bytes) -> None:
+        """Write a value. Raises OSError."""
+        folder, name = _place(preimage_key(kind, digest))
+        if folder not in self._folders:
+            (self.path / folder).mkdir(exist_ok=True)
+            self._folders.add(folder)
+        try:
+            file = os.open(f"{self.path}/{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return
+        self.count += 1
+        data = memoryview(value.hex().encode())
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+        finally:
+            os.close(file)
+
+    def put_hashed(self, value: bytes) -> None:
+        """Write a value under its keccak. Raises OSError."""
+        self.put(KeyType.KECCAK, keccak256(value), value)
+
+    def put_blob(self, commitment: bytes, blob: bytes, proof: bytes) -> None:
+        """Write a blob's commitment, its elements and its proof. Raises OSError."""
+        self.put(KeyType.SHA256, sha256(commitment).digest(), commitment)
+        parts = [*(blob[at : at + _ELEMENT] for at in range(0, BLOB_SIZE, _ELEMENT)), proof]
+        for digest, part in zip(blob_keys(commitment), parts, strict=True):
+            self.put(KeyType.BLOB, digest, part)
+
+    def get(self, kind: KeyType, digest: Hash, what: str) -> bytes:
+        """Return the value of a key, compared with it; `what` says for people what it is. Raises WitnessError."""
+        folder, name = _place(preimage_key(kind, digest))
+        path = self.path / folder / name
+        text = f"{what} ({kind.name.lower()} {to_hex(digest)}, {folder}/{name})"
+        try:
+            with regular_file(path) as file:
+                data = file.read(2 * MAX_BYTES + 1)
+        except FileNotFoundError:
+            raise WitnessError(f"the witness lacks {text}") from None
+        except OSError as error:
+            raise WitnessError(f"the witness has {text}, but it cannot be read: {error.strerror}") from None
+        try:
+            value = bytes.fromhex(data.decode("ascii")) if len(data) <= 2 * MAX_BYTES else None
+        except ValueError:
+            value = None
+        digest_of = _DIGESTS.get(kind)
+        if value is None or (digest_of is not None and digest_of(value)[1:] != digest[1:]):
+            raise WitnessError(f"the witness has another value for {text}: it is damaged or was altered")
+        return value
+
+    def hashed(self, digest: Hash, what: str) -> bytes:
+        """Return the value with this keccak. Raises WitnessError."""
+        return self.get(KeyType.KECCAK, digest, what)
+
+    def blob(self, versioned_hash: Hash, what: str) -> tuple[bytes, bytes, bytes]:
+        """Return a blob, its commitment and its proof, which is for the caller to verify. Raises WitnessError."""
+        commitment = self.get(KeyType.SHA256, versioned_hash, f"the commitment of {what}")
+        if len(commitment) != POINT_SIZE:
+            raise WitnessError(f"the commitment of {what} has {len(commitment)} bytes")
+        parts = [
+            self.get(KeyType.BLOB, digest, f"element {index} of {what}" if index < ELEMENTS else f"the proof of {what}")
+            for index, digest in enumerate(blob_keys(commitment))
+        ]
+        blob = b"".join(parts[:-1])
+        if any(len(part) != _ELEMENT for part in parts[:-1]):
+            raise WitnessError(f"{what} has an element that is not {_ELEMENT} bytes long")
+        return blob, commitment, parts[-1]
+
+    def local(self, number: int, what: str) -> bytes:
+        """Return a boot input. Raises WitnessError."""
+        return self.get(KeyType.LOCAL, number.to_bytes(32, "big"), what)
+
+    def put_local(self, number: int, value: bytes) -> None:
+        """Write a boot input. Raises OSError."""
+        self.put(KeyType.LOCAL, number.to_bytes(32, "big"), value)
+
+
+def _place(key: bytes) -> tuple[str, str]:
+    text = key.hex()
+    return text[:4], f"{text[4:]}.txt"

@@ -1,0 +1,145 @@
+"""Reads a witness: L1 blocks, blobs and L2 blocks, each proven from the hashes in the manifest [WIT7]."""
+
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.stages.blobs import kzg
+from rollup_node.stages.blobs.tasks import blob_content
+from rollup_node.stages.l1.filter import bloom_excludes_logs, filter_of_rollup, split_logs, wanted_events
+from rollup_node.stages.messages.blobs import BlobContent
+from rollup_node.stages.protocol.block_refs import payload_of_header
+from rollup_node.stages.protocol.headers import Header, HeaderError, decode_header, l1_header
+from rollup_node.stages.protocol.hex_encoding import hash_from_hex
+from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, ordered_values
+from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.types import BlobRef, BlockId, Hash, L1Block, Log
+from rollup_node.tools.batcher.kzg_proofs import verify_proof
+from rollup_node.tools.witness.assembly import AGREED, CHAIN_ID, CLAIMED, CLAIMED_NUMBER, L1_HEAD, ROLLUP_CONFIG
+from rollup_node.tools.witness.manifest import Manifest, read_manifest, rollup_of
+from rollup_node.tools.witness.preimages import PreimageFolder, WitnessError
+
+
+class WitnessReader:
+    """A witness. All methods raise WitnessError, which names the preimage that is missing or altered.
+
+    `manifest` has its blocks, `config` the chain's parameters."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest: Manifest = read_manifest(folder)
+        self.config = rollup_of(self.manifest)
+        self._store = PreimageFolder(folder)
+        self._filter = filter_of_rollup(self.config, inbox_hashes=True)
+        self._check_boot()
+        manifest = self.manifest
+        self._l1 = self._hashes("L1 block", manifest.l1_head.id, manifest.l1_base.id)
+        self._l2 = self._hashes("L2 block", manifest.known.id, manifest.safe_head.id)
+
+    def _check_boot(self) -> None:
+        """Compare the boot inputs with the manifest: no digest is in their keys."""
+        manifest = self.manifest
+        wanted = {
+            L1_HEAD: manifest.l1_head.id.hash,
+            AGREED: None if manifest.agreed is None else hash_from_hex(manifest.agreed),
+            CLAIMED: None if manifest.claimed is None else hash_from_hex(manifest.claimed),
+            CLAIMED_NUMBER: manifest.last.to_bytes(8, "big"),
+            CHAIN_ID: self.config.l2_chain_id.to_bytes(8, "big"),
+            ROLLUP_CONFIG: bytes(manifest.rollup),
+        }
+        for number, value in wanted.items():
+            if value is None:
+                continue
+            stored = self._store.local(number, f"boot input {number}")
+            same = (
+                stored == value
+                if number != ROLLUP_CONFIG
+                else msgspec.json.decode(stored) == msgspec.json.decode(value)
+            )
+            if not same:
+                raise WitnessError(f"boot input {number} (local) is not the one in the manifest: one was altered")
+
+    def _hashes(self, kind: str, newest: BlockId, oldest: BlockId) -> dict[int, Hash]:
+        """Return the hashes of a chain of headers by number, from the newest back."""
+        result: dict[int, Hash] = {}
+        number, block_hash = newest.number, newest.hash
+        while True:
+            result[number] = block_hash
+            if number <= oldest.number:
+                break
+            parent = self._header(kind, number, block_hash).parent_hash
+            number, block_hash = number - 1, parent
+        if block_hash != oldest.hash:
+            raise WitnessError(f"{kind} {newest.number} does not descend from {kind} {oldest.number} of the manifest")
+        return result
+
+    def _header(self, kind: str, number: int, block_hash: Hash) -> Header:
+        what = f"the header of {kind} {number}"
+        try:
+            header = decode_header(self._store.hashed(block_hash, what))
+        except HeaderError as error:
+            raise WitnessError(f"{what}: {error}") from None
+        if header.number != number:
+            raise WitnessError(f"{what} is that of block {header.number}")
+        return header
+
+    def _list(self, root: Hash, what: str) -> list[bytes]:
+        """Return the transactions or receipts with this root."""
+        try:
+            return ordered_values(root, lambda digest: self._store.hashed(digest, f"a trie node of {what}"))
+        except ProofError as error:
+            raise WitnessError(f"{what}: {error}") from None
+
+    def l1_block(self, number: int) -> L1Block | None:
+        """Return an L1 block with what derivation reads of it; None outside of the witness."""
+        block_hash = self._l1.get(number)
+        if block_hash is None:
+            return None
+        header = self._header("L1 block", number, block_hash)
+        encoded = self._list(header.transactions_root, f"the transactions of L1 block {number}")
+        inbox = inbox_transactions(encoded, self._filter.inbox, self._filter.chain_id, with_hashes=True)
+        logs: tuple[tuple[Log, ...], ...] = ((), ())
+        # The updates of the base are in the system config that derivation starts with.
+        is_read = header.receipts_root != EMPTY_ROOT and not bloom_excludes_logs(header.logs_bloom, [self._filter])
+        if is_read and number > self.manifest.l1_base.number:
+            receipts = self._list(header.receipts_root, f"the receipts of L1 block {number}")
+            logs = split_logs(logs_of_receipts(receipts, wanted_events([self._filter])), self._filter)
+        return L1Block(l1_header(header, block_hash), inbox, logs[0], logs[1])
+
+    def blobs(self, number: int, refs: tuple[BlobRef, ...]) -> tuple[BlobContent, ...]:
+        """Return the contents of blobs of an L1 block, each verified by its KZG proof."""
+        return tuple(self._blob(f"blob {ref.index} of L1 block {number}", ref.hash) for ref in refs)
+
+    def _blob(self, what: str, versioned_hash: Hash) -> BlobContent:
+        blob, commitment, proof = self._store.blob(versioned_hash, what)
+        holds = kzg.verify_proofs if kzg.setup_pays() else _proof_holds
+        if not holds([blob], [commitment], [proof]):
+            raise WitnessError(
+                f"an element of {what}, or its KZG proof, is not what its commitment commits to:"
+                f" it is damaged or was altered (versioned hash 0x{versioned_hash.hex()})"
+            )
+        return blob_content(versioned_hash, blob)
+
+    def l2_block(self, number: int, derived: tuple[bytes, ...] | None = None) -> ExecutionPayload | None:
+        """Return an L2 block, None where its hash is unknown.
+
+        Of blocks after the safe head the witness has the header only: their transactions are `derived` if the header
+        commits to these, else none."""
+        while number < min(self._l2):
+            first = min(self._l2)
+            self._l2[first - 1] = self._header("L2 block", first, self._l2[first]).parent_hash
+        block_hash = self._l2.get(number)
+        if block_hash is None:
+            return None
+        header = self._header("L2 block", number, block_hash)
+        if number <= self.manifest.safe_head.number:
+            transactions = tuple(self._list(header.transactions_root, f"the transactions of L2 block {number}"))
+        else:
+            is_same = derived is not None and ordered_root(derived) == header.transactions_root
+            transactions = derived if is_same and derived is not None else ()
+        return payload_of_header(header, block_hash, transactions)
+
+
+def _proof_holds(blobs: list[bytes], commitments: list[bytes], proofs: list[bytes]) -> bool:
+    return verify_proof(blobs[0], commitments[0], proofs[0])

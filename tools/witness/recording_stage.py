@@ -1,0 +1,107 @@
+"""The compute worker of a witness: it verifies L1 blocks and blobs, and keeps what it has verified as packs.
+
+The nodes of a trie are those that its verification makes anyway, so that they cost little more."""
+
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.blobs import tasks as blob_tasks
+from rollup_node.stages.blobs.kzg import versioned_hash
+from rollup_node.stages.derivation import tasks as derivation_tasks
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import Stage
+from rollup_node.stages.l1 import tasks as l1_tasks
+from rollup_node.stages.l1.receipts import verified_logs
+from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
+from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block, verify_header
+from rollup_node.stages.protocol.headers import encode_header
+from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex
+from rollup_node.stages.protocol.types import Hash, L1Block
+from rollup_node.tools.batcher.kzg_proofs import compute_proof, verify_proof
+from rollup_node.tools.witness.packs import BlobPack, L1Pack, PackFolder, blob_name, l1_name, receipts_name
+
+
+class RecordingConfig(msgspec.Struct, frozen=True):
+    """Packs are kept in `folder`."""
+
+    folder: str
+
+
+class Recorder:
+    """Tasks of compute workers that keep packs of what they verify [WIT5]."""
+
+    def __init__(self, packs: PackFolder) -> None:
+        self._packs = packs
+
+    def l1(self, task: l1_tasks.Task) -> l1_tasks.Result:
+        """Run a task of l1; never raises for bad data."""
+        try:
+            return self._block(task) if isinstance(task, VerifyBlock) else self._receipts(task)
+        except InvalidDataError as error:
+            return Invalid(str(error))
+
+    def _block(self, task: VerifyBlock) -> l1_tasks.Result:
+        nodes: list[bytes] = []
+        parsed = parse_block(task.body)
+        block = verify_block(parsed, task.number, False, task.l1_filters, nodes)
+        name = l1_name(block.header.hash)
+        if not self._packs.has(name):
+            header, _ = verify_header(msgspec.structs.asdict(parsed), False)
+            kept = block
+            if not block.transaction_hashes:
+                hashes = _claimed_hashes(parsed.transactions)
+                kept = msgspec.structs.replace(block, transaction_hashes=hashes)
+            self._packs.put(name, L1Pack(kept, header.parent_hash, encode_header(header), tuple(nodes)))
+        if block.needs_receipts:
+            return NeedsReceipts(block)
+        return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
+
+    def _receipts(self, task: VerifyReceipts) -> l1_tasks.Result:
+        nodes: list[bytes] = []
+        logs = verified_logs(task.body, task.block, task.l1_filters, nodes)
+        header = task.block.header
+        self._packs.put(receipts_name(header.hash), tuple(nodes))
+        return Verified(
+            tuple([L1Block(header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)])
+        )
+
+    def blobs(self, task: blob_tasks.Task) -> blob_tasks.Result:
+        """Run a task of blobs; never raises for bad data."""
+        commitments: dict[Hash, bytes] = {}
+        result = blob_tasks.run(task, commitments)
+        offered = {sha256(item.blob).digest(): item for item in task.offered}
+        for content, digest in zip(result.contents, result.digests, strict=True):
+            item = offered[digest]
+            commitment = commitments.get(content.hash) or item.commitment or b""
+            assert versioned_hash(commitment) == content.hash, "an authentic blob has the commitment of its hash"
+            if not self._packs.has(blob_name(content.hash)):
+                proof = item.proof
+                if proof is None or not verify_proof(item.blob, commitment, proof):
+                    proof = compute_proof(item.blob, commitment)
+                self._packs.put(blob_name(content.hash), BlobPack(item.blob, commitment, proof))
+        return result
+
+
+def _claimed_hashes(transactions: list[object]) -> tuple[Hash, ...]:
+    """Return the hashes that an endpoint lists: receipts are asked for by them, and compared with the root."""
+    try:
+        return tuple(hash_from_hex(getattr(item, "hash", None)) for item in transactions)
+    except HexError as error:
+        raise InvalidDataError(f"a transaction has a malformed hash: {error}") from None
+
+
+class RecordingStage(Stage):
+    """A compute stage that keeps packs."""
+
+    def __init__(self, config: RecordingConfig, bus: Bus) -> None:
+        recorder = Recorder(PackFolder(Path(config.folder)))
+        self.worker = bus.work(
+            {"work.derivation": derivation_tasks.run, "work.l1": recorder.l1, "work.blobs": recorder.blobs}
+        )
+
+
+def build(config: RecordingConfig, bus: Bus, meter: Meter) -> RecordingStage:
+    return RecordingStage(config, bus)
