@@ -113,12 +113,16 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 
 
 def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    from setproctitle import setproctitle
+
     from rollup_node.node.options.parsing import read_options, requested_information
 
     requested = requested_information(words)
     if requested is not None:
         print(_information(requested), end="")
         return ExitCode.OK
+    # Arguments may hold secrets, and the list of processes shows them until then [OPT88].
+    setproctitle(f"{PROGRAM}: start")
     parsed = read_options(words, environ)
 
     from rollup_node.node.setup.start import start_node

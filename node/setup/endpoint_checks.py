@@ -45,7 +45,7 @@ class NodeEndpoints(NamedTuple):
     l1: tuple[str, ...]
     l2: str
     jwt_secret: bytes
-    jwt_path: str
+    jwt_source: str
     beacon: str | None = None
     beacon_header: tuple[str, str] | None = None
     beacon_may_fail: bool = False
@@ -148,8 +148,8 @@ class EngineCheck:
         try:
             return await check_chain(self.client, self.name, "L2", rollup.l2_chain_id, rollup.genesis.l2)
         except (EndpointError, RpcFailure) as failure:
-            url, path = self._endpoints.l2, self._endpoints.jwt_path
-            rejected = await rejection(self.name, url, path, failure, self._timeout)
+            url, source = self._endpoints.l2, self._endpoints.jwt_source
+            rejected = await rejection(self.name, url, source, failure, self._timeout)
             if rejected is None:
                 raise
             return [rejected]

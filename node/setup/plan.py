@@ -23,7 +23,7 @@ from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.p2p import signer_config
+from rollup_node.node.setup.p2p import sequencer_key, signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
@@ -65,13 +65,13 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class NodeSecrets:
-    """The engine's JWT secret with the path of its file.
+    """The engine's JWT secret, and where it comes from.
 
     The private network key, None without a peer-to-peer network; the JWT secret of the admin API, None where it
     needs no token; that of the interop server, empty where there is none."""
 
     jwt: bytes
-    jwt_path: Path
+    jwt_source: str
     network_key: bytes | None
     rpc_jwt: bytes | None
     interop_jwt: bytes = b""
@@ -221,7 +221,7 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
     """Return the configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
     value, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
     bootnodes = choose_bootnodes(value, network=network, rollup_config=rollup_config)
-    return build_config(
+    config = build_config(
         P2pConfig,
         values,
         rollup=chain.config,
@@ -229,6 +229,7 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
         scoring=peer_scoring(values),
         signer=signer_config(values),
     )
+    return msgspec.structs.replace(config, sequencer_key=sequencer_key(values))
 
 
 def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
@@ -257,7 +258,7 @@ def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeS
         l1=configs.l1.endpoints,
         l2=configs.engine.url,
         jwt_secret=node_secrets.jwt,
-        jwt_path=str(node_secrets.jwt_path),
+        jwt_source=node_secrets.jwt_source,
         beacon=None if configs.blobs is None else configs.blobs.beacon,
         beacon_header=None if configs.blobs is None else configs.blobs.header,
         beacon_may_fail=plan.values["l1.beacon.ignore"],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.values import Values
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
@@ -27,26 +28,26 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecret
     def load(option: str, user: str) -> JwtSecret:
         jwt = load_jwt_secret(plan.values[option], option)
         if jwt.is_new:
-            notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: {user}"))
+            notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.source}: {user}"))
         return jwt
 
     if is_ipc(plan.values["l2"]):
-        jwt = JwtSecret(b"", DEFAULT_FILE, False)
+        jwt = JwtSecret(b"", str(DEFAULT_FILE), False)
     else:
-        jwt = load("l2.jwt-secret", "the execution engine needs it")
+        jwt = encoded_jwt_secret(plan.values) or load("l2.jwt-secret", "the execution engine needs it")
     rpc_jwt, interop_jwt = None, b""
     if plan.values["rpc.jwt-secret"]:
         rpc_jwt = load("rpc.jwt-secret", "clients of the admin API need it").secret
     if plan.values["interop.rpc.addr"]:
         interop_jwt = load("interop.jwt-secret", "the supervisor needs it").secret
     if plan.p2p is None:
-        return NodeSecrets(jwt.secret, jwt.path, None, rpc_jwt, interop_jwt)
+        return NodeSecrets(jwt.secret, jwt.source, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.
     check_p2p_config(plan.p2p)
     key = load_network_key(plan.p2p)
     if key.is_new:
         notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
-    return NodeSecrets(jwt.secret, jwt.path, key.secret, rpc_jwt, interop_jwt)
+    return NodeSecrets(jwt.secret, jwt.source, key.secret, rpc_jwt, interop_jwt)
 
 
 DEFAULT_FILE = Path("node_jwt.txt")
@@ -58,11 +59,17 @@ _pipes: dict[Path, str] = {}
 
 
 class JwtSecret(NamedTuple):
-    """The secret, the absolute path of its file, and whether it was created now."""
+    """The secret, the absolute path of its file or its option, and whether it was created now."""
 
     secret: bytes
-    path: Path
+    source: str
     is_new: bool
+
+
+def encoded_jwt_secret(values: Values) -> JwtSecret | None:
+    """Return the secret of `l2.jwt-secret-encoded`, None without one."""
+    secret, source = values["l2.jwt-secret-encoded"], values.source("l2.jwt-secret-encoded")
+    return JwtSecret(secret, source, False) if secret else None
 
 
 def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
@@ -75,7 +82,7 @@ def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecre
         return stored
     path = Path(file) if file else DEFAULT_FILE
     try:
-        return JwtSecret(_write_new(path), path.absolute(), True)
+        return JwtSecret(_write_new(path), str(path.absolute()), True)
     except OSError as error:
         raise _unusable(path, error, option) from None
 
@@ -91,7 +98,7 @@ def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSec
         raise _unusable(path, error, option) from None
     if text is None or not text.strip():
         return None
-    return JwtSecret(_parse(text, path, option), path.absolute(), False)
+    return JwtSecret(_parse(text, path, option), str(path.absolute()), False)
 
 
 def _unusable(path: Path, error: OSError, option: str) -> OptionError:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -28,7 +27,7 @@ from rollup_node.node.setup.plan import (
     plan_node,
     processes,
 )
-from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
+from rollup_node.node.setup.secrets import DEFAULT_FILE, JwtSecret, encoded_jwt_secret, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.http.endpoint_errors import is_ipc
@@ -46,11 +45,6 @@ findings come in one run, each with a code (rollup-node explain CODE). Nothing i
 with any."""
 EPILOG = "Options are given as to the node: rollup-node --help-all."
 _SHOWN = (FindingLevel.OK, FindingLevel.NOT_CHECKED, FindingLevel.WARNING, FindingLevel.ERROR)
-
-
-class _Jwt(NamedTuple):
-    secret: bytes
-    path: Path
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -93,9 +87,9 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     return [*result, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 
 
-def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
+def _subject(plan: NodePlan, jwt: JwtSecret) -> Subject:
     # The other secrets concern nobody but the node itself.
-    secrets = NodeSecrets(jwt.secret, jwt.path, None, None)
+    secrets = NodeSecrets(jwt.secret, jwt.source, None, None)
     configs = node_configs(plan, secrets)
     return Subject(
         endpoints_to_check(plan, configs, secrets),
@@ -124,20 +118,20 @@ def _files(plan: NodePlan) -> dict[str, str]:
     return {option: path for option, path in paths.items() if path != MEMORY}
 
 
-def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
+def _jwt_secrets(values: Values) -> tuple[list[Finding], JwtSecret]:
     """Return the findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
-    by_ipc = is_ipc(values["l2"] or "")
-    wanted = [] if by_ipc else [("l2.jwt-secret", values["l2.jwt-secret"])]
+    by_ipc, encoded = is_ipc(values["l2"] or ""), encoded_jwt_secret(values)
+    wanted = [] if by_ipc or encoded else [("l2.jwt-secret", values["l2.jwt-secret"])]
     if values["rpc.jwt-secret"]:
         wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))
     if values["interop.rpc.addr"]:
         wanted.append(("interop.jwt-secret", values["interop.jwt-secret"]))
     result = [_jwt_secret(option, file) for option, file in wanted]
-    engine = _Jwt(b"", Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute())
+    engine = JwtSecret(b"", str(Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute()), False)
     with suppress(OptionError):
-        stored = stored_jwt_secret(values["l2.jwt-secret"])
+        stored = encoded or stored_jwt_secret(values["l2.jwt-secret"])
         if stored is not None and not by_ipc:
-            engine = _Jwt(stored.secret, stored.path)
+            engine = stored
     return result, engine
 
 
@@ -148,7 +142,7 @@ def _jwt_secret(option: str, file: str | None) -> Finding:
     except OptionError as failure:
         return error(name, Code.JWT_FILE, str(failure))
     if stored is not None:
-        return ok(name, f"{stored.path} has a secret")
+        return ok(name, f"{stored.source} has a secret")
     text = f"{Path(file or DEFAULT_FILE).absolute()} has no secret yet: a start makes one"
     return warning(name, Code.JWT_FILE, text)
 
