@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, error_lines
@@ -131,7 +132,7 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
     if parsed.errors:
         reject_wrong_options(parsed)
     try:
-        return start_node(parsed.values, parsed.warnings)
+        return start_node(parsed, partial(read_options, words, environ))
     except OptionError:
         # The start ends at the first error; the others are reported with it.
         reject_wrong_options(parsed)

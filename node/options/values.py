@@ -20,7 +20,7 @@ class Values:
     """Values by option name, defaults included; reading one that `errors` names raises OptionError."""
 
     def __init__(self, fields: Mapping[str, GivenTexts]) -> None:
-        self._given = fields
+        self.fields = fields
         self._values: dict[str, Any] = {}
         self._invalid: dict[str, str] = {}
         for name, option in OPTIONS.items():
@@ -41,22 +41,22 @@ class Values:
 
     def given(self, name: str) -> bool:
         """Whether the option was set by a flag, a variable or the file."""
-        return name in self._given
+        return name in self.fields
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts given for an option: several for a list, otherwise the last; none when it was not set."""
-        if name not in self._given:
+        if name not in self.fields:
             return ()
-        texts = self._given[name].texts
+        texts = self.fields[name].texts
         return texts if OPTIONS[name].value_type.is_list else texts[-1:]
 
     def source(self, name: str) -> str:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
-        return self._given[name].source if name in self._given else f"flag --{name}"
+        return self.fields[name].source if name in self.fields else f"flag --{name}"
 
     def names_given(self) -> list[str]:
         """Return the options that were set, in the order of the table."""
-        return [name for name in OPTIONS if name in self._given]
+        return [name for name in OPTIONS if name in self.fields]
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

@@ -70,16 +70,28 @@ class RetryPolicy(NamedTuple):
 RETRY_POLICY = RetryPolicy()
 
 
-async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
-    checks = [check_l1(endpoints, policy), check_engine(EngineCheck(endpoints, policy.timeout), policy)]
-    if endpoints.beacon is not None:
+async def check_endpoints(
+    endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY, known: NodeEndpoints | None = None
+) -> None:
+    """Check L1, engine, beacon node and remote signer concurrently, but for those that are as in `known`.
+
+    Raises SetupError for the first that fails."""
+
+    def is_new(*fields: str) -> bool:
+        return known is None or any(getattr(endpoints, field) != getattr(known, field) for field in fields)
+
+    checks = []
+    if is_new("l1"):
+        checks.append(check_l1(endpoints, policy))
+    if is_new("l2", "jwt_secret"):
+        checks.append(check_engine(EngineCheck(endpoints, policy.timeout), policy))
+    if endpoints.beacon is not None and is_new("beacon", "beacon_header"):
         checks.append(check_beacon(endpoints, policy))
-    if endpoints.checkpoint is not None:
+    if endpoints.checkpoint is not None and is_new("checkpoint"):
         checks.append(check_checkpoint(endpoints.checkpoint, policy))
-    if endpoints.follow is not None:
+    if endpoints.follow is not None and is_new("follow"):
         checks.append(check_follow_source(endpoints, policy))
-    if endpoints.signer is not None:
+    if endpoints.signer is not None and is_new("signer"):
         checks.append(check_signer(endpoints.signer))
     tasks = [asyncio.ensure_future(check) for check in checks]
     try:

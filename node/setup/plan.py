@@ -30,7 +30,7 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RPC_URL, SEQUENCER_STATE
+from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RELOAD, RPC_URL, SEQUENCER_STATE
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -150,6 +150,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             l1_confs=values["verifier.l1-confs"],
             processes_file=str(plan.runtime_dir / PROCESSES),
             url_file=str(plan.runtime_dir / RPC_URL),
+            reload_file=str(plan.runtime_dir / RELOAD),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             databases=_databases(plan),

@@ -19,13 +19,15 @@ from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.io.log.logger import Level
 
 
-def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
+def load_secrets(plan: NodePlan, notice: Callable[[Notice], None], may_create: bool = True) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one. An engine behind an IPC socket needs none [OPT13]. Raises OptionError for a
+    `notice` gets a line for each new one; without `may_create` there is none. An engine behind an IPC socket needs none [OPT13]. Raises OptionError for a
     file or an option that is malformed, SetupError for a file that cannot be used."""
 
     def load(option: str, user: str) -> JwtSecret:
+        if not may_create and stored_jwt_secret(plan.values[option], option) is None:
+            raise OptionError(f"JWT secret file {plan.values[option] or DEFAULT_FILE} has no secret ({option})")
         jwt = load_jwt_secret(plan.values[option], option)
         if jwt.is_new:
             notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.source}: {user}"))

@@ -1,16 +1,17 @@
 """Starts a node: plan, secrets, state files, ports, supervisor; so errors in options leave no files behind."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from rollup_node.node.checks.finding import check_ports, require
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
 from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
+from rollup_node.node.setup.reload import RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
@@ -18,14 +19,18 @@ from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.stages.io.log.logger import Level, get_logger
 
 
-def start_node(values: Values, warnings: Sequence[str]) -> int:
-    """Run a node, again when it asks for a new start, and log `warnings`; its exit code. Raises SetupError."""
-    while (code := _run(values, warnings)) == RESTART:
+def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
+    """Run a node, again when it asks for a new start, and log its warnings; its exit code. Raises SetupError.
+
+    `read` reads the options again for a reload."""
+    options = RunningOptions(parsed.values, read)
+    while (code := _run(options, parsed.warnings)) == RESTART:
         continue
     return code
 
 
-def _run(values: Values, warnings: Sequence[str]) -> int:
+def _run(options: RunningOptions, warnings: Sequence[str]) -> int:
+    values = options.values
     plan = plan_node(values)
     notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
     secrets = load_secrets(plan, notices.append)
@@ -35,7 +40,8 @@ def _run(values: Values, warnings: Sequence[str]) -> int:
     configs = node_configs(plan, secrets)
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
     require(check_ports(listeners(configs)), get_logger("start"))
-    settings = node_settings(plan, configs, secrets)
+    options.started(plan, secrets, configs)
+    settings = replace(node_settings(plan, configs, secrets), reload=options.reload)
     now = time.time()
     log_notices([*introduction(values, plan.chain, now), *schedule_notices(plan.chain, now), *notices], settings)
     return run_node(processes(plan, configs), settings)

@@ -28,6 +28,7 @@ from rollup_node.node.supervisor.child_processes import (
 )
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
+from rollup_node.node.supervisor.reload import Reloads
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
@@ -148,6 +149,8 @@ class Supervisor:
         self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness, settings.metrics_period)
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
+        level = self._shared.log_level
+        self._reloads = Reloads(self._children, self._processes, settings, self._liveness, level, directory.reload)
         self._began = time.monotonic()
         self._starting_since: float | None = None
         self._started_unix = time.time()
@@ -186,6 +189,7 @@ class Supervisor:
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
         for number in process_control.STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
             signal.signal(number, lambda *_: None)
+        signal.signal(process_control.RELOAD_SIGNAL, lambda *_: None)
         self._children.watch(read, lambda: self._signals.extend(os.read(read, 64)))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
 
@@ -197,8 +201,10 @@ class Supervisor:
 
     @property
     def _is_due(self) -> bool:
-        """Whether a process is about to be killed or started."""
-        return any(process.restart_at is not None or process.kill_at is not None for process in self._processes)
+        """Whether a process is about to be killed or started, or options are to be read again."""
+        return self._reloads.running or any(
+            process.restart_at is not None or process.kill_at is not None for process in self._processes
+        )
 
     def _ended(self) -> bool:
         return self._stop_groups is not None and not self._precheck.running and not self._running()
@@ -212,6 +218,8 @@ class Supervisor:
         self._sweeper.tick(now)
         if self._stop_groups is None:
             self._start_due(now)
+            if self._up:
+                self._reloads.tick(now)
         else:
             self._stop_next(now)
         for process in self._running():
@@ -321,6 +329,9 @@ class Supervisor:
             reported = code in (ExitCode.OK, EXIT_REPORTED)
             error = "" if reported else f"process {process.name} ended with {reason}: {SEE_LOG}"
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
+        elif process.stop_requested:
+            self._log.info("process ended", name=process.name, reason="its options have changed")
+            process.restart_at = time.monotonic()
         else:
             age = time.monotonic() - process.started
             fields: Fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
@@ -373,14 +384,15 @@ class Supervisor:
     def _handle_signals(self, now: float) -> None:
         while self._signals:
             number = self._signals.popleft()
+            is_command = any(process.spec.one_shot for process in self._processes)
+            if number == process_control.RELOAD_SIGNAL or (number == signal.SIGHUP and not is_command):
+                self._log.info("received signal", name=signal.Signals(number).name)
+                self._reloads.request()
+                continue
             repeated = now - self._stop_signals.get(number, -REPEAT_SECONDS) < REPEAT_SECONDS
             if number not in process_control.STOP_SIGNALS or repeated:
                 continue
-            name, is_command = signal.Signals(number).name, any(process.spec.one_shot for process in self._processes)
-            if number == signal.SIGHUP and not is_command:
-                self._log.info("signal is ignored: nothing is read again while the node runs", name=name)
-                continue
-            self._log.info("received signal", name=name)
+            self._log.info("received signal", name=signal.Signals(number).name)
             if self._stop_signals:
                 self._kill_all(SECOND_SIGNAL)
             if self._stop_groups is None and is_command:
@@ -402,6 +414,7 @@ class Supervisor:
             self._held_until = now + self._settings.halt_seconds if last else 0.0
             self._stop_deadline = max(now, self._held_until) + self._policy.stop_total
             self._precheck.kill()
+            self._reloads.stop()
 
     def _stop_next(self, now: float) -> None:
         """Stop the last started group, then, once it has exited, the one before it."""

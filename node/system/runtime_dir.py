@@ -8,6 +8,7 @@
     sequencer.state  what the admin API has set about the sequencer
     rpc.url          where the RPC server listens
     end              why the node ends, of the process that ends it
+    reload.json      what the last reload of the options did
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -46,11 +47,12 @@ PROFILES = "profiles"
 SEQUENCER_STATE = "sequencer.state"
 RPC_URL = "rpc.url"
 END = "end"
+RELOAD = "reload.json"
 
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
 """The folders, and which files in them are the node's."""
 
-FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL, END) for end in ("", ".new"))
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL, END, RELOAD) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json, for operators who are not the node's user."""
@@ -94,6 +96,11 @@ class RuntimeDirectory:
     def end(self) -> Path:
         """The file for why the node ends."""
         return self.path / END
+
+    @property
+    def reload(self) -> Path:
+        """The file for the result of a reload."""
+        return self.path / RELOAD
 
     def read_end(self) -> str:
         """Return why the node ends, empty if no process has told it."""

@@ -197,6 +197,9 @@ class Code(Enum):
     node after exit code 76"""
     OPTIONS = """[finding] An option is missing or wrong, or contradicts another one.
     DO: run rollup-node config show: it prints each option with its origin"""
+    RELOAD = """[event] A running node refused new options, or does not take some of them over before a restart.
+    DO: see the reason in the line; rollup-node check with the same options finds what is wrong with them; then reload
+    again, or restart the node"""
     TLS_PORT = """One side of the connection uses TLS and the other does not.
     DO: use http:// for a port without TLS, https:// for a port with TLS"""
     TLS_CERTIFICATE = """The node does not accept the certificate of an endpoint.

@@ -34,7 +34,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def run(*words: str) -> int:
-    return start_node(parse_options([*NETWORK, *REQUIRED, *words], {}).values, ["a variable is unknown"])
+    parsed = parse_options([*NETWORK, *REQUIRED, *words], {})
+    return start_node(parsed._replace(warnings=("a variable is unknown",)), lambda: parsed)
 
 
 def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
