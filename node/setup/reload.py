@@ -86,7 +86,7 @@ class RunningOptions:
         )
 
     def _new_plan(self, values: Values) -> NodePlan:
-        """Return the plan of these values, with what the start has chosen. Raises OptionError where that is impossible."""
+        """Return the plan of these values, with what the start has chosen. Raises OptionError."""
         running, plan = self._plan, plan_node(values)
         if plan.chain != running.chain:
             raise OptionError("the files that describe the chain have changed since the start: restart the node")
@@ -101,7 +101,7 @@ class RunningOptions:
         return replace(plan, p2p=p2p, checkpoint=checkpoint, runtime_dir=running.runtime_dir)
 
     def _file_version(self) -> FileVersion | None:
-        """Return what differs once the options file is written. Raises OptionError for a file that cannot be read again."""
+        """Return what differs once the options file is written. Raises OptionError where it cannot be read again."""
         path: str | None = self.values["config"]
         if path is None:
             return None

@@ -22,8 +22,9 @@ from rollup_node.stages.io.log.logger import Level
 def load_secrets(plan: NodePlan, notice: Callable[[Notice], None], may_create: bool = True) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one; without `may_create` there is none. An engine behind an IPC socket needs none [OPT13]. Raises OptionError for a
-    file or an option that is malformed, SetupError for a file that cannot be used."""
+    `notice` gets a line for each new one; without `may_create` no JWT secret is new. An engine behind an IPC socket
+    needs none [OPT13]. Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot
+    be used."""
 
     def load(option: str, user: str) -> JwtSecret:
         if not may_create and stored_jwt_secret(plan.values[option], option) is None:

@@ -16,6 +16,7 @@ from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
+from rollup_node.node.system.log_file import LogFile
 from rollup_node.stages.io.log.logger import Level, get_logger
 
 
@@ -41,7 +42,15 @@ def _run(options: RunningOptions, warnings: Sequence[str]) -> int:
     configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
     require(check_ports(listeners(configs)), get_logger("start"))
     options.started(plan, secrets, configs)
-    settings = replace(node_settings(plan, configs, secrets), reload=options.reload)
+    settings = node_settings(plan, configs, secrets)
+    file = None
+    if (path := settings.log.file) is not None:
+        file = LogFile(path, settings.log.file_mebibytes << 20, settings.log.file_parts)
+    settings = replace(settings, reload=options.reload, log_file=file)
     now = time.time()
     log_notices([*introduction(values, plan.chain, now), *schedule_notices(plan.chain, now), *notices], settings)
-    return run_node(processes(plan, configs), settings)
+    try:
+        return run_node(processes(plan, configs), settings)
+    finally:
+        if file is not None:
+            file.close()

@@ -15,6 +15,7 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.node.supervisor.child_processes import ChildProcesses
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.precheck import Precheck
+from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings, Reload
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.system.exit_codes import SetupError
@@ -38,9 +39,10 @@ class Reloads:
         liveness: LivenessTable,
         level: SharedWord,
         result: Path,
+        manager: ServiceManager,
     ) -> None:
         self._children, self._processes, self._settings = children, processes, settings
-        self._liveness, self._level, self._result = liveness, level, result
+        self._liveness, self._level, self._result, self._manager = liveness, level, result, manager
         self._log = get_logger(SUPERVISOR)
         self._requested = False
         self._began = self._deadline = 0.0
@@ -50,8 +52,11 @@ class Reloads:
         self._restarting: SupervisedProcess | None = None
         self._incarnation = 0
 
-    def request(self) -> None:
-        """Ask for a reload with the next `tick`s."""
+    def request(self, signal_name: str) -> None:
+        """Ask for a reload with the next `tick`s; the log file may have been moved."""
+        self._log.info("received signal", name=signal_name)
+        if self._settings.log_file is not None:
+            self._settings.log_file.reopen()
         self._requested = True
 
     @property
@@ -71,12 +76,14 @@ class Reloads:
             self._begin()
 
     def stop(self) -> None:
-        """The node stops: a check is not needed any more."""
+        """End a check: the node stops."""
+        self._manager.stopping()
         if self._check is not None:
             self._check.kill()
 
     def _begin(self) -> None:
         self._began = time.monotonic()
+        self._manager.reloading()
         if self._settings.reload is None:
             self._refuse("this program has nothing to read again")
             return
@@ -99,6 +106,7 @@ class Reloads:
         self._new = None
         self._log.error("reload refused, nothing is changed", code=Code.RELOAD.text, error=error, do=Code.RELOAD.remedy)
         self._write(ReloadResult(self._began, error=error))
+        self._manager.ready(len(self._processes))
 
     def _apply(self, new: Reload, now: float) -> None:
         try:
@@ -126,6 +134,7 @@ class Reloads:
     def _restart_next(self, now: float) -> None:
         self._restarting = self._restarts.popleft() if self._restarts else None
         if (process := self._restarting) is None:
+            self._manager.ready(len(self._processes))
             return
         self._deadline, self._incarnation = now + READY_SECONDS, process.incarnation
         # One that is down already comes back with its new configuration.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.log_file import LogFile
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import WRITE_SECONDS
 from rollup_node.node.system.profiling import ProfilingSettings
@@ -38,9 +39,9 @@ class NodeSettings:
     `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
     `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
     is how many connections to clients and peers one process needs at least. When the node halts, the processes that
-    outlive it go on for `halt_seconds`. Each process
-    writes its metrics every `metrics_period` seconds. `reload` reads the options again, and raises SetupError where they
-    are wrong; None where that is not possible."""
+    outlive it go on for `halt_seconds`. Each process writes its metrics every `metrics_period` seconds. `reload` reads
+    the options again, and raises SetupError where they are wrong; None where that is not possible. Log lines go to
+    `log_file` as well."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
@@ -54,3 +55,4 @@ class NodeSettings:
     metrics_period: float = WRITE_SECONDS
     profiling: ProfilingSettings = field(default_factory=ProfilingSettings)
     reload: Callable[[], Reload] | None = None
+    log_file: LogFile | None = None

@@ -1,8 +1,6 @@
 """A sequencing node whose options file changes while it runs: each change acts, and no block is missing [LIF33]."""
 
 import json
-import os
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +10,8 @@ import pytest
 
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, RpcError, call, unready_reasons, wait_for
-from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
+from tests.support.processes.programs import Program, call, unready_reasons, wait_for
+from tests.support.servers.tcp_relay import TcpRelay
 
 ADMIN = "1b" * 32
 
