@@ -36,7 +36,8 @@ def sequencer_key(values: Values) -> bytes | None:
         return key
     reason = "expected a private key: 32 bytes in hex"
     try:
-        if key := value_types.KEY.read(read_secret_file(path, MAX_KEY_FILE).decode("ascii").strip()):
+        key = value_types.KEY.read(read_secret_file(path, MAX_KEY_FILE).decode("ascii").strip())
+        if key is not None:
             return key
     except OSError as error:
         reason = why_unusable(path, error)
