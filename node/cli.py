@@ -50,6 +50,7 @@ COMMANDS = {
     ),
     "budget": Command("rollup_node.tools.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
     "config": Command("rollup_node.tools.commands.config", "show: each option's value and where it comes from"),
+    "bundle": Command("rollup_node.tools.commands.bundle", "an archive for a report, without secrets"),
     "doc": Command("rollup_node.tools.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.tools.commands.completion", "the completion script for bash, zsh or fish"),
     "man": Command("rollup_node.tools.commands.man", "the manual page"),

@@ -1,4 +1,4 @@
-"""Which options a running node takes over when it reads its options again [LIF33]."""
+"""Which options a running node takes over when it reads its options again [LIF35]."""
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS

@@ -1,4 +1,4 @@
-"""The options of a running node, read again: what differs, and whether the node could work with it [LIF33]."""
+"""The options of a running node, read again: what differs, and whether the node could work with it [LIF35]."""
 
 import hashlib
 import os

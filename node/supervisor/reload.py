@@ -1,4 +1,4 @@
-"""A reload: new options of a running node, carried out by restarting the processes that they concern [LIF33].
+"""A reload: new options of a running node, carried out by restarting the processes that they concern [LIF35].
 
 One process is restarted after the other, each by the path of every restart, so that the node goes on meanwhile."""
 

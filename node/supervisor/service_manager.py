@@ -1,4 +1,4 @@
-"""The supervisor's side of a service manager: when the node is ready, reloads, stops, and that it is alive [LIF35]."""
+"""The supervisor's side of a service manager: when the node is ready, reloads, stops, and that it is alive [LIF36]."""
 
 import os
 import time

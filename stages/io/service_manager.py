@@ -1,4 +1,4 @@
-"""What a service manager such as systemd is told, by datagrams to the socket in NOTIFY_SOCKET [LIF35]."""
+"""What a service manager such as systemd is told, by datagrams to the socket in NOTIFY_SOCKET [LIF36]."""
 
 import os
 import socket

@@ -328,12 +328,13 @@ class Code(Enum):
     DO: find a DA server that has the input, and set --altda.da-server to it"""
     CRITICAL = """[event] A rule that always holds is broken. The node exits with code 70 instead of continuing with a
     wrong state.
-    DO: keep the log, and report it as a bug unless the line names an option or an endpoint"""
+    DO: keep the log; unless the line names an option or an endpoint, report it as a bug with the archive of
+    rollup-node bundle"""
     PROTOCOL_VERSION = """[event] L1 requires or recommends a newer protocol version than this node supports. With
     --rollup.halt the node exits with code 75.
     DO: upgrade rollup-node"""
     BUG = """[event] An unexpected error; the line has the traceback. The supervisor restarts the process.
-    DO: report it with the line; if the node continues, nothing else is needed"""
+    DO: report it with the archive of rollup-node bundle; if the node continues, nothing else is needed"""
     PROCESS_DIED = """[event] A process of the node died, hung, or could not start. The supervisor restarts it.
     DO: nothing if it happens once; otherwise see its last log lines, and check the memory and CPU of the machine"""
     HOST_LIMIT = """[event] The system refuses processes, threads, open files or memory to the node: a limit of its

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     flags, rest = parser.parse_known_args(list(arguments))
     findings = check(read_options(rest, os.environ, parser.flags))
     if flags.json:
-        print(orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2).decode())
+        print(findings_json(findings).decode())
     else:
         _print(findings)
     return ExitCode.SETUP if any(finding.is_error for finding in findings) else ExitCode.OK
@@ -150,7 +150,8 @@ def _jwt_secret(option: str, file: str | None) -> Finding:
 # --- output ----------------------------------------------------------------------------------------------------------
 
 
-def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
+def findings_json(findings: Sequence[Finding]) -> bytes:
+    """Return the findings as one JSON object."""
     rows = [
         {
             "level": finding.level.value,
@@ -161,7 +162,8 @@ def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
         }
         for finding in findings
     ]
-    return {"ok": not any(finding.is_error for finding in findings), "findings": rows}
+    result = {"ok": not any(finding.is_error for finding in findings), "findings": rows}
+    return orjson.dumps(result, option=orjson.OPT_INDENT_2)
 
 
 def _print(findings: Sequence[Finding]) -> None:

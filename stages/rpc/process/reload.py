@@ -1,4 +1,4 @@
-"""`admin_reload`: asks the supervisor to read the options again, and waits for what came of it [RPC93]."""
+"""`admin_reload`: asks the supervisor to read the options again, and waits for what came of it [RPC99]."""
 
 import asyncio
 import os
@@ -21,7 +21,11 @@ MAX_FILE = 1 << 20
 
 
 async def reload_options(file: str) -> ReloadResult:
-    """Return the result that the supervisor, our parent, writes into `file`. Raises JsonRpcError if it refuses."""
+    """Return the result that the supervisor, our parent, writes into `file`; empty where there is none.
+
+    Raises JsonRpcError if it refuses."""
+    if not file:
+        raise JsonRpcError(SERVER_ERROR, "this program has nothing to read again")
     began = time.monotonic()
     os.kill(os.getppid(), signal.SIGUSR1)
     while time.monotonic() < began + WAIT_SECONDS:

@@ -1,4 +1,4 @@
-"""Which options a running node takes over [LIF33]."""
+"""Which options a running node takes over [LIF35]."""
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.reloading import RELOADED, changed_options, is_reloaded, with_reloaded

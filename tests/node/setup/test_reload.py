@@ -1,4 +1,4 @@
-"""The options of a node, read again: what differs, for which processes, and what is refused [LIF33]."""
+"""The options of a node, read again: what differs, for which processes, and what is refused [LIF35]."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Reloads of a toy node: which processes are restarted, and when nothing is changed [LIF33]."""
+"""Reloads of a toy node: which processes are restarted, and when nothing is changed [LIF35]."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a service manager hears of a node over its life [LIF35]."""
+"""What a service manager hears of a node over its life [LIF36]."""
 
 import os
 import signal

@@ -96,7 +96,7 @@ def test_what_cannot_be_the_file_ends_the_start(tmp_path: Path, prepare: object,
 
 
 def test_a_missing_folder_ends_the_start(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="its folder .* does not exist"):
+    with pytest.raises(SetupError, match=r"its folder .* does not exist"):
         LogFile(str(tmp_path / "none" / "node.log"), 1000, 3)
 
 

@@ -1,4 +1,4 @@
-"""Datagrams to a service manager [LIF35]."""
+"""Datagrams to a service manager [LIF36]."""
 
 import socket
 from pathlib import Path
