@@ -109,14 +109,19 @@ def test_the_archive_of_a_running_node(node: BundledNode) -> None:
 
 def test_the_log_is_found_without_options_and_an_archive_is_never_replaced(node: BundledNode) -> None:
     """Its standard output is a file."""
-    node.bundle("--out=log.tar.gz", "--lines=3")
+    node.bundle("--out=log.tar.gz", "--lines=3", f"--runtime.dir={node.folder}/run")
     assert unpacked(node.folder / "log.tar.gz")["log.txt"].count("\n") == 2
-    assert "File exists" in node.bundle("--out=log.tar.gz", code=1)
+    assert "File exists" in node.bundle("--out=log.tar.gz", f"--runtime.dir={node.folder}/run", code=1)
 
 
 def test_wrong_options_are_part_of_the_archive(node: BundledNode) -> None:
     (node.folder / "wrong.toml").write_text('"l1" = "http://operator:hunter2@h:99999"\n"l9" = "x"')
-    node.bundle("--out=wrong.tar.gz", "--config=wrong.toml", "--p2p.sequencer.key=hunter2hunter2")
+    node.bundle(
+        "--out=wrong.tar.gz",
+        "--config=wrong.toml",
+        f"--runtime.dir={node.folder}/run",
+        "--p2p.sequencer.key=hunter2hunter2",
+    )
     files = unpacked(node.folder / "wrong.tar.gz")
     assert 'unknown option \\"l9\\" in file wrong.toml' in files["options.json"]
     assert "OPTIONS" in files["check.json"]
@@ -135,7 +140,7 @@ def test_the_stimuli_of_a_bug_are_a_part(tmp_path: Path, monkeypatch: pytest.Mon
     files = unpacked(tmp_path / "a.tar.gz")
     assert files["stimuli.txt"].splitlines() == [record, "1 reset", "2 answer", record, "3"]
     assert files["log.txt"] == "3"
-    assert {"status.json", "options.json"} <= set(json.loads(files["about.json"])["missing"])
+    assert {"status.json", "metrics.txt"} <= set(json.loads(files["about.json"])["missing"])
 
 
 SECRET_WORDS: list[Callable[[str], list[str]]] = [
