@@ -62,8 +62,8 @@ class ReloadedNode:
         self.write(**changes)
         before = self.incarnations()
         result: dict[str, Any] = call(self.rpc, "admin_reload")
-        for role in result["restarted"]:
-            wait_for(lambda role=role: self.incarnations().get(role, 0) > before[role], f"{role} is restarted")
+        roles = result["restarted"]
+        wait_for(lambda: all(self.incarnations().get(role, 0) > before[role] for role in roles), "they are restarted")
         wait_for(lambda: not unready_reasons(self.rpc), "the node is ready")
         return result
 

@@ -222,13 +222,18 @@ class OptionsFile:
         self.node = Node(f"--config={self.path}")
 
 
+def pipe_in_its_place(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("change", "error"),
     [
         (lambda path: path.write_text(""), "it is empty; if no option is wanted, it takes a comment"),
         (lambda path: path.unlink(), "no such file or directory"),
         (lambda path: (path.unlink(), path.mkdir()), "it is no file, and cannot be read again"),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "it is no file, and cannot be read again"),
+        (pipe_in_its_place, "it is no file, and cannot be read again"),
         (lambda path: path.write_text('"l1.rpckind" = "bas'), "is not TOML"),
         (lambda path: path.write_text('"l1.rpckind" = "bas"\n"l9" = 1'), 'unknown option "l9"'),
         (lambda path: path.write_bytes(b"\xff"), "is not text in UTF-8"),

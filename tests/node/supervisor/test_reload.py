@@ -128,7 +128,8 @@ def test_a_process_that_dies_meanwhile_comes_back_with_its_new_options(start: St
 
 
 def test_a_node_can_stop_during_a_reload(start: StartNode) -> None:
-    for options in ({"check": "", "check_seconds": 30}, {}):
+    cases: list[dict[str, Any]] = [{"check": "", "check_seconds": 30}, {}]
+    for options in cases:
         node = start(SETTINGS).wait_until_ready()
         reload(node, codes={"left": 5, "right": 5, "copy": 5}, **options)
         node.wait_for_line("received signal", name="SIGHUP")
