@@ -1,15 +1,14 @@
 """Checks of peer-to-peer options that need parsers or files, the remote signer, and the network key."""
 
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from rollup_node.node.options import value_types
-from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.io.files.private_files import read_secret_file, why_unusable
+from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
@@ -40,10 +39,10 @@ def sequencer_key(values: Values) -> bytes | None:
         if key is not None:
             return key
     except OSError as error:
-        reason = why_unusable(path, error)
+        reason = str(error.strerror)
     except ValueError:
         pass
-    raise OptionError(f"key file {Path(path).absolute()}: {reason} (p2p.sequencer.key.path)")
+    raise OptionError(f"key file {shown(path)}: {reason} (p2p.sequencer.key.path)")
 
 
 def signer_config(values: Values) -> SignerConfig | None:

@@ -224,8 +224,10 @@ def test_reloads_at_once_are_one(node: ReloadedNode) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: call(node.rpc, "admin_reload"), range(8)))
     assert any(result["restarted"] == ["l1"] for result in results)
+    wanted = node.before | {"l1": node.before["l1"] + 1}
+    wait_for(lambda: node.incarnations() == wanted, "l1 is restarted, once")
     wait_for(lambda: not unready_reasons(node.rpc), "the node is ready")
-    assert node.incarnations() == node.before | {"l1": node.before["l1"] + 1}
+    assert node.incarnations() == wanted
     node.reload(l1_cache__size=None)
 
 

@@ -65,6 +65,9 @@ def own_directories() -> Iterator[Path]:
     for process in PROC.glob("[0-9]*"):
         # Processes end while they are looked at, and those of others cannot be.
         with suppress(OSError):
+            # Root sees those of all users, and must read no file that another one names.
+            if process.stat().st_uid != os.geteuid():
+                continue
             if not (process / "cmdline").read_bytes().startswith(f"{PROGRAM}: {SUPERVISOR}\0".encode()):
                 continue
             locks = [path for path in map(os.readlink, (process / "fd").iterdir()) if path.endswith(f"/{LOCK}")]

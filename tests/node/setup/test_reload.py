@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollup_node.node.options.credentials import FOLDER
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import ParsedOptions, read_options
@@ -200,6 +201,19 @@ def test_a_secret_that_changes_in_its_file_is_taken_over(working_directory: Path
     (working_directory / "node_jwt.txt").write_text("44" * 32)
     result = node.options.reload()
     assert set(result.configs) == {"engine"} and result.check is not None
+
+
+def test_a_credential_that_changes_is_taken_over(working_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[OPT87] As Kubernetes changes a mounted secret."""
+    (working_directory / "folder").mkdir()
+    (working_directory / "folder" / "l1").write_text("http://a/key")
+    monkeypatch.setattr(
+        Node, "read", lambda node: read_options(node.words, {FOLDER: str(working_directory / "folder")})
+    )
+    node = Node()
+    assert node.configs.l1.endpoints == ("http://a/key",) and not node.options.reload().configs
+    (working_directory / "folder" / "l1").write_text("http://b/key")
+    assert node.options.reload().changed == ("l1",)
 
 
 def test_the_ca_of_the_signer_is_read_again(working_directory: Path) -> None:
