@@ -65,6 +65,8 @@ def main(arguments: Sequence[str]) -> int:
     members = dict(bundle.members())
     try:
         create_private_file(flags.out, _archive(name, members))
+    except FileExistsError:
+        raise SetupError(f"{flags.out} exists: give another --out") from None
     except OSError as error:
         raise SetupError(f"cannot write {flags.out}: {why_unusable(flags.out, error)} (--out)") from None
     for member, text in members.items():

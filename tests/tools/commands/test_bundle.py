@@ -111,7 +111,9 @@ def test_the_log_is_found_without_options_and_an_archive_is_never_replaced(node:
     """Its standard output is a file."""
     node.bundle("--out=log.tar.gz", "--lines=3", f"--runtime.dir={node.folder}/run")
     assert unpacked(node.folder / "log.tar.gz")["log.txt"].count("\n") == 2
-    assert "File exists" in node.bundle("--out=log.tar.gz", f"--runtime.dir={node.folder}/run", code=1)
+    assert "log.tar.gz exists: give another --out" in node.bundle(
+        "--out=log.tar.gz", f"--runtime.dir={node.folder}/run", code=1
+    )
 
 
 def test_wrong_options_are_part_of_the_archive(node: BundledNode) -> None:
