@@ -75,9 +75,12 @@ class Reloads:
             self._requested = False
             self._begin()
 
-    def stop(self) -> None:
-        """End a check: the node stops."""
-        self._manager.stopping()
+    def stop(self, again: bool) -> None:
+        """End a check: the node stops, to start `again` or for good."""
+        if again:
+            self._manager.reloading()
+        else:
+            self._manager.stopping()
         if self._check is not None:
             self._check.kill()
 

@@ -417,7 +417,7 @@ class Supervisor:
             self._held_until = now + self._settings.halt_seconds if last else 0.0
             self._stop_deadline = max(now, self._held_until) + self._policy.stop_total
             self._precheck.kill()
-            self._reloads.stop()
+            self._reloads.stop(again=self._code == RESTART)
 
     def _stop_next(self, now: float) -> None:
         """Stop the last started group, then, once it has exited, the one before it."""

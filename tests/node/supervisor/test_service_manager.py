@@ -47,6 +47,15 @@ def test_a_node_is_ready_alive_reloads_and_stops(
     assert {"STOPPING=1", "STATUS=stopping"} <= set(heard("STATUS=stopping"))
 
 
+def test_a_node_that_starts_again_does_not_stop(heard: Heard, start: StartNode) -> None:
+    """[UPG26] A service manager would end it, once it has said that it stops."""
+    node = start({"again": True}, fresh=True)
+    heard("READY=1")
+    node.order("left", "restart")
+    assert "STOPPING=1" not in heard("RELOADING=1") + heard("READY=1")
+    node.stop()
+
+
 @pytest.mark.parametrize(
     ("environ", "period"),
     [
