@@ -13,6 +13,7 @@ import msgspec
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.reloading import changed_options, is_reloaded, with_reloaded
+from rollup_node.node.options.rules import worker_count
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.endpoint_checks import RetryPolicy, check_endpoints
@@ -23,6 +24,7 @@ from rollup_node.node.setup.plan import (
     endpoints_to_check,
     node_configs,
     plan_node,
+    processes,
 )
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.wrong_options import reject_wrong_options
@@ -62,10 +64,13 @@ class RunningOptions:
         configs = node_configs(plan, secrets)
         stopped = self._configs.engine.sequencer_stopped
         configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
-        roles = {role: config for role, config in vars(configs).items() if config != vars(self._configs)[role]}
+        running = _by_process(self._plan, self._configs)
+        differing_configs = {
+            process: config for process, config in _by_process(plan, configs).items() if config != running[process]
+        }
         authorities = _authorities(plan)
         if authorities != self._authorities and configs.p2p is not None:
-            roles["p2p"] = configs.p2p
+            differing_configs["p2p", plan.group] = configs.p2p
         before = endpoints_to_check(self._plan, self._configs, self._secrets)
         after = endpoints_to_check(plan, configs, secrets)
 
@@ -77,7 +82,7 @@ class RunningOptions:
 
         level: Level | None = new["log.level"] if "log.level" in differing else None
         return Reload(
-            configs=roles,
+            configs=differing_configs,
             level=level,
             changed=tuple(name for name in differing if is_reloaded(OPTIONS[name])),
             need_restart=tuple(name for name in differing if not is_reloaded(OPTIONS[name])),
@@ -114,6 +119,11 @@ class RunningOptions:
         if found.st_size == 0:
             raise OptionError(f"--config {path}: it is empty; if no option is wanted, it takes a comment")
         return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _by_process(plan: NodePlan, configs: NodeConfigs) -> dict[tuple[str, str], object]:
+    specs = processes({plan.group: configs}, worker_count(plan.values))
+    return {(spec.role, spec.group): spec.config for spec in specs}
 
 
 def _authorities(plan: NodePlan) -> str:

@@ -3,21 +3,37 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
 from rollup_node.node.checks.finding import check_ports, require
 from rollup_node.node.options.parsing import ParsedOptions
+from rollup_node.node.options.rules import worker_count
 from rollup_node.node.setup.bundles import check_folder_of_choice
+from rollup_node.node.setup.endpoint_checks import check_chains
+from rollup_node.node.setup.interop import InteropPlan, interop_config
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
-from rollup_node.node.setup.plan import listeners, node_configs, node_settings, plan_node, processes
+from rollup_node.node.setup.plan import (
+    NodeConfigs,
+    NodePlan,
+    endpoints_to_check,
+    listeners,
+    node_configs,
+    node_settings,
+    plan_node,
+    processes,
+)
 from rollup_node.node.setup.reload import RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
-from rollup_node.node.system.log_file import LogFile
+from rollup_node.node.system.log_file import log_file
 from rollup_node.stages.io.log.logger import Level, get_logger
+
+Plans = tuple[Sequence[NodePlan], InteropPlan | None]
+"""The plan of each chain of a node, and what verifies their messages, if anything does."""
 
 
 def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
@@ -25,32 +41,57 @@ def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
 
     `read` reads the options again for a reload."""
     options = RunningOptions(parsed.values, read)
-    while (code := _run(options, parsed.warnings)) == RESTART:
+    return start_chains(lambda: ([plan_node(options.values)], None), parsed.warnings, options)
+
+
+def start_chains(plan: Callable[[], Plans], warnings: Sequence[str], options: RunningOptions | None = None) -> int:
+    """Run a node of the chains that `plan` returns, again when it asks for a new start. Raises SetupError.
+
+    `options` are those that can be reloaded, of a node of one chain."""
+    while (code := _run(*plan(), warnings, options)) == RESTART:
         continue
     return code
 
 
-def _run(options: RunningOptions, warnings: Sequence[str]) -> int:
-    values = options.values
-    plan = plan_node(values)
-    notices = [*(Notice(Level.WARN, text) for text in warnings), *plan.notices]
-    secrets = load_secrets(plan, notices.append)
-    check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
-    check_folder_of_choice(values)
-    stopped = sequencer_stopped(values, notices.append)
-    configs = node_configs(plan, secrets)
-    configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
-    require(check_ports(listeners(configs)), get_logger("start"))
-    options.started(plan, secrets, configs)
-    settings = node_settings(plan, configs, secrets)
-    file = None
-    if (path := settings.log.file) is not None:
-        file = LogFile(path, settings.log.file_mebibytes << 20, settings.log.file_parts)
-    settings = replace(settings, reload=options.reload, log_file=file)
+def _run(
+    plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Sequence[str], options: RunningOptions | None
+) -> int:
+    notices = [Notice(Level.WARN, text) for text in warnings]
+    chains: dict[str, NodeConfigs] = {}
+    endpoints = []
+    for plan in plans:
+        values = plan.values
+        notices += plan.notices
+        secrets = load_secrets(plan, notices.append)
+        check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
+        check_folder_of_choice(values)
+        stopped = sequencer_stopped(values, notices.append)
+        configs = node_configs(plan, secrets, verified=interop is not None and plan.l2_chain_id in interop.members)
+        engine = msgspec.structs.replace(configs.engine, sequencer_stopped=stopped)
+        chains[plan.group] = replace(configs, engine=engine)
+        endpoints.append(endpoints_to_check(plan, configs, secrets))
+        if options is not None:
+            options.started(plan, secrets, chains[plan.group])
+    require(
+        check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
+        get_logger("start"),
+    )
+    settings = node_settings(plans[0], chains.values(), partial(check_chains, endpoints))
+    file = log_file(settings.log)
+    settings = replace(settings, reload=None if options is None else options.reload, log_file=file)
     now = time.time()
-    log_notices([*introduction(values, plan.chain, now), *schedule_notices(plan.chain, now), *notices], settings)
+    lines = [
+        line
+        for plan in plans
+        for line in (
+            *introduction(plan.values, plan.chain, now, chains[plan.group].rpc.verified),
+            *schedule_notices(plan.chain, now),
+        )
+    ]
+    log_notices([*lines, *notices], settings)
+    verifier = None if interop is None else interop_config(interop, chains)
     try:
-        return run_node(processes(plan, configs), settings)
+        return run_node(processes(chains, worker_count(plans[0].values), verifier), settings)
     finally:
         if file is not None:
             file.close()

@@ -2,7 +2,6 @@
 
 One process is restarted after the other, each by the path of every restart, so that the node goes on meanwhile."""
 
-import signal
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -88,7 +87,7 @@ class Reloads:
         self._began = time.monotonic()
         self._manager.reloading()
         if self._settings.reload is None:
-            self._refuse("this program has nothing to read again")
+            self._refuse("this program takes no new options while it runs: restart it")
             return
         try:
             self._new = self._settings.reload()
@@ -121,8 +120,9 @@ class Reloads:
         if new.level is not None:
             self._level.set(new.level)
         for process in self._processes:
-            if process.spec.role in new.configs:
-                process.spec = replace(process.spec, config=new.configs[process.spec.role])
+            key = process.spec.role, process.spec.group
+            if key in new.configs:
+                process.spec = replace(process.spec, config=new.configs[key])
                 self._restarts.append(process)
         restarted = tuple(dict.fromkeys(process.spec.role for process in self._restarts))
         self._write(ReloadResult(self._began, new.changed, restarted, new.need_restart))
@@ -141,10 +141,8 @@ class Reloads:
             return
         self._deadline, self._incarnation = now + READY_SECONDS, process.incarnation
         # One that is down already comes back with its new configuration.
-        if process.child is not None and process.kill_at is None:
-            process.stop_requested, process.kill_reason = True, ""
-            process.kill_at = now + process.spec.stop_timeout
-            process.child.send_signal(signal.SIGTERM)
+        if process.kill_at is None:
+            process.request_stop(now)
 
     def _await_ready(self, process: SupervisedProcess, now: float) -> None:
         is_new = process.incarnation > self._incarnation

@@ -18,13 +18,13 @@ PrecheckFunction = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Reload:
-    """New options: the configurations that differ by role, and the level of the log, None for the same.
+    """New options: the configurations that differ by role and group, and the level of the log, None for the same.
 
     `changed` are the options that are taken over, `need_restart` those that are not. `check` raises SetupError where
     the node could not work with them, None if nothing is to be checked. `commit` makes them those of the running node,
     or raises SetupError."""
 
-    configs: Mapping[str, object]
+    configs: Mapping[tuple[str, str], object]
     level: Level | None
     changed: tuple[str, ...]
     need_restart: tuple[str, ...]

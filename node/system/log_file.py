@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.io.files.private_files import open_private_file, why_unusable
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
@@ -83,3 +84,10 @@ class LogFile:
         if not self._failed:
             self._failed = True
             log.error("cannot write the log file", code=Code.FILE.text, file=self.path, error=error.strerror)
+
+
+def log_file(settings: LogSettings) -> LogFile | None:
+    """Return the file of `log.file`, None without that option. Raises SetupError where it cannot be used."""
+    if settings.file is None:
+        return None
+    return LogFile(settings.file, settings.file_mebibytes << 20, settings.file_parts)

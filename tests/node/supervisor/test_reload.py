@@ -139,6 +139,8 @@ def test_a_node_can_stop_during_a_reload(start: StartNode) -> None:
 def test_without_options_to_read_again_a_signal_is_refused(start: StartNode) -> None:
     node = start().wait_until_ready()
     node.program.send_signal(signal.SIGHUP)
-    node.wait_for_line("reload refused, nothing is changed", error="this program has nothing to read again")
+    node.wait_for_line(
+        "reload refused, nothing is changed", error="this program takes no new options while it runs: restart it"
+    )
     node.wait_for_exchange()
     node.stop()
