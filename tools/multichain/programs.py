@@ -36,7 +36,7 @@ OP_SUPERNODE = "op-supernode"
 def port_count(settings: ChainsSettings) -> int:
     """Return the ports that a network needs."""
     followers = settings.supernodes + bool(settings.op_supernode)
-    return 2 + settings.chains * PORTS_OF_NODE * (1 + followers) + 2 * followers
+    return 2 + settings.chains * PORTS_OF_NODE * (1 + followers) + 3 * followers
 
 
 class LocalChain:
@@ -72,7 +72,8 @@ class ChainsPrograms:
         own = [f"supernode{f'-{number}' if number > 1 else ''}" for number in range(1, settings.supernodes + 1)]
         followers = [*own, *([OP_SUPERNODE] if settings.op_supernode else [])]
         self.chains = [LocalChain(devnet_chain(index), root, numbers, followers) for index in range(settings.chains)]
-        self._ports = {name: (next(numbers), next(numbers)) for name in followers}
+        self._ports = {name: (next(numbers), next(numbers), next(numbers)) for name in followers}
+        self.status_pages = {name: f"{url(self._ports[name][2])}/status" for name in own}
         self.supernodes = {name: url(ports[0]) for name, ports in self._ports.items()}
         self.l1, self.beacon = url(self._l1_port), url(self._beacon_port)
         self.activation = self.genesis_time = 0
@@ -173,7 +174,7 @@ class ChainsPrograms:
 
     def supernode_command(self, name: str) -> list[str]:
         """Return the command of a supernode of this project."""
-        rpc, metrics = self._ports[name]
+        rpc, metrics, status = self._ports[name]
         options = {
             **self._shared(),
             **self._of_supernode(name),
@@ -183,13 +184,15 @@ class ChainsPrograms:
             "metrics.enabled": "true",
             "metrics.addr": LOOPBACK,
             "metrics.port": str(metrics),
+            "status.enabled": "true",
+            "status.port": str(status),
             "runtime.dir": str(self.root / name),
             "vn.all.p2p.netrestrict": NETRESTRICT,
         }
         return _node(["supernode"], options)
 
     def _op_supernode(self, name: str) -> list[str]:
-        rpc, metrics = self._ports[name]
+        rpc, metrics, _ = self._ports[name]
         options = {
             "l1": self.l1,
             "l1.beacon": self.beacon,

@@ -89,6 +89,7 @@ class ChainsRun:
         try:
             await network.start()
             self._say(f"L1 {network.l1}  " + "  ".join(f"{name} {url}" for name, url in network.supernodes.items()))
+            self._say("status pages  " + "  ".join(f"{name} {page}" for name, page in network.status_pages.items()))
             engines = {local.id: self._client(local.engine(SEQUENCER)) for local in network.chains}
             tasks = [asyncio.create_task(task) for task in self._background(engines)]
             await self._follow(tasks)

@@ -19,13 +19,14 @@ REFRESH_SECONDS = 5
 _STYLE = """:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
 body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% }
-th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem .4rem 0; text-align: left; vertical-align: top }
-td.number { font-variant-numeric: tabular-nums; text-align: right }"""
+th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem; text-align: left; vertical-align: top }
+.number { font-variant-numeric: tabular-nums; text-align: right }"""
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <meta http-equiv="refresh" content="{seconds}"><title>{title}</title><style>{style}</style></head>
-<body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State<th scope="col">Unsafe
-<th scope="col">Safe<th scope="col">Finalized<th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
+<body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State
+<th scope="col" class="number">Unsafe<th scope="col" class="number">Safe<th scope="col" class="number">Finalized
+<th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
 </body></html>
 """
 

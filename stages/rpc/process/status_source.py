@@ -53,7 +53,7 @@ class StatusSource:
         self.clock = clock
         self._node, self._wall = node, wall
         self._builder = StatusBuilder(facts)
-        self._files = SupervisorFiles(config.processes_file, config.metrics_dir)
+        self._files = SupervisorFiles(config.processes_file, config.metrics_dir, str(config.rollup.l2_chain_id))
         self._last: tuple[float, NodeStatus] | None = None
         self._json: tuple[NodeStatus, bytes] | None = None
 
@@ -115,10 +115,12 @@ class StatusSource:
 
 
 class SupervisorFiles:
-    """The list of processes and the supervisor's metrics, read at most once in FILES_SECONDS."""
+    """The list of processes and the supervisor's metrics, read at most once in FILES_SECONDS.
 
-    def __init__(self, processes_file: str, metrics_dir: str) -> None:
-        self._processes_file = processes_file
+    Of the processes of several chains only those of `chain` are shown, by their roles."""
+
+    def __init__(self, processes_file: str, metrics_dir: str, chain: str = "") -> None:
+        self._processes_file, self._chain = processes_file, chain
         self._metrics_file = Path(metrics_dir) / f"{SUPERVISOR}.prom"
         self._entries: list[ProcessEntry] = []
         self._figures: Figures = {}
@@ -140,7 +142,8 @@ class SupervisorFiles:
         started = next((entry.started for entry in self._entries if entry.role == SUPERVISOR), None)
         uptime = None if started is None else round(max(wall - started, 0.0), 1)
         shares = self._cpu_shares()
-        return [_status(entry, self._figures, ages, wall, shares) for entry in self._entries], uptime
+        own = [entry for entry in self._entries if entry.chain in ("", self._chain)]
+        return [_status(entry, self._figures, ages, wall, shares) for entry in own], uptime
 
     def _cpu_seconds(self) -> dict[tuple[str, int], float]:
         """Return the CPU time of each process, by name and pid."""
@@ -202,11 +205,12 @@ def _status(
     shares: Mapping[tuple[str, int], float],
 ) -> ProcessStatus:
     name = _name(entry, figures)
-    result, age = figures.get(name, {}), ages.get(name)
+    shown = name.replace(f".{entry.chain}", "", 1) if entry.chain else name
+    result, age = figures.get(name, {}), ages.get(shown)
     # Resident memory counts what processes share once for each; it stands where the kernel does not tell the shares.
     up, memory = result.get("up"), result.get("proportional_memory_bytes", result.get("resident_memory_bytes"))
     return ProcessStatus(
-        name=name,
+        name=shown,
         pid=entry.pid,
         incarnation=entry.incarnation,
         restarts=max(entry.incarnation - 1, 0),

@@ -52,13 +52,15 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
 
 
-def test_processes_of_a_chain_are_named_with_it(tmp_path: Path) -> None:
-    """[LIF33]"""
+def test_of_several_chains_the_processes_of_one_are_shown(tmp_path: Path) -> None:
+    """[LIF33] By their roles; the supervisor's metrics have their whole names."""
     path = tmp_path / "processes.json"
-    path.write_bytes(msgspec.json.encode([*ENTRIES, ProcessEntry("engine", 0, 14, 1, 1001.0, 5, "10")]))
+    engines = [ProcessEntry("engine", 0, pid, 1, 1001.0, 5, str(pid)) for pid in (10, 130)]
+    path.write_bytes(msgspec.json.encode([*ENTRIES, *engines]))
     (tmp_path / "supervisor.prom").write_text('process_up{process="engine.10"} 1.0\n')
-    result, _ = SupervisorFiles(str(path), str(tmp_path)).processes({"engine.10": 0.5}, 5.0, 1100.0)
-    assert result is not None and (result[-1].name, result[-1].up, result[-1].status_age_s) == ("engine.10", True, 0.5)
+    result, _ = SupervisorFiles(str(path), str(tmp_path), "10").processes({"engine": 0.5}, 5.0, 1100.0)
+    assert result is not None and len(result) == len(ENTRIES) + 1
+    assert (result[-1].name, result[-1].pid, result[-1].up, result[-1].status_age_s) == ("engine", 10, True, 0.5)
 
 
 def test_the_share_of_a_core(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import orjson
 import pytest
 
-from rollup_node.stages.io.task import ChainAside
+from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
@@ -149,3 +149,19 @@ async def test_metrics_have_the_chain(tmp_path: Path) -> None:
         text = supernode.meter.text().decode()
         lines = [line for line in text.splitlines() if "sync_head_age_seconds{" in line]
         assert {line.partition('chain="')[2][:3] for line in lines} == {"901", "902"}
+
+
+async def test_a_chain_shows_its_own_processes_and_the_shared_ones(tmp_path: Path) -> None:
+    """[RPC94] By their roles."""
+    entries = [ProcessEntry("supervisor", 0, 1, 1, 1.0, 1), ProcessEntry("l1", 0, 2, 1, 1.0, 1)]
+    entries += [ProcessEntry("engine", 0, chain, 1, 1.0, 1, str(chain)) for chain in CHAINS]
+    (tmp_path / "processes.json").write_bytes(msgspec.json.encode(entries))
+    async with SupernodeHarness(tmp_path, processes_file=str(tmp_path / "processes.json")).running() as supernode:
+        for chain in CHAINS:
+            processes = orjson.loads((await supernode.get(f"/{chain}/status.json"))[1])["processes"]
+            assert [(item["name"], item["pid"]) for item in processes] == [
+                ("supervisor", 1),
+                ("l1", 2),
+                ("engine", chain),
+            ]
+            assert processes[2]["status_age_s"] is not None
