@@ -22,6 +22,10 @@ from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
 OTHER_PEER = "16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd"
 
 
+def relay_to(url: str) -> TcpRelay:
+    return TcpRelay(int(url.rpartition(":")[2]))
+
+
 class ReloadedNode:
     """A node that sequences, its options file, and relays to its endpoints that it does not use at first."""
 
@@ -30,6 +34,7 @@ class ReloadedNode:
         self.key, self.log = folder / "signer-key.txt", folder / "node.log"
         self.key.write_text(SIGNER_KEY.secret.hex())
         self.before: dict[str, int] = {}
+        self.engine = relay_to(chain.engine)
         self.settings: dict[str, object] = {"log.level": "info", "l1": chain.l1, "l1.beacon": chain.beacon}
         self.write()
         self.program: Program = chain.node(
@@ -38,6 +43,7 @@ class ReloadedNode:
             l1=None,
             l1_beacon=None,
             p2p_disable=None,
+            l2=self.engine.url,
             config=self.file,
             runtime_dir=self.runtime,
             p2p_priv_path=folder / "priv.txt",
@@ -82,7 +88,7 @@ class ReloadedNode:
 def node(module_leftovers: Leftovers) -> Iterator[ReloadedNode]:
     with LocalChain(module_leftovers) as chain:
         node = ReloadedNode(chain, module_leftovers.folder)
-        with node.program:
+        with node.program, node.engine:
             node.program.wait_for_line(' processes are ready"')
             wait_for(lambda: not unready_reasons(node.rpc), "the node is ready")
             yield node
@@ -97,10 +103,6 @@ def no_block_is_late(node: ReloadedNode) -> Iterator[None]:
     if node.program.running:
         wait_for(lambda: node.late_blocks < 2, "the sequencer keeps up")
     assert "process died" not in node.program.out and "Traceback" not in node.program.out
-
-
-def relay_to(url: str) -> TcpRelay:
-    return TcpRelay(int(url.rpartition(":")[2]))
 
 
 def wait_unready(node: ReloadedNode, text: str) -> None:
@@ -229,6 +231,15 @@ def test_reloads_at_once_are_one(node: ReloadedNode) -> None:
     wait_for(lambda: not unready_reasons(node.rpc), "the node is ready")
     assert node.incarnations() == wanted
     node.reload(l1_cache__size=None)
+
+
+def test_a_new_secret_of_the_engine(node: ReloadedNode) -> None:
+    """The engine gets it first, and the node with a reload."""
+    node.chain.files.jwt.write_text("1e" * 32)
+    node.chain.restart_engine()
+    node.engine.redirect(int(node.chain.engine.rpartition(":")[2]))
+    wait_unready(node, "ENGINE-AUTH")
+    assert node.reload() == {"changed": [], "restarted": ["engine"], "needRestart": []}
 
 
 def test_a_moved_log_file_is_opened_again(node: ReloadedNode) -> None:
