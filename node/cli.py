@@ -5,6 +5,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, error_lines
@@ -54,6 +55,7 @@ COMMANDS = {
     ),
     "budget": Command("rollup_node.tools.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
     "config": Command("rollup_node.tools.commands.config", "show: each option's value and where it comes from"),
+    "bundle": Command("rollup_node.tools.commands.bundle", "an archive for a report, without secrets"),
     "doc": Command("rollup_node.tools.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.tools.commands.completion", "the completion script for bash, zsh or fish"),
     "man": Command("rollup_node.tools.commands.man", "the manual page"),
@@ -118,12 +120,16 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
 
 
 def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
+    from setproctitle import setproctitle
+
     from rollup_node.node.options.parsing import read_options, requested_information
 
     requested = requested_information(words)
     if requested is not None:
         print(_information(requested), end="")
         return ExitCode.OK
+    # Arguments may hold secrets, and the list of processes shows them until then [OPT88].
+    setproctitle(f"{PROGRAM}: start")
     parsed = read_options(words, environ)
 
     from rollup_node.node.setup.start import start_node
@@ -132,7 +138,7 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
     if parsed.errors:
         reject_wrong_options(parsed)
     try:
-        return start_node(parsed.values, parsed.warnings)
+        return start_node(parsed, partial(read_options, words, environ))
     except OptionError:
         # The start ends at the first error; the others are reported with it.
         reject_wrong_options(parsed)

@@ -52,7 +52,7 @@ def _tls_code(failure: Failure) -> Code | None:
     return None if isinstance(failure, RpcFailure) else tls_code(str(failure))
 
 
-async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeout: float) -> Finding | None:
+async def rejection(check: str, url: str, jwt_source: str, failure: Failure, timeout: float) -> Finding | None:
     """Why an engine refuses us: our host name, our clock (by its Date header) or our secret; None if it does not."""
     code = code_of(failure)
     if code is Code.ENGINE_VHOST:
@@ -64,7 +64,7 @@ async def rejection(check: str, url: str, jwt_path: str, failure: Failure, timeo
     if code is Code.ENGINE_CLOCK or (skew is not None and abs(skew) > TOKEN_SECONDS):
         text = f"the execution engine rejects our JWT for its time ({failure})"
         return error(check, Code.ENGINE_CLOCK, text if skew is None else f"{text}: {skew_text(skew)}")
-    advice = f"{Code.ENGINE_AUTH.remedy} (now {jwt_path}), and keep both clocks right"
+    advice = f"{Code.ENGINE_AUTH.remedy} (now {jwt_source}), and keep both clocks right"
     return error(check, Code.ENGINE_AUTH, f"the execution engine rejects our JWT ({failure})", advice)
 
 

@@ -176,6 +176,14 @@ L2 = Section(
         used_by=("setup.secrets:load_secrets",),
     ),
     Option(
+        "l2.jwt-secret-encoded",
+        value_types.KEY,
+        "The secret itself in place of its file: for a variable or a credential.",
+        variable="NODE_L2_ENGINE_AUTH_ENCODED",
+        used_by=("setup.secrets:encoded_jwt_secret",),
+        secret=True,
+    ),
+    Option(
         "l2.enginekind",
         value_types.enum("geth", "reth", "erigon"),
         "Kind of engine, which decides whether EL sync may start if the engine already has a finalized block. "

@@ -19,7 +19,6 @@ MAIN_OPTIONS = {
     "sequencer.enabled": "build blocks instead of only following the chain",
     "rpc.port": "port of JSON-RPC, /readyz and /status.json (9545)",
     "metrics.enabled": "serve Prometheus metrics (port 7300)",
-    "log.level": "error, warn, info (default), debug or detail",
     "config": "TOML or YAML file with options",
 }
 """The options that --help shows, with their lines."""

@@ -1,4 +1,4 @@
-"""Options from command line, environment, options file, and defaults, in this order [OPT1]."""
+"""Options from command line, environment, credentials, options file, and defaults, in this order [OPT1, OPT87]."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 import configargparse
 
+from rollup_node.node.options.credentials import Credentials, read_credentials
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
 from rollup_node.node.options.errors import (
     OptionError,
@@ -78,24 +79,26 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str], others: 
 
 def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: Iterable[str] = ()) -> ParsedOptions:
     """Return the same with what is wrong in `errors`; what remains is in `values`."""
-    environment = read_environment(environ)
+    environment, credentials = read_environment(environ), read_credentials(environ)
     flags = normalized(arguments, others)
-    errors = [*flags.errors, *environment.errors]
+    errors = [*flags.errors, *environment.errors, *credentials.errors]
+    variables = {**credentials.values, **environment.values}
     parser, has_file = _parser(), True
     OptionsFile.errors.clear()
     try:
-        namespace, _ = parser.parse_known_args(flags.words, env_vars=environment.values)
+        namespace, _ = parser.parse_known_args(flags.words, env_vars=variables)
     except OptionError as error:
         errors += error_lines(error)
         has_file = False
         # The file cannot be read; flags and variables are read without it.
         config = OPTIONS["config"]
         words = [word for word in flags.words if not word.startswith(f"--{config.name}=")]
-        variables = {key: value for key, value in environment.values.items() if key != config.variable}
+        variables.pop(config.variable, None)
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
     errors += OptionsFile.errors
-    values = Values(_given(vars(namespace), parser.get_source_to_settings_dict(), environment))
-    return ParsedOptions(values, environment.warnings, (*errors, *values.errors), has_file)
+    given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment, credentials)
+    values, warnings = Values(given), (*environment.warnings, *credentials.warnings)
+    return ParsedOptions(values, warnings, (*errors, *values.errors), has_file)
 
 
 def requested_information(arguments: Sequence[str]) -> str | None:
@@ -236,14 +239,16 @@ def _open(path: str) -> TextIO:
 
 
 def _given(
-    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions
+    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions, credentials: Credentials
 ) -> dict[str, GivenTexts]:
     by_variable: dict[str, str] = {}
     by_file: dict[str, str] = {}
     for source, settings in sources.items():
         for key, (action, _) in settings.items():
             if source == "environment_variables":
-                by_variable[action.dest] = environment.set_by[key]
+                variable = environment.set_by.get(key)
+                credential = f"credential {action.dest} in {credentials.folder}"
+                by_variable[action.dest] = f"variable {variable} (--{action.dest})" if variable else credential
             elif source.startswith("config_file|"):
                 by_file[action.dest] = f"{key} in file {source.partition('|')[2]}"
     value = {}
@@ -253,7 +258,7 @@ def _given(
             continue
         items = tuple(text) if isinstance(text, list) else (text,)
         if name in by_variable:
-            value[name] = GivenTexts(items, f"variable {by_variable[name]} (--{name})", True)
+            value[name] = GivenTexts(items, by_variable[name], True)
         else:
             value[name] = GivenTexts(items, by_file.get(name, f"flag --{name}"), option.value_type.split_flags)
     return value

@@ -158,6 +158,12 @@ PEERS = Section(
         secret=True,
     ),
     Option(
+        "p2p.sequencer.key.path",
+        value_types.OPTIONAL_PATH,
+        "File with that key, 32 bytes in hex, which nobody else may write to.",
+        used_by=("setup.p2p:sequencer_key",),
+    ),
+    Option(
         "p2p.static",
         value_types.TEXTS,
         "Trusted peers to stay connected to, as multiaddresses.",

@@ -45,11 +45,14 @@ def broken(rule: Rule, values: Values) -> Iterator[str]:
 
 
 def option_warnings(values: Values) -> Iterator[str]:
-    """Warnings about options that are set and have little or no effect [OPT8, OPT68, OPT75]."""
+    """Warnings about options that are set and have little or no effect, or can be read [OPT8, OPT68, OPT75, OPT88]."""
     for name in values.names_given():
-        warning = OPTIONS[name].warning
-        if warning is not None:
-            yield f"{values.source(name)}: {warning}"
+        option = OPTIONS[name]
+        if option.warning is not None:
+            yield f"{values.source(name)}: {option.warning}"
+        if option.secret and values.source(name).startswith("flag "):
+            text = "a secret on the command line can be read by others: put it into a file, the variable"
+            yield f"{values.source(name)}: {text} {option.variable}, or a credential"
     offset = values["syncmode.offset-el-safe"]
     if values.given("syncmode.offset-el-safe") and offset > 0 and not uses_el_sync(values):
         yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"
@@ -105,6 +108,12 @@ def _l1_limits(values: Values) -> Iterator[str]:
         yield f"cache size is dangerously large: {values.source('l1.cache-size')} is {cache}, at most {MAX_CACHE}"
 
 
+def _engine_secret(values: Values) -> Iterator[str]:
+    names = [name for name in ("l2.jwt-secret", "l2.jwt-secret-encoded") if values[name]]
+    if len(names) > 1:
+        yield f"cannot specify both a secret and its file: {values.source(names[0])} and {values.source(names[1])}"
+
+
 def _timeouts(values: Values) -> Iterator[str]:
     if values["l2.engine-rpc-timeout"] <= 0:
         yield f"{values.source('l2.engine-rpc-timeout')} must be more than 0"
@@ -150,11 +159,14 @@ def _peers(values: Values) -> Iterator[str]:
     scoring = peer_scoring(values)
     if scoring not in ("none", "light"):
         yield f"unknown p2p scoring level {shown(scoring)}: --p2p.scoring takes none or light"
-    if values["p2p.sequencer.key"] and values["signer.endpoint"]:
+    keys = [name for name in ("p2p.sequencer.key", "p2p.sequencer.key.path") if values[name]]
+    if keys and values["signer.endpoint"]:
         yield (
             "cannot specify both a private key and a remote signer for sequencer p2p: give p2p.sequencer.key or"
             " signer.endpoint"
         )
+    if len(keys) > 1:
+        yield f"cannot specify both a private key and its file: {values.source(keys[0])} and {values.source(keys[1])}"
 
 
 def peer_scoring(values: Values) -> str:
@@ -244,6 +256,7 @@ REQUIRED: tuple[Rule, ...] = (_l1_required, _l2_required, _chain_required)
 RULES: tuple[Rule, ...] = (
     *REQUIRED,
     _l1_limits,
+    _engine_secret,
     _timeouts,
     _sequencer,
     _server_ports,

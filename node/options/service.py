@@ -9,6 +9,26 @@ from rollup_node.stages.rpc.config import RpcConfig
 LOGGING = Section(
     "Logging",
     Option("log.color", value_types.BOOL, "Color log lines.", field=LogSettings.color),
+    Option(
+        "log.file",
+        value_types.OPTIONAL_PATH,
+        "File to which log lines are written as well as to standard output.",
+        field=LogSettings.file,
+    ),
+    Option(
+        "log.file.max-files",
+        value_types.integer(1, 1000),
+        "Number of parts of the log file that are kept; the older ones end in .1, .2 and so on.",
+        default="10",
+        field=LogSettings.file_parts,
+    ),
+    Option(
+        "log.file.max-size",
+        value_types.integer(1, 1 << 20),
+        "Size in MiB at which a new part of the log file begins.",
+        default="100",
+        field=LogSettings.file_mebibytes,
+    ),
     Option("log.format", value_types.LOG_FORMAT, "Format of log lines.", default="text", field=LogSettings.format),
     Option(
         "log.level",

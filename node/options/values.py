@@ -20,7 +20,7 @@ class Values:
     """Values of `options` by name, defaults included; reading one that `errors` names raises OptionError."""
 
     def __init__(self, fields: Mapping[str, GivenTexts], options: Mapping[str, AnyOption] = OPTIONS) -> None:
-        self._given, self._options = fields, options
+        self.fields, self._options = fields, options
         self._values: dict[str, Any] = {}
         self._invalid: dict[str, str] = {}
         for name, option in options.items():
@@ -41,27 +41,27 @@ class Values:
 
     def given(self, name: str) -> bool:
         """Whether the option was set by a flag, a variable or the file."""
-        return name in self._given
+        return name in self.fields
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return the texts given for an option: several for a list, otherwise the last; none when it was not set."""
-        if name not in self._given:
+        if name not in self.fields:
             return ()
-        texts = self._given[name].texts
+        texts = self.fields[name].texts
         return texts if self._options[name].value_type.is_list else texts[-1:]
 
     def source(self, name: str) -> str:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
-        return self._given[name].source if name in self._given else f"flag --{name}"
+        return self.fields[name].source if name in self.fields else f"flag --{name}"
 
     def with_texts(self, texts: Mapping[str, str], source: str) -> "Values":
         """Return the same values with these texts by option in place of what was given."""
         own = {name: GivenTexts((text,), source, False) for name, text in texts.items()}
-        return Values({**self._given, **own}, self._options)
+        return Values({**self.fields, **own}, self._options)
 
     def names_given(self) -> list[str]:
         """Return the options that were set, in the order of the table."""
-        return [name for name in self._options if name in self._given]
+        return [name for name in self._options if name in self.fields]
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

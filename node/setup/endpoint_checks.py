@@ -46,7 +46,7 @@ class NodeEndpoints(NamedTuple):
     l1: tuple[str, ...]
     l2: str
     jwt_secret: bytes
-    jwt_path: str
+    jwt_source: str
     beacon: str | None = None
     beacon_header: tuple[str, str] | None = None
     beacon_may_fail: bool = False
@@ -79,17 +79,28 @@ async def check_chains(chains: Sequence[NodeEndpoints]) -> None:
     await asyncio.gather(*(check_endpoints(chain._replace(engine_may_be_away=may_be_away)) for chain in shared))
 
 
-async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
-    """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
-    engine = check_engine(EngineCheck(endpoints, policy.timeout), policy, endpoints.engine_may_be_away)
-    checks = [check_l1(endpoints, policy), engine]
-    if endpoints.beacon is not None:
+async def check_endpoints(
+    endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY, known: NodeEndpoints | None = None
+) -> None:
+    """Check L1, engine, beacon node and remote signer concurrently, but for those that are as in `known`.
+
+    Raises SetupError for the first that fails."""
+
+    def is_new(*fields: str) -> bool:
+        return known is None or any(getattr(endpoints, field) != getattr(known, field) for field in fields)
+
+    checks = []
+    if is_new("l1"):
+        checks.append(check_l1(endpoints, policy))
+    if is_new("l2", "jwt_secret"):
+        checks.append(check_engine(EngineCheck(endpoints, policy.timeout), policy, endpoints.engine_may_be_away))
+    if endpoints.beacon is not None and is_new("beacon", "beacon_header"):
         checks.append(check_beacon(endpoints, policy))
-    if endpoints.checkpoint is not None:
+    if endpoints.checkpoint is not None and is_new("checkpoint"):
         checks.append(check_checkpoint(endpoints.checkpoint, policy))
-    if endpoints.follow is not None:
+    if endpoints.follow is not None and is_new("follow"):
         checks.append(check_follow_source(endpoints, policy))
-    if endpoints.signer is not None:
+    if endpoints.signer is not None and is_new("signer"):
         checks.append(check_signer(endpoints.signer))
     tasks = [asyncio.ensure_future(check) for check in checks]
     try:
@@ -158,8 +169,8 @@ class EngineCheck:
         try:
             return await check_chain(self.client, self.name, "L2", rollup.l2_chain_id, rollup.genesis.l2)
         except (EndpointError, RpcFailure) as failure:
-            url, path = self._endpoints.l2, self._endpoints.jwt_path
-            rejected = await rejection(self.name, url, path, failure, self._timeout)
+            url, source = self._endpoints.l2, self._endpoints.jwt_source
+            rejected = await rejection(self.name, url, source, failure, self._timeout)
             if rejected is None:
                 raise
             return [rejected]

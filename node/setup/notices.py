@@ -43,7 +43,7 @@ class Notice(NamedTuple):
 def log_notices(notices: Iterable[Notice], settings: NodeSettings) -> None:
     """Log the notices to the output of the node, in its format; those without a code are about options."""
     to_line = formatter(settings.log)
-    output = Output(settings.log_output, lambda lines: b"")
+    output = Output(settings.log_output, lambda lines: b"", settings.log_file)
     log.configure(SUPERVISOR, settings.log.level, lambda record: output.write(to_line(record)))
     logger = log.get_logger("options")
     for notice in notices:

@@ -3,10 +3,12 @@
 import re
 from typing import NamedTuple
 
-from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options import value_types
+from rollup_node.node.options.errors import OptionError, shown
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
@@ -15,6 +17,7 @@ from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFile
 from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+MAX_KEY_FILE = 4096
 
 
 class NetworkKey(NamedTuple):
@@ -22,6 +25,24 @@ class NetworkKey(NamedTuple):
 
     secret: bytes
     is_new: bool
+
+
+def sequencer_key(values: Values) -> bytes | None:
+    """Return the key with which blocks are signed, of `p2p.sequencer.key` or its file. Raises OptionError."""
+    path: str | None = values["p2p.sequencer.key.path"]
+    key: bytes | None = values["p2p.sequencer.key"]
+    if not path:
+        return key
+    reason = "expected a private key: 32 bytes in hex"
+    try:
+        key = value_types.KEY.read(read_secret_file(path, MAX_KEY_FILE).decode("ascii").strip())
+        if key is not None:
+            return key
+    except OSError as error:
+        reason = str(error.strerror)
+    except ValueError:
+        pass
+    raise OptionError(f"key file {shown(path)}: {reason} (p2p.sequencer.key.path)")
 
 
 def signer_config(values: Values) -> SignerConfig | None:

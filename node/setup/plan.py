@@ -23,14 +23,14 @@ from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.p2p import signer_config
+from rollup_node.node.setup.p2p import sequencer_key, signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import ASIDE, METRICS, PROCESSES, PROFILES, RPC_URL, sequencer_state
+from rollup_node.node.system.runtime_dir import ASIDE, METRICS, PROCESSES, PROFILES, RELOAD, RPC_URL, sequencer_state
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -72,13 +72,13 @@ class NodePlan:
 
 @dataclass(frozen=True)
 class NodeSecrets:
-    """The engine's JWT secret with the path of its file.
+    """The engine's JWT secret, and where it comes from.
 
     The private network key, None without a peer-to-peer network; the JWT secret of the admin API, None where it
     needs no token; that of the interop server, empty where there is none."""
 
     jwt: bytes
-    jwt_path: Path
+    jwt_source: str
     network_key: bytes | None
     rpc_jwt: bytes | None
     interop_jwt: bytes = b""
@@ -162,6 +162,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
             processes_file=str(plan.runtime_dir / PROCESSES),
             aside_file=str(plan.runtime_dir / ASIDE) if plan.group else "",
             url_file=str(plan.runtime_dir / RPC_URL),
+            reload_file=str(plan.runtime_dir / RELOAD),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
             databases=_databases(plan),
@@ -233,7 +234,7 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
     """Return the configuration of the p2p process, with the key of `p2p.priv.raw` if that is given."""
     value, network, rollup_config = values["p2p.bootnodes"], values["network"], values["rollup.config"]
     bootnodes = choose_bootnodes(value, network=network, rollup_config=rollup_config)
-    return build_config(
+    config = build_config(
         P2pConfig,
         values,
         rollup=chain.config,
@@ -241,6 +242,7 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
         scoring=peer_scoring(values),
         signer=signer_config(values),
     )
+    return msgspec.structs.replace(config, sequencer_key=sequencer_key(values))
 
 
 def processes(
@@ -306,7 +308,7 @@ def endpoints_to_check(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeS
         l1=configs.l1.endpoints,
         l2=configs.engine.url,
         jwt_secret=node_secrets.jwt,
-        jwt_path=str(node_secrets.jwt_path),
+        jwt_source=node_secrets.jwt_source,
         beacon=None if configs.blobs is None else configs.blobs.beacon,
         beacon_header=None if configs.blobs is None else configs.blobs.header,
         beacon_may_fail=plan.values["l1.beacon.ignore"],

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.values import Values
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, load_network_key
 from rollup_node.node.setup.plan import NodePlan, NodeSecrets
@@ -18,35 +19,38 @@ from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.io.log.logger import Level
 
 
-def load_secrets(plan: NodePlan, notice: Callable[[Notice], None]) -> NodeSecrets:
+def load_secrets(plan: NodePlan, notice: Callable[[Notice], None], may_create: bool = True) -> NodeSecrets:
     """Return the JWT secrets, and the network key if there is a peer-to-peer network.
 
-    `notice` gets a line for each new one. An engine behind an IPC socket needs none [OPT13]. Raises OptionError for a
-    file or an option that is malformed, SetupError for a file that cannot be used."""
+    `notice` gets a line for each new one; without `may_create` no JWT secret is new. An engine behind an IPC socket
+    needs none [OPT13]. Raises OptionError for a file or an option that is malformed, SetupError for a file that cannot
+    be used."""
 
     def load(option: str, user: str) -> JwtSecret:
+        if not may_create and stored_jwt_secret(plan.values[option], option) is None:
+            raise OptionError(f"JWT secret file {plan.values[option] or DEFAULT_FILE} has no secret ({option})")
         jwt = load_jwt_secret(plan.values[option], option)
         if jwt.is_new:
-            notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.path}: {user}"))
+            notice(Notice(Level.INFO, f"created a new JWT secret in {jwt.source}: {user}"))
         return jwt
 
     if is_ipc(plan.values["l2"]):
-        jwt = JwtSecret(b"", DEFAULT_FILE, False)
+        jwt = JwtSecret(b"", str(DEFAULT_FILE), False)
     else:
-        jwt = load("l2.jwt-secret", "the execution engine needs it")
+        jwt = encoded_jwt_secret(plan.values) or load("l2.jwt-secret", "the execution engine needs it")
     rpc_jwt, interop_jwt = None, b""
     if plan.values["rpc.jwt-secret"]:
         rpc_jwt = load("rpc.jwt-secret", "clients of the admin API need it").secret
     if plan.values["interop.rpc.addr"]:
         interop_jwt = load("interop.jwt-secret", "the supervisor needs it").secret
     if plan.p2p is None:
-        return NodeSecrets(jwt.secret, jwt.path, None, rpc_jwt, interop_jwt)
+        return NodeSecrets(jwt.secret, jwt.source, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.
     check_p2p_config(plan.p2p)
     key = load_network_key(plan.p2p)
     if key.is_new:
         notice(Notice(Level.INFO, f"created a new network key in {plan.p2p.priv_path}"))
-    return NodeSecrets(jwt.secret, jwt.path, key.secret, rpc_jwt, interop_jwt)
+    return NodeSecrets(jwt.secret, jwt.source, key.secret, rpc_jwt, interop_jwt)
 
 
 DEFAULT_FILE = Path("node_jwt.txt")
@@ -58,11 +62,17 @@ _pipes: dict[Path, str] = {}
 
 
 class JwtSecret(NamedTuple):
-    """The secret, the absolute path of its file, and whether it was created now."""
+    """The secret, the absolute path of its file or its option, and whether it was created now."""
 
     secret: bytes
-    path: Path
+    source: str
     is_new: bool
+
+
+def encoded_jwt_secret(values: Values) -> JwtSecret | None:
+    """Return the secret of `l2.jwt-secret-encoded`, None without one."""
+    secret, source = values["l2.jwt-secret-encoded"], values.source("l2.jwt-secret-encoded")
+    return JwtSecret(secret, source, False) if secret else None
 
 
 def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecret:
@@ -75,7 +85,7 @@ def load_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSecre
         return stored
     path = Path(file) if file else DEFAULT_FILE
     try:
-        return JwtSecret(_write_new(path), path.absolute(), True)
+        return JwtSecret(_write_new(path), str(path.absolute()), True)
     except OSError as error:
         raise _unusable(path, error, option) from None
 
@@ -91,7 +101,7 @@ def stored_jwt_secret(file: str | None, option: str = "l2.jwt-secret") -> JwtSec
         raise _unusable(path, error, option) from None
     if text is None or not text.strip():
         return None
-    return JwtSecret(_parse(text, path, option), path.absolute(), False)
+    return JwtSecret(_parse(text, path, option), str(path.absolute()), False)
 
 
 def _unusable(path: Path, error: OSError, option: str) -> OptionError:

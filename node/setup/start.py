@@ -8,8 +8,8 @@ from functools import partial
 import msgspec
 
 from rollup_node.node.checks.finding import check_ports, require
+from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.rules import worker_count
-from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.endpoint_checks import check_chains
 from rollup_node.node.setup.interop import InteropPlan, interop_config
@@ -24,29 +24,38 @@ from rollup_node.node.setup.plan import (
     plan_node,
     processes,
 )
+from rollup_node.node.setup.reload import RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
+from rollup_node.node.system.log_file import log_file
 from rollup_node.stages.io.log.logger import Level, get_logger
 
 Plans = tuple[Sequence[NodePlan], InteropPlan | None]
 """The plan of each chain of a node, and what verifies their messages, if anything does."""
 
 
-def start_node(values: Values, warnings: Sequence[str]) -> int:
-    """Run a node, again when it asks for a new start, and log `warnings`; its exit code. Raises SetupError."""
-    return start_chains(lambda: ([plan_node(values)], None), warnings)
+def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
+    """Run a node, again when it asks for a new start, and log its warnings; its exit code. Raises SetupError.
+
+    `read` reads the options again for a reload."""
+    options = RunningOptions(parsed.values, read)
+    return start_chains(lambda: ([plan_node(options.values)], None), parsed.warnings, options)
 
 
-def start_chains(plan: Callable[[], Plans], warnings: Sequence[str]) -> int:
-    """Run a node of the chains that `plan` returns, again when it asks for a new start. Raises SetupError."""
-    while (code := _run(*plan(), warnings)) == RESTART:
+def start_chains(plan: Callable[[], Plans], warnings: Sequence[str], options: RunningOptions | None = None) -> int:
+    """Run a node of the chains that `plan` returns, again when it asks for a new start. Raises SetupError.
+
+    `options` are those that can be reloaded, of a node of one chain."""
+    while (code := _run(*plan(), warnings, options)) == RESTART:
         continue
     return code
 
 
-def _run(plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Sequence[str]) -> int:
+def _run(
+    plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Sequence[str], options: RunningOptions | None
+) -> int:
     notices = [Notice(Level.WARN, text) for text in warnings]
     chains: dict[str, NodeConfigs] = {}
     endpoints = []
@@ -61,11 +70,15 @@ def _run(plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Seque
         engine = msgspec.structs.replace(configs.engine, sequencer_stopped=stopped)
         chains[plan.group] = replace(configs, engine=engine)
         endpoints.append(endpoints_to_check(plan, configs, secrets))
+        if options is not None:
+            options.started(plan, secrets, chains[plan.group])
     require(
         check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
         get_logger("start"),
     )
     settings = node_settings(plans[0], chains.values(), partial(check_chains, endpoints))
+    file = log_file(settings.log)
+    settings = replace(settings, reload=None if options is None else options.reload, log_file=file)
     now = time.time()
     lines = [
         line
@@ -77,4 +90,8 @@ def _run(plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Seque
     ]
     log_notices([*lines, *notices], settings)
     verifier = None if interop is None else interop_config(interop, chains)
-    return run_node(processes(chains, worker_count(plans[0].values), verifier), settings)
+    try:
+        return run_node(processes(chains, worker_count(plans[0].values), verifier), settings)
+    finally:
+        if file is not None:
+            file.close()

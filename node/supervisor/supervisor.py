@@ -32,6 +32,8 @@ from rollup_node.node.supervisor.child_processes import (
 )
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
+from rollup_node.node.supervisor.reload import Reloads
+from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.sweeper import Sweeper
@@ -137,13 +139,18 @@ class Supervisor:
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
         self._format = formatter(settings.log)
-        self._output = Output(settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)))
+        self._output = Output(
+            settings.log_output, lambda lines: self._format(dropped_lines(SUPERVISOR, lines)), settings.log_file
+        )
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, self._sizes)
         self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness, settings.metrics_period)
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
+        self._manager = ServiceManager()
+        shared = self._liveness, self._shared.log_level, directory.reload, self._manager
+        self._reloads = Reloads(self._children, self._processes, settings, *shared)
         self._began = time.monotonic()
         self._starting_since: float | None = None
         self._started_unix = time.time()
@@ -180,7 +187,8 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         # A SIGHUP that is ignored from the start is that of nohup.
         ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        for number in process_control.STOP_SIGNALS - ({signal.SIGHUP} if ignored else set()):
+        stop_signals = process_control.STOP_SIGNALS - ({signal.SIGHUP} if ignored else set())
+        for number in (*stop_signals, process_control.RELOAD_SIGNAL):
             signal.signal(number, lambda *_: None)
         self._children.watch(read, lambda: self._signals.extend(os.read(read, 64)))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
@@ -193,8 +201,8 @@ class Supervisor:
 
     @property
     def _is_due(self) -> bool:
-        """Whether a process is about to be killed or started."""
-        return any(process.restart_at is not None or process.kill_at is not None for process in self._processes)
+        """Whether a process is about to be killed or started, or options are to be read again."""
+        return self._reloads.running or any((it.restart_at, it.kill_at) != (None, None) for it in self._processes)
 
     def _ended(self) -> bool:
         return self._stopping is not None and not self._precheck.running and not self._running()
@@ -208,6 +216,8 @@ class Supervisor:
         self._sweeper.tick(now)
         if self._stopping is None:
             self._start_due(now)
+            if self._up:
+                self._reloads.tick(now)
         else:
             self._stop_next(now)
         for process in self._running():
@@ -215,6 +225,7 @@ class Supervisor:
                 self._kill(process, process.kill_reason or f"did not stop within {process.spec.stop_timeout:g} s")
         self._metrics.write(self._processes, now)
         self._memory.step(now)
+        self._manager.tick(now)
 
     # Starting and restarting.
 
@@ -246,6 +257,7 @@ class Supervisor:
             self._metrics.node_is_up()
             count = len(awaited)
             self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
+            self._manager.ready(count)
         elif now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
             self._slow_start_logged = True
             roles = ", ".join(dict.fromkeys(process.spec.role for process in slow))
@@ -319,6 +331,9 @@ class Supervisor:
             reported = code in (ExitCode.OK, EXIT_REPORTED)
             error = "" if reported else f"process {process.name} ended with {reason}: {SEE_LOG}"
             self._fail(ExitCode.SETUP if code < 0 or code == EXIT_REPORTED else code, error)
+        elif process.stop_requested:
+            self._log.info("process ended", name=process.name, reason="its options have changed")
+            process.restart_at = time.monotonic()
         else:
             age = time.monotonic() - process.started
             fields: Fields = {"name": process.name, "reason": reason, "incarnation": process.incarnation}
@@ -376,14 +391,14 @@ class Supervisor:
     def _handle_signals(self, now: float) -> None:
         while self._signals:
             number = self._signals.popleft()
+            is_command = any(process.spec.one_shot for process in self._processes)
+            if number == process_control.RELOAD_SIGNAL or (number == signal.SIGHUP and not is_command):
+                self._reloads.request(signal.Signals(number).name)
+                continue
             repeated = now - self._stop_signals.get(number, -REPEAT_SECONDS) < REPEAT_SECONDS
             if number not in process_control.STOP_SIGNALS or repeated:
                 continue
-            name, is_command = signal.Signals(number).name, any(process.spec.one_shot for process in self._processes)
-            if number == signal.SIGHUP and not is_command:
-                self._log.info("signal is ignored: nothing is read again while the node runs", name=name)
-                continue
-            self._log.info("received signal", name=name)
+            self._log.info("received signal", name=signal.Signals(number).name)
             if self._stop_signals:
                 self._kill_all(SECOND_SIGNAL)
             if self._stopping is None and is_command:
@@ -405,6 +420,7 @@ class Supervisor:
             self._held_until = now + self._settings.halt_seconds if last else 0.0
             self._stop_deadline = max(now, self._held_until) + self._policy.stop_total
             self._precheck.kill()
+            self._reloads.stop(again=self._code == RESTART)
 
     def _stop_next(self, now: float) -> None:
         """Stop the processes of the role started last, then, once they have exited, of the one before it."""

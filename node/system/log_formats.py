@@ -21,12 +21,15 @@ Formatter = Callable[[Record], bytes]
 
 
 class LogSettings(msgspec.Struct, frozen=True):
-    """The options `log.*`."""
+    """The options `log.*`; `file_mebibytes` bounds each of `file_parts` parts of the file, None for no file."""
 
     level: Level = Level.INFO
     format: str = "text"
     color: bool = False
     pid: bool = False
+    file: str | None = None
+    file_mebibytes: int = 100
+    file_parts: int = 10
 
 
 def formatter(settings: LogSettings) -> Formatter:

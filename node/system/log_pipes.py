@@ -12,6 +12,8 @@ import stat
 import time
 from collections.abc import Callable
 
+from rollup_node.node.system.log_file import LogFile
+
 NEWLINE_MARK = b"\x1e"
 READ_SIZE = 65536
 MAX_LINE_BYTES = 1 << 20
@@ -136,10 +138,13 @@ class LineReader:
 class Output:
     """Writes whole lines to an inherited descriptor without ever waiting for its reader.
 
-    Up to `limit` bytes are buffered; beyond that lines are dropped and counted. A reader that is gone is no error."""
+    Up to `limit` bytes are buffered; beyond that lines are dropped and counted. A reader that is gone is no error. All
+    lines go to `file` as well."""
 
-    def __init__(self, fd: int, note: Callable[[int], bytes], limit: int = MAX_BUFFERED_BYTES) -> None:
-        self.note, self.limit = note, limit
+    def __init__(
+        self, fd: int, note: Callable[[int], bytes], file: LogFile | None = None, limit: int = MAX_BUFFERED_BYTES
+    ) -> None:
+        self.note, self.limit, self._file = note, limit, file
         self.dropped_total = self._dropped = 0
         self._unwritten = memoryview(b"")
         self._buffered: list[bytes] = []
@@ -164,6 +169,8 @@ class Output:
 
     def write(self, lines: bytes) -> None:
         """Buffers lines that end in a newline."""
+        if self._file is not None and lines:
+            self._file.write(lines)
         if self._gone or not lines:
             return
         if self._size + len(lines) > self.limit:

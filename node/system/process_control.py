@@ -30,6 +30,8 @@ def close_all_but(keep_fds: Collection[int]) -> None:
 
 
 STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+RELOAD_SIGNAL = signal.SIGUSR1
+"""As SIGHUP, also under nohup: that of the rpc process for admin_reload."""
 
 
 OWN_DESCRIPTORS = 64

@@ -9,6 +9,7 @@
     state/           what the admin API has set about the sequencer of each chain
     rpc.url          where the RPC server listens
     end              why the node ends, of the process that ends it; end.CHAIN for those of one of several chains
+    reload.json      what the last reload of the options did
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -49,11 +50,12 @@ STATE = "state"
 RPC_URL = "rpc.url"
 ASIDE = "aside.json"
 END = "end"
+RELOAD = "reload.json"
 
 FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*", STATE: "*.state*"}
 """The folders, and which files in them are the node's."""
 
-FILES = tuple(f"{name}{end}" for name in (PROCESSES, ASIDE, RPC_URL, END) for end in ("", ".new"))
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, ASIDE, RPC_URL, END, RELOAD) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
 """Of processes.json and aside.json, for operators who are not the node's user."""
@@ -102,6 +104,11 @@ class RuntimeDirectory:
     def end(self) -> Path:
         """The file for why the node ends."""
         return self.path / END
+
+    @property
+    def reload(self) -> Path:
+        """The file for the result of a reload."""
+        return self.path / RELOAD
 
     def read_end(self, group: str) -> str:
         """Return why a process of the group ends the node or sets its chain aside, empty if it has not told it."""

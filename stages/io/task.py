@@ -84,6 +84,19 @@ class ChainAside(msgspec.Struct, frozen=True):
     until: float
 
 
+class ReloadResult(msgspec.Struct, frozen=True):
+    """What a reload of the options did, which began at a time of the monotonic clock.
+
+    Options that are taken over, roles whose processes are restarted for them, and options that are not taken over
+    before a restart; or the error for which nothing is changed."""
+
+    began: float
+    changed: tuple[str, ...] = ()
+    restarted: tuple[str, ...] = ()
+    need_restart: tuple[str, ...] = ()
+    error: str = ""
+
+
 class PacedPublisher:
     """Publishes what is made of counts when it is due. `clock` is monotonic."""
 

@@ -219,6 +219,9 @@ class Code(Enum):
     node after exit code 76"""
     OPTIONS = """[finding] An option is missing or wrong, or contradicts another one.
     DO: run rollup-node config show: it prints each option with its origin"""
+    RELOAD = """[event] A running node refused new options, or does not take some of them over before a restart.
+    DO: see the reason in the line; rollup-node check with the same options finds what is wrong with them; then reload
+    again, or restart the node"""
     TLS_PORT = """One side of the connection uses TLS and the other does not.
     DO: use http:// for a port without TLS, https:// for a port with TLS"""
     TLS_CERTIFICATE = """The node does not accept the certificate of an endpoint.
@@ -351,12 +354,13 @@ class Code(Enum):
     DO: find a DA server that has the input, and set --altda.da-server to it"""
     CRITICAL = """[event] A rule that always holds is broken. The node exits with code 70 instead of continuing with a
     wrong state.
-    DO: keep the log, and report it as a bug unless the line names an option or an endpoint"""
+    DO: keep the log; unless the line names an option or an endpoint, report it as a bug with the archive of
+    rollup-node bundle"""
     PROTOCOL_VERSION = """[event] L1 requires or recommends a newer protocol version than this node supports. With
     --rollup.halt the node exits with code 75.
     DO: upgrade rollup-node"""
     BUG = """[event] An unexpected error; the line has the traceback. The supervisor restarts the process.
-    DO: report it with the line; if the node continues, nothing else is needed"""
+    DO: report it with the archive of rollup-node bundle; if the node continues, nothing else is needed"""
     PROCESS_DIED = """[event] A process of the node died, hung, or could not start. The supervisor restarts it.
     DO: nothing if it happens once; otherwise see its last log lines, and check the memory and CPU of the machine"""
     HOST_LIMIT = """[event] The system refuses processes, threads, open files or memory to the node: a limit of its

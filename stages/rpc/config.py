@@ -20,6 +20,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     Every process writes `<process>.prom` in `metrics_dir`, and exchanges profiles in `pprof_dir`. Without `p2p` there
     is no p2p process, without `finds_peers` it waits for peers; without `safedb` safe heads are not recorded; without
     `derives` another node is followed. The RPC server writes its URL into `url_file`, unless that is empty.
+    The supervisor writes into `reload_file` what a reload did.
     `databases` are the paths of those on disk, by name. `network`, `processes_file` and `aside_file` are empty where
     there is none. `ready_*` are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api`
     serves the namespace `opstack`. See Access for who may call what."""
@@ -55,6 +56,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     processes_file: str = ""
     aside_file: str = ""
     url_file: str = ""
+    reload_file: str = ""
     l1_confs: int = 0
     ready_l1_lag: int = 0
     ready_safe_age: float = 0.0

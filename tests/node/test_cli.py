@@ -11,6 +11,7 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.processes.checked_start import without_supervisor
+from tests.support.processes.programs import wait_for
 
 NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http://127.0.0.1:1")
 
@@ -156,3 +157,18 @@ def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:
     code = "import sys, rollup_node.node.cli; print(sorted({'aiohttp', 'zmq', 'ckzg', 'web3'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_no_secret_stays_in_the_list_of_processes(tmp_path: Path) -> None:
+    """[OPT88] A node that waits for its options file is seen as others see it."""
+    os.mkfifo(tmp_path / "node.toml")
+    words = (f"--p2p.sequencer.key={'5e' * 32}", "--l1=http://u:hunter2@127.0.0.1:1", "--config=node.toml")
+    with subprocess.Popen(
+        [sys.executable, "-m", "rollup_node.node", *words], cwd=tmp_path, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            shown = Path(f"/proc/{process.pid}/cmdline")
+            wait_for(lambda: shown.read_bytes().startswith(b"rollup-node: start"), "the title")
+            assert b"5e5e" not in shown.read_bytes() and b"hunter2" not in shown.read_bytes()
+        finally:
+            process.kill()

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 
@@ -29,7 +28,7 @@ from rollup_node.node.setup.plan import (
     plan_node,
     processes,
 )
-from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
+from rollup_node.node.setup.secrets import DEFAULT_FILE, JwtSecret, encoded_jwt_secret, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supernode import plan_chains
 from rollup_node.node.system.exit_codes import ExitCode
@@ -50,11 +49,6 @@ EPILOG = "Options are given as to the node (rollup-node --help-all), or as to ro
 _SHOWN = (FindingLevel.OK, FindingLevel.NOT_CHECKED, FindingLevel.WARNING, FindingLevel.ERROR)
 
 
-class _Jwt(NamedTuple):
-    secret: bytes
-    path: Path
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run all checks; the exit code is SETUP if there is an error."""
     parser = FlagParser("check", DESCRIPTION, EPILOG)
@@ -65,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     else:
         findings = check(read_options(rest, os.environ, parser.flags))
     if flags.json:
-        print(orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2).decode())
+        print(findings_json(findings).decode())
     else:
         _print(findings)
     return ExitCode.SETUP if any(finding.is_error for finding in findings) else ExitCode.OK
@@ -125,9 +119,9 @@ def _check_plan(plan: NodePlan, verified: bool = False) -> list[Finding]:
     return [*result, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 
 
-def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
+def _subject(plan: NodePlan, jwt: JwtSecret) -> Subject:
     # The other secrets concern nobody but the node itself.
-    secrets = NodeSecrets(jwt.secret, jwt.path, None, None)
+    secrets = NodeSecrets(jwt.secret, jwt.source, None, None)
     configs = node_configs(plan, secrets)
     return Subject(
         endpoints_to_check(plan, configs, secrets),
@@ -156,20 +150,20 @@ def _files(plan: NodePlan) -> dict[str, str]:
     return {option: path for option, path in paths.items() if path != MEMORY}
 
 
-def _jwt_secrets(values: Values) -> tuple[list[Finding], _Jwt]:
+def _jwt_secrets(values: Values) -> tuple[list[Finding], JwtSecret]:
     """Return the findings for the files of JWT secrets, and the engine's secret, empty where there is none to use."""
-    by_ipc = is_ipc(values["l2"] or "")
-    wanted = [] if by_ipc else [("l2.jwt-secret", values["l2.jwt-secret"])]
+    by_ipc, encoded = is_ipc(values["l2"] or ""), encoded_jwt_secret(values)
+    wanted = [] if by_ipc or encoded else [("l2.jwt-secret", values["l2.jwt-secret"])]
     if values["rpc.jwt-secret"]:
         wanted.append(("rpc.jwt-secret", values["rpc.jwt-secret"]))
     if values["interop.rpc.addr"]:
         wanted.append(("interop.jwt-secret", values["interop.jwt-secret"]))
     result = [_jwt_secret(option, file) for option, file in wanted]
-    engine = _Jwt(b"", Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute())
+    engine = JwtSecret(b"", str(Path(values["l2.jwt-secret"] or DEFAULT_FILE).absolute()), False)
     with suppress(OptionError):
-        stored = stored_jwt_secret(values["l2.jwt-secret"])
+        stored = encoded or stored_jwt_secret(values["l2.jwt-secret"])
         if stored is not None and not by_ipc:
-            engine = _Jwt(stored.secret, stored.path)
+            engine = stored
     return result, engine
 
 
@@ -180,7 +174,7 @@ def _jwt_secret(option: str, file: str | None) -> Finding:
     except OptionError as failure:
         return error(name, Code.JWT_FILE, str(failure))
     if stored is not None:
-        return ok(name, f"{stored.path} has a secret")
+        return ok(name, f"{stored.source} has a secret")
     text = f"{Path(file or DEFAULT_FILE).absolute()} has no secret yet: a start makes one"
     return warning(name, Code.JWT_FILE, text)
 
@@ -188,7 +182,8 @@ def _jwt_secret(option: str, file: str | None) -> Finding:
 # --- output ----------------------------------------------------------------------------------------------------------
 
 
-def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
+def findings_json(findings: Sequence[Finding]) -> bytes:
+    """Return the findings as one JSON object."""
     rows = [
         {
             "level": finding.level.value,
@@ -199,7 +194,8 @@ def _as_json(findings: Sequence[Finding]) -> dict[str, object]:
         }
         for finding in findings
     ]
-    return {"ok": not any(finding.is_error for finding in findings), "findings": rows}
+    result = {"ok": not any(finding.is_error for finding in findings), "findings": rows}
+    return orjson.dumps(result, option=orjson.OPT_INDENT_2)
 
 
 def _print(findings: Sequence[Finding]) -> None:

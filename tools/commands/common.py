@@ -26,7 +26,7 @@ from rollup_node.node.setup.endpoint_checks import (
     check_l1,
 )
 from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config
-from rollup_node.node.setup.secrets import stored_jwt_secret
+from rollup_node.node.setup.secrets import encoded_jwt_secret, stored_jwt_secret
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
@@ -127,11 +127,15 @@ def run(
 
 
 def l2_secret(command: ParsedCommand) -> bytes | None:
-    """Return the secret in the file of --l2.jwt-secret, with which --l2 may be an engine's authenticated port.
+    """Return the secret of --l2.jwt-secret or its encoded form, with which --l2 may be an engine's authenticated port.
 
-    None if that option is not given. Raises SetupError for a file without a secret."""
+    None if neither is given. Raises SetupError for a file without a secret."""
     values = command.values
-    if getattr(command.flags, "l2", None) is None or not values.given("l2.jwt-secret"):
+    if getattr(command.flags, "l2", None) is None:
+        return None
+    if encoded := encoded_jwt_secret(values):
+        return encoded.secret
+    if not values.given("l2.jwt-secret"):
         return None
     stored = stored_jwt_secret(values["l2.jwt-secret"])
     if stored is None:
@@ -146,7 +150,7 @@ def endpoints_of(command: ParsedCommand, l1: L1Config, blobs: BlobsConfig, secre
         l1=l1.endpoints,
         l2=getattr(command.flags, "l2", None) or "",
         jwt_secret=secret or b"",
-        jwt_path=command.values["l2.jwt-secret"] or "none given",
+        jwt_source=command.values["l2.jwt-secret"] or "none given",
         beacon=blobs.beacon,
         beacon_header=blobs.header,
         beacon_may_fail=command.values["l1.beacon.ignore"],

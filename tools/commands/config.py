@@ -51,8 +51,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
     result = settings(parsed.values)
     if flags.json:
-        rows = {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in result}
-        print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print(orjson.dumps(settings_rows(result), option=orjson.OPT_INDENT_2).decode())
     else:
         for row in result:
             value = "-" if row.value is None else escaped_line(row.value) or "(empty)"
@@ -68,6 +67,11 @@ def settings(values: Values) -> list[Setting]:
     by_chain = _values_of_chain(values, chain)
     shown = (option for option in OPTIONS.values() if values.given(option.name) or not option.hidden)
     return [_setting(option, values, by_chain, chain.name) for option in shown]
+
+
+def settings_rows(rows: Sequence[Setting]) -> dict[str, dict[str, str | None]]:
+    """Return the settings by option, for JSON."""
+    return {row.name: {"value": row.value, "origin": row.origin, "source": row.source} for row in rows}
 
 
 def _setting(option: AnyOption, values: Values, by_chain: Mapping[str, str | None], chain: str) -> Setting:

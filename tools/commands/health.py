@@ -54,14 +54,21 @@ def _ask(address: str) -> None:
 
 
 def own_urls() -> Iterator[str]:
-    """Yield the URLs of the RPC servers of the nodes that this user runs here.
+    """Yield the URLs of the RPC servers of the nodes that this user runs here."""
+    for directory in own_directories():
+        with suppress(OSError, UnicodeDecodeError):
+            yield read_private_file(directory / RPC_URL, MAX_FILE).decode()
 
-    The lock that a supervisor holds shows its runtime directory, which may be anywhere."""
+
+def own_directories() -> Iterator[Path]:
+    """Yield the runtime directories of the nodes that this user runs here: their supervisors hold locks in them."""
     for process in PROC.glob("[0-9]*"):
         # Processes end while they are looked at, and those of others cannot be.
-        with suppress(OSError, UnicodeDecodeError):
+        with suppress(OSError):
+            # Root sees those of all users, and must read no file that another one names.
+            if process.stat().st_uid != os.geteuid():
+                continue
             if not (process / "cmdline").read_bytes().startswith(f"{PROGRAM}: {SUPERVISOR}\0".encode()):
                 continue
             locks = [path for path in map(os.readlink, (process / "fd").iterdir()) if path.endswith(f"/{LOCK}")]
-            for lock in locks:
-                yield read_private_file(Path(lock).with_name(RPC_URL), MAX_FILE).decode()
+            yield from (Path(lock).parent for lock in locks)

@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from rich.console import Console, Group
@@ -10,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from rollup_node.tools.devnet.status import NetworkStatus
+from rollup_node.tools.devnet.status import NetworkStatus, ProcessUsage
 
 LINE_SECONDS = 2.0
 
@@ -123,29 +125,38 @@ class LiveView:
     def close(self) -> None:
         self._live.stop()
 
-    def _heads(self, status: NetworkStatus) -> Table:
+    def _heads(self, status: NetworkStatus) -> Group:
         leader = "" if status.leader is None else f", leader {status.leader}"
-        table = Table(title=f"L1 head {number_text(status.l1_head)}{leader}", expand=False)
+        batches = status.batches
+        posted = f"{batches.get('channels', 0)} channels posted, {batches.get('blobs', 0)} blobs"
+        title = Text(f"L1 head {number_text(status.l1_head)}{leader}, {posted}", overflow="ellipsis", no_wrap=True)
+        table = Table(box=None)
         for column in ("node", "unsafe", "safe", "finalized", "peers"):
             table.add_column(column, justify="left" if column == "node" else "right")
         for name, heads in status.nodes.items():
             known = (heads.unsafe, heads.safe, heads.finalized, peers_text(heads.peers)) if heads else None
             numbers = known or ("starting", "", "", "")
             table.add_row(name, *map(str, numbers))
-        batches = status.batches
-        table.caption = f"{batches.get('channels', 0)} channels posted, {batches.get('blobs', 0)} blobs"
-        return table
+        return Group(title, table)
 
     def _processes(self, status: NetworkStatus) -> Table:
-        table = Table(expand=False)
-        for column in ("node", "process", "pid", "started", "memory MiB"):
-            table.add_column(column, justify="right" if column in ("pid", "started", "memory MiB") else "left")
-        for name, processes in status.processes.items():
-            for process in processes:
-                starts = f"{process.incarnation}x"
-                table.add_row(name, process.role, str(process.pid), starts, f"{process.memory:.0f}")
-            if processes:
-                table.add_row(name, "total", "", "", f"{sum(process.memory for process in processes):.0f}")
+        """Return a row for each role and copy, with pid, starts and MiB of each node, as far as there is room."""
+        nodes = {name: processes for name, processes in status.processes.items() if processes}
+        by_row = {name: dict(_rows(processes)) for name, processes in nodes.items()}
+        rows = dict.fromkeys(row for cells in by_row.values() for row in cells)
+        room = self._console.height - len(status.nodes) - OTHER_ROWS
+        if len(rows) > room:
+            by_row = {name: _by_role(cells) for name, cells in by_row.items()}
+            rows = dict.fromkeys(row for cells in by_row.values() for row in cells)
+        table = Table(box=None)
+        with_pid = self._console.width >= FIRST_COLUMN + len(nodes) * NODE_COLUMN
+        table.add_column("process" if with_pid else "starts, MiB", no_wrap=True)
+        for name in nodes:
+            table.add_column(f"{name} pid starts MiB" if with_pid else name, justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(row, *(_cell(cells.get(row), with_pid) for cells in by_row.values()))
+        if nodes:
+            table.add_row("total", *(f"{sum(one.memory for one in processes):.0f}" for processes in nodes.values()))
         return table
 
     def _progress(self, status: NetworkStatus) -> Group:
@@ -153,6 +164,37 @@ class LiveView:
         if not self._target:
             return Group(Text(f"safe on all nodes: {safe} (Ctrl-C to stop)"))
         return Group(
-            ProgressBar(total=self._target, completed=min(safe, self._target), width=60),
+            ProgressBar(total=self._target, completed=min(safe, self._target), width=40),
             Text(f"{safe} of {self._target} blocks safe on all nodes"),
         )
+
+
+OTHER_ROWS = 6
+"""Of the screen: two titles, the line of L1, the total, the progress, and the one of the cursor."""
+FIRST_COLUMN, NODE_COLUMN = 13, 28
+
+
+def _rows(processes: Sequence[ProcessUsage]) -> Iterator[tuple[str, list[ProcessUsage]]]:
+    """Yield each process of a node with the name of its row."""
+    seen: Counter[str] = Counter()
+    for process in processes:
+        seen[process.role] += 1
+        copy = seen[process.role]
+        yield (process.role if copy == 1 else f"{process.role} {copy}"), [process]
+
+
+def _by_role(cells: Mapping[str, Sequence[ProcessUsage]]) -> dict[str, list[ProcessUsage]]:
+    """Return the same with the copies of a role in one row."""
+    result: dict[str, list[ProcessUsage]] = {}
+    for processes in cells.values():
+        result.setdefault(processes[0].role, []).extend(processes)
+    return result
+
+
+def _cell(processes: Sequence[ProcessUsage] | None, with_pid: bool) -> str:
+    """Return pid, starts and memory of a process, or of the copies of a role."""
+    if not processes:
+        return ""
+    starts, memory = sum(one.incarnation for one in processes), sum(one.memory for one in processes)
+    pid = str(processes[0].pid) if len(processes) == 1 else f"x{len(processes)}"
+    return f"{f'{pid} ' if with_pid else ''}{starts:>5}x {memory:>4.0f}"

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.reloading import is_reloaded
 from rollup_node.node.options.table import SECTIONS
 from rollup_node.tools.importers.marked_tests import marked
 
@@ -19,8 +20,9 @@ _HEAD = """# Options
 
 Generated from the option table by `python -m rollup_node.tools.importers.option_docs`; do not edit.
 
-Set an option with its flag, with its environment variable, or in the TOML file of `--config`. The first of these that
-sets the option wins.
+Set an option with its flag, with its environment variable, in a file of its name in the folder of
+`CREDENTIALS_DIRECTORY` ([secrets](day-two.md#secrets)), or in the TOML file of `--config`. The first of these that sets
+the option wins. A running node takes over some of them ([reload](day-two.md#reload)).
 
 * Flags are `--name=value`, `--name value`, or the same with a single dash. A boolean flag needs no value.
 * Durations are `12s`, `6m24s`, `1h0m0s` or `500ms`.
@@ -90,6 +92,8 @@ def _meaning(option: AnyOption) -> Iterator[str]:
         yield f"Also `--{name}`, `{variable}`."
     if option.hidden:
         yield "Hidden."
+    if is_reloaded(option):
+        yield "Taken over by a reload."
 
 
 if __name__ == "__main__":

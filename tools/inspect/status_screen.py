@@ -1,5 +1,7 @@
 """The status of a node as lines of text for one screen."""
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -29,20 +31,25 @@ HASH = 22
 """Characters of a hash that are shown."""
 LEAST_COLUMNS, LEAST_ROWS = 20, 4
 COLUMNS, ROWS = 80, 24
-ENTRY = 38
-"""Columns of one process, with a space."""
+ENTRY, NARROW_ENTRY = 38, 30
+"""Columns of one process, with a space. On a screen of fewer than twice the smaller number, each has a line."""
+
+
+_PART = re.compile(r".+?(?: {3,}|$)")
 
 
 def status_lines(status: NodeStatus, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
     """Return the screen.
 
-    At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters. The texts of the
-    node are shown without control characters."""
+    At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters: from 60 on, what
+    is longer takes several lines. The texts of the node are shown without control characters."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
     lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
+    if 2 * NARROW_ENTRY <= columns < COLUMNS:
+        lines = [part for line in lines if line for part in _fitted(escaped_line(line), columns)]
     lines += _processes(status.processes, status.progress.limited_by, columns)
     troubles = list(_troubles(status))
-    if columns < 2 * ENTRY:
+    if columns < 2 * NARROW_ENTRY:
         troubles.append(f"! {columns} columns are too few for all: {COLUMNS} show it")
     left = max(rows - 1 - len(lines), 2)
     if len(troubles) > left:
@@ -52,6 +59,17 @@ def status_lines(status: NodeStatus, columns: int = COLUMNS, rows: int = ROWS) -
 
 def _cut(line: str, columns: int) -> str:
     return line.rstrip() if len(line) <= columns else line[: columns - 3] + "..."
+
+
+def _fitted(line: str, columns: int) -> Iterator[str]:
+    """Yield a line in as many as it needs, which begin between its parts; what is longer is cut between words."""
+    result = ""
+    for part in _PART.findall(line):
+        if result and len(result) + len(part.rstrip()) > columns >= LABEL + len(part.rstrip()):
+            yield result.rstrip()
+            result = " " * LABEL
+        result += part
+    yield from textwrap.wrap(result, columns, subsequent_indent=" " * LABEL, drop_whitespace=True)
 
 
 def _labelled(label: str, *parts: str) -> str:
@@ -139,9 +157,11 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
     for process in processes:
         role, _, copy = process.name.partition("-")
         roles.setdefault(role if copy.isdecimal() else process.name, []).append(process)
-    entries = [_entry(f"{role}*" if role == limit else role, copies) for role, copies in roles.items()]
-    title = f"{'process':<12}{'starts':>6}{'beat':>6}{'CPU':>7}{'MiB':>6}"
-    if columns < 2 * ENTRY:
+    is_narrow = 2 * NARROW_ENTRY <= columns < 2 * ENTRY
+    widths = (11, 3, 5, 5, 5) if is_narrow else (12, 6, 6, 7, 6)
+    entries = [_entry(f"{role}*" if role == limit else role, copies, widths) for role, copies in roles.items()]
+    title = _row(("process", "st" if is_narrow else "starts", "beat", "CPU", "MiB"), widths)
+    if columns < 2 * NARROW_ENTRY:
         yield from (title, *entries)
         return
     width = columns // 2
@@ -152,16 +172,28 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
         yield f"{entries[index]:<{width}}{second}".rstrip()
 
 
-def _entry(role: str, copies: Sequence[ProcessStatus]) -> str:
+def _entry(role: str, copies: Sequence[ProcessStatus], widths: Sequence[int]) -> str:
     name = role if len(copies) == 1 else f"{role} x{len(copies)}"
     beats = [copy.heartbeat_age_s for copy in copies if copy.heartbeat_age_s is not None]
     cpu = [copy.cpu_share for copy in copies if copy.cpu_share is not None]
     memory = [copy.memory_bytes for copy in copies if copy.memory_bytes is not None]
-    return (
-        f"{name[:12]:<12}{sum(copy.incarnation for copy in copies):>6}"
-        f"{f'{max(beats):.1f}s' if beats else UNKNOWN:>6}{f'{sum(cpu):.0%}' if cpu else UNKNOWN:>7}"
-        f"{sum(memory) >> 20 if memory else UNKNOWN:>6}"
+    figures = (
+        str(sum(copy.incarnation for copy in copies)),
+        _seconds(max(beats)) if beats else UNKNOWN,
+        f"{sum(cpu):.0%}" if cpu else UNKNOWN,
+        str(sum(memory) >> 20) if memory else UNKNOWN,
     )
+    return _row((name, *figures), widths)
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    name, *figures = cells
+    aligned = (f"{figure:>{width}}" for figure, width in zip(figures, widths[1:], strict=True))
+    return f"{name[: widths[0]]:<{widths[0]}}{''.join(aligned)}"
 
 
 def _troubles(status: NodeStatus) -> Iterator[str]:

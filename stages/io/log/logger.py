@@ -136,7 +136,7 @@ class Logger:
 
     def crash(self, message: str, error: BaseException, /, **fields: FieldValue) -> None:
         """Log a bug with its traceback."""
-        coded = {"code": Code.BUG.text, **fields}
+        coded = {"code": Code.BUG.text, "do": Code.BUG.remedy, **fields}
         self.write(Level.ERROR, message, coded, "".join(traceback.format_exception(error)))
 
     def write(self, level: Level, message: str, fields: Fields, trace: str | None = None) -> None:

@@ -23,6 +23,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.reload import reload_options
 from rollup_node.stages.rpc.process.supernode import Supernode
 
 MAX_SHOWN = 100
@@ -140,6 +141,11 @@ async def _set_log_level(node: NodeView, name: str) -> Any:
         raise JsonRpcError(SERVER_ERROR, f"unknown level: {name[:MAX_SHOWN]}") from None
     log.info("log level changed", level=level.label)
     set_level_of_node(level)
+
+
+async def _reload(node: NodeView) -> Any:
+    result = await reload_options(node.config.reload_file)
+    return {"changed": result.changed, "restarted": result.restarted, "needRestart": result.need_restart}
 
 
 # --- opp2p ---------------------------------------------------------------------------------------------------------
@@ -334,6 +340,7 @@ METHODS: tuple[Method, ...] = (
     Method("admin_setSdmPostExecOptIn", _set_sdm_opt_in, (parameters.boolean,)),
     Method("admin_sdmStatus", _sdm_status),
     Method("admin_setLogLevel", _set_log_level, (parameters.string,)),
+    Method("admin_reload", _reload),
     Method("admin_overrideLeader", _ordered(control.OverrideLeaderRequest)),
     Method("admin_conductorEnabled", _shown(lambda node: node.config.conductor_enabled)),
     Method("superroot_atTimestamp", _super_root, (parameters.quantity,)),

@@ -11,6 +11,7 @@ from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS, LastingC
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import UNKNOWN, WARNING_CODES
+from rollup_node.stages.io.service_manager import tell_service_manager
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits
@@ -137,6 +138,7 @@ class ProgressLog:
         line = self._progress.step(status, self._source.clock())
         if line is not None:
             self._log.info(line.message, **line.fields)
+            tell_service_manager(f"STATUS={status.sentence}")
         return STEP_SECONDS
 
 

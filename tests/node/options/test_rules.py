@@ -3,6 +3,7 @@
 import pytest
 
 from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring
 from rollup_node.node.options.table import OPTIONS
@@ -118,6 +119,17 @@ def test_each_option_without_effect_says_so(name: str) -> None:
     value = OPTIONS[name].default or "http://127.0.0.1:1"
     (warning,) = option_warnings(values_of(f"--{name}={value}"))
     assert warning.startswith(f"flag --{name}: ")
+
+
+@pytest.mark.parametrize("option", [option for option in OPTIONS.values() if option.secret], ids=lambda one: one.name)
+def test_a_secret_on_the_command_line_is_a_warning_without_it(option: AnyOption) -> None:
+    """[OPT88] A variable is read by this user alone."""
+    text = "X-Key: 5eb4" if "header" in option.name else "5eb4" * 16
+    text = "key=5eb4" if option.name == "signer.header" else text
+    (line,) = (line for line in option_warnings(values_of(f"--{option.name}={text}")) if "secret" in line)
+    assert line.startswith(f"flag --{option.name}: ") and option.variable in line and "5eb4" not in line
+    values = parse_options(NEEDED, {option.variable: text}).values
+    assert not list(option_warnings(values))
 
 
 def test_warnings_about_the_remote_signer() -> None:

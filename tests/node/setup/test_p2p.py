@@ -39,6 +39,27 @@ def test_an_invalid_option_or_file_is_one_line(working_directory: Path, words: t
     assert error in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.option("p2p.sequencer.key.path")
+def test_the_key_of_a_sequencer_is_read_from_its_file(working_directory: Path) -> None:
+    """[OPT89]"""
+    file = working_directory / "key.txt"
+    file.write_text(f"0x{'2b' * 32}\n")
+    node = prepare("--p2p.sequencer.key.path=key.txt")
+    assert node.configs.p2p is not None and node.configs.p2p.sequencer_key == b"\x2b" * 32
+    for content, reason in (("", "expected a private key"), ("hunter2", "expected a private key")):
+        file.write_text(content)
+        with pytest.raises(OptionError, match=f'key file "key.txt": {reason}') as caught:
+            prepare("--p2p.sequencer.key.path=key.txt")
+        assert "hunter2" not in str(caught.value)
+    with pytest.raises(OptionError, match="No such file or directory"):
+        prepare("--p2p.sequencer.key.path=none.txt")
+    file.chmod(0o666)
+    with pytest.raises(OptionError, match="others may write to it"):
+        prepare("--p2p.sequencer.key.path=key.txt")
+    with pytest.raises(OptionError, match="cannot specify both a private key and its file"):
+        prepare("--p2p.sequencer.key.path=key.txt", f"--p2p.sequencer.key={'2b' * 32}")
+
+
 SIGNER = ("--signer.endpoint=https://signer:8080", f"--signer.address=0x{20 * '11'}")
 
 

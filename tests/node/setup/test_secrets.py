@@ -21,9 +21,11 @@ ROOT = Path(__file__).parents[3]
 
 def test_secrets_are_read(working_directory: Path) -> None:
     node = prepare(f"--p2p.priv.raw={'12' * 32}", "--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
-    assert (node.secrets.jwt, node.secrets.jwt_path) == (JWT, working_directory / "node_jwt.txt")
+    assert (node.secrets.jwt, node.secrets.jwt_source) == (JWT, f"{working_directory}/node_jwt.txt")
     assert node.secrets.network_key == b"\x12" * 32
-    assert node.notices == [] and [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
+    (notice,) = node.notices
+    assert notice.startswith("flag --p2p.priv.raw: a secret on the command line can be read by others")  # [OPT88]
+    assert [path.name for path in working_directory.iterdir()] == ["node_jwt.txt"]
 
 
 def test_missing_secrets_are_created_once_with_a_notice(working_directory: Path) -> None:
@@ -48,6 +50,18 @@ def test_an_engine_behind_a_socket_needs_no_secret(working_directory: Path) -> N
         assert node.secrets.jwt == node.configs.engine.jwt_secret == b""
         assert node.configs.engine.url == words[0].removeprefix("--l2=")
     assert not list(working_directory.glob("*jwt*"))
+
+
+@pytest.mark.option("l2.jwt-secret-encoded")
+def test_the_secret_itself_needs_no_file(working_directory: Path) -> None:
+    """[OPT89]"""
+    (working_directory / "node_jwt.txt").unlink()
+    node = prepare(f"--l2.jwt-secret-encoded=0x{'2a' * 32}")
+    assert node.secrets.jwt == node.configs.engine.jwt_secret == b"\x2a" * 32
+    assert node.secrets.jwt_source == "flag --l2.jwt-secret-encoded"
+    assert not list(working_directory.glob("*jwt*"))
+    with pytest.raises(OptionError, match=r"cannot specify both a secret and its file: flag --l2\.jwt-secret and flag"):
+        prepare(f"--l2.jwt-secret-encoded={'2a' * 32}", "--l2.jwt-secret=jwt.txt")
 
 
 @pytest.mark.option("rpc.jwt-secret")
@@ -121,7 +135,7 @@ def test_a_valid_file_is_read(tmp_path: Path, text: str) -> None:
     file = tmp_path / "jwt"
     file.write_text(text)
     jwt_secret = load_jwt_secret(str(file))
-    assert (jwt_secret.secret.hex(), jwt_secret.path, jwt_secret.is_new) == (HEX, file, False)
+    assert (jwt_secret.secret.hex(), jwt_secret.source, jwt_secret.is_new) == (HEX, str(file), False)
     assert file.read_text() == text
 
 
@@ -142,7 +156,7 @@ def test_a_missing_or_empty_file_gets_a_new_secret(tmp_path: Path, content: str 
 def test_without_a_file_it_is_node_jwt_txt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     jwt_secret = load_jwt_secret(None)
-    assert jwt_secret.path == tmp_path / "node_jwt.txt"
+    assert jwt_secret.source == str(tmp_path / "node_jwt.txt")
     assert load_jwt_secret("").secret == jwt_secret.secret
 
 

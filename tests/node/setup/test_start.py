@@ -34,7 +34,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def run(*words: str) -> int:
-    return start_node(parse_options([*NETWORK, *REQUIRED, *words], {}).values, ["a variable is unknown"])
+    parsed = parse_options([*NETWORK, *REQUIRED, *words], {})
+    return start_node(parsed._replace(warnings=("a variable is unknown",)), lambda: parsed)
 
 
 def test_the_supervisor_gets_the_processes_and_its_code_is_returned(
@@ -68,3 +69,23 @@ def test_a_node_that_asks_for_it_starts_again_with_its_files_read_anew(
     ports = ("--rpc.port=0", "--p2p.disable", "--runtime.dir=run", f"--rollup.bundle-dir={tmp_path}")
     assert run(*ports, "--override.lagoon=4000000000", "--rollup.lagoon-bundle=auto") == 7
     assert [bundle_of(rollup, "lagoon").sha256 == carried.sha256 for rollup in value] == [False, True]
+
+
+@pytest.mark.option("log.file", "log.file.max-files", "log.file.max-size")
+def test_the_log_goes_to_a_file_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """[LOG22]"""
+
+    def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
+        assert settings.log_file is not None
+        for _ in range(3 << 10):
+            settings.log_file.write(b"x" * 1023 + b"\n")
+        return 7
+
+    monkeypatch.setattr(start, "run_node", run_node)
+    words = ("--network=zora-sepolia", "--rpc.port=0", "--p2p.disable", "--runtime.dir=run")
+    files = ("--log.file=node.log", "--log.file.max-size=1", "--log.file.max-files=2")
+    for _ in range(2):
+        assert run(*words, *files) == 7, "the file is free again"
+    names = sorted(path.name for path in tmp_path.glob("node.log*"))
+    assert names == ["node.log", "node.log.1"]
+    assert all((1 << 19) < (tmp_path / name).stat().st_size <= 1 << 20 for name in names[1:])

@@ -31,7 +31,7 @@ class LocalChain:
         self._l1_program = Program(leftovers, "rollup_node.tools.devnet.l1", *words)
         self._engine_program = self._start_engine()
         self.l1, self.beacon, l1_hash = self._values(self._l1_program, "L1 ", "L1", "beacon", "genesis")
-        self.public, self.engine, l2_hash = self._values(self._engine_program, "genesis ", "http", "auth", "genesis")
+        self.public, self.engine, l2_hash = self._engine_values()
         self.rollup = rollup_json(settings, l1_hash, l2_hash, now)
         write_json(self.files.rollup, self.rollup)
 
@@ -39,6 +39,15 @@ class LocalChain:
         paths = ("--genesis", str(self.files.l2_genesis), "--jwt", str(self.files.jwt))
         ports = ("--data-dir", str(self.files.root / "l2"), "--http", "0", "--auth", "0")
         return Program(self._leftovers, "rollup_node.tools.devnet.engine", *paths, *ports)
+
+    def _engine_values(self) -> list[str]:
+        return self._values(self._engine_program, "genesis ", "http", "auth", "genesis")
+
+    def restart_engine(self) -> None:
+        """Start the engine again, at other ports, with its blocks and the secret that its file has now."""
+        self._engine_program.stop()
+        self._engine_program = self._start_engine()
+        self.public, self.engine, _ = self._engine_values()
 
     @staticmethod
     def _values(program: Program, line: str, *names: str) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.node.supervisor import chain_group, supervisor
-from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.settings import NodeSettings, Reload
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.supervisor.watchdog import RestartPolicy
 from rollup_node.node.system.exit_codes import RESTART, SetupError
@@ -60,6 +60,30 @@ def main(words: Sequence[str]) -> int:
             group=chain,
         )
 
+    def reload() -> Reload:
+        """Take over what the file `options` in the folder says."""
+        options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
+        if "error" in options:
+            raise SetupError(options["error"])
+
+        async def check() -> None:
+            await asyncio.sleep(options.get("check_seconds", 0))
+            if options["check"]:
+                raise SetupError(options["check"])
+
+        def commit() -> None:
+            if "commit" in options:
+                raise SetupError(options["commit"])
+
+        return Reload(
+            configs={(role, ""): ToyConfig(role, folder, code=code) for role, code in options.get("codes", {}).items()},
+            level=Level(options["level"]) if "level" in options else None,
+            changed=tuple(options.get("codes", ())),
+            need_restart=tuple(options.get("need_restart", ())),
+            check=check if "check" in options else None,
+            commit=commit,
+        )
+
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
     if chains := result.get("chains"):
         specs = [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
@@ -80,6 +104,7 @@ def main(words: Sequence[str]) -> int:
         log_output=2 if "job" in result else 1,
         halt_seconds=result.get("halt_seconds", 0.0),
         profiling=profiling,
+        reload=reload if result.get("reload") else None,
         restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
     if result.get("adopts"):

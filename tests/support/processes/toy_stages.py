@@ -69,7 +69,7 @@ class ToyStage(Stage):
     async def start(self) -> None:
         if self.config.refuse_to_stop:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        self.log.info("toy started")
+        self.log.info("toy started", code=self.config.code)
 
     async def close(self) -> None:
         self.log.info("toy closed")

@@ -1,5 +1,6 @@
 """`rollup-node health`: finds the nodes of this user, and tells in one line what is wrong."""
 
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,6 +10,7 @@ import pytest
 
 from rollup_node.node import cli
 from rollup_node.tools.commands import health
+from tests.support.foreign_user import FOREIGN_USER, needs_root
 from tests.support.servers.loopback import free_port
 
 
@@ -64,6 +66,16 @@ def test_the_nodes_of_this_machine_are_found(
     process(tmp_path, 4, "sh", None)
     assert cli.main(["health"]) == 0
     assert capsys.readouterr().out == f"{url} is alive\n"
+
+
+@needs_root
+def test_root_leaves_the_processes_of_others_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They could name any file of this machine."""
+    monkeypatch.setattr(health, "PROC", tmp_path / "proc")
+    for pid in (1, 2):
+        process(tmp_path, pid, "rollup-node: supervisor", tmp_path / str(pid) / "lock", "http://127.0.0.1:1")
+    os.chown(tmp_path / "proc" / "2", FOREIGN_USER, FOREIGN_USER)
+    assert list(health.own_directories()) == [tmp_path / "1"]
 
 
 def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str], server: HTTPServer) -> None:

@@ -45,6 +45,29 @@ def test_lines_have_all_heads_every_two_seconds(
     ]
 
 
+ROLES = ("supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc")
+
+
+@pytest.mark.parametrize(("nodes", "copies"), [(2, 1), (2, 6), (4, 1), (4, 6), (1, 30)])
+def test_all_processes_have_room_on_a_small_screen(monkeypatch: pytest.MonkeyPatch, nodes: int, copies: int) -> None:
+    console = Console(record=True, force_terminal=True, width=80, height=24)
+    monkeypatch.setattr(view, "Console", lambda: console)
+    live = LiveView(30)
+    names = ["sequencer", "sequencer-2", "sequencer-3", "verifier"][:nodes]
+    roles = [role for role in ROLES for _ in range(copies if role == "compute" else 1)]
+    processes = {name: [ProcessUsage(role, 10000, 1, 33) for role in roles] for name in names}
+    live.show(NetworkStatus(7, dict.fromkeys(names, NodeHeads(9, 7, 5, 2)), {}, processes, leader="sequencer"))
+    live.close()
+    lines = console.export_text().rstrip("\n").split("\n")
+    assert len(lines) < 24 and max(map(len, lines)) <= 80 and not [line for line in lines if "…" in line]
+    for role in ROLES:
+        (*_, row) = (line for line in lines if line.split()[:1] == [role])
+        assert row.count("x ") >= nodes
+    (total,) = (line for line in lines if line.split()[:1] == ["total"])
+    assert total.split()[1:] == [str(33 * len(roles))] * nodes
+    assert lines[-1].endswith("7 of 30 blocks safe on all nodes")
+
+
 @pytest.mark.parametrize(
     ("target", "progress"), [(30, "0 of 30 blocks safe on all nodes"), (None, "safe on all nodes: 0 (Ctrl-C to stop)")]
 )

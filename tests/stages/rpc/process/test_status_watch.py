@@ -22,6 +22,7 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.process import status_watch
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import (
     DISK_SECONDS,
@@ -188,10 +189,14 @@ def records(monkeypatch: pytest.MonkeyPatch) -> list[log.Record]:
     return result
 
 
-async def test_statuses_become_lines(running_rpc: RunWithRpc, records: list[log.Record]) -> None:
+async def test_statuses_become_lines(
+    running_rpc: RunWithRpc, records: list[log.Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """[LOG7] From the processes' own messages; a line every 12 s of the clock."""
     async with running_rpc(p2p=True) as rpc:
         now = 0.0
+        told: list[str] = []
+        monkeypatch.setattr(status_watch, "tell_service_manager", told.append)
         progress = ProgressLog(StatusSource(rpc.stage.node, lambda: now, lambda: 203.0))
         assert await progress.step() == 1.0
         await rpc.until_ready()
@@ -203,6 +208,7 @@ async def test_statuses_become_lines(running_rpc: RunWithRpc, records: list[log.
             await progress.step()
         lines = [record for record in records if record.component == "progress"]
         assert [line.message for line in lines] == ["starting", "synced", "synced", "synced"]
+        assert [line.partition(":")[0] for line in told] == ["STATUS=starting", *["STATUS=synced"] * 3], "[LIF36]"
         assert {line.level for line in lines} == {log.Level.INFO}
         assert lines[-1].fields == {
             "unsafe": "20 (3.0 s)",

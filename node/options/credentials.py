@@ -1,0 +1,75 @@
+"""Options in files of a folder: systemd's credentials, or a secret that Kubernetes mounts [OPT87]."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.value_types import OPTIONAL_PATH, PATH
+from rollup_node.stages.io.files.private_files import read_secret_file
+
+FOLDER = "CREDENTIALS_DIRECTORY"
+"""The variable with which systemd names the folder."""
+MAX_FILE = 1 << 16
+"""Bytes."""
+MAX_UNKNOWN = 40
+"""Files for which a similar option is looked for."""
+
+
+class Credentials(NamedTuple):
+    """Texts by the option's variable, as that would have them; a line for what is nearly an option, or is wrong."""
+
+    folder: str = ""
+    values: Mapping[str, str] = MappingProxyType({})
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def read_credentials(environ: Mapping[str, str]) -> Credentials:
+    """Return the options that the folder has: the content of each file named as one, or its path where that is wanted.
+
+    Files of other names are for other programs, and a warning if an option of that topic has nearly that name."""
+    folder = environ.get(FOLDER)
+    if not folder:
+        return Credentials()
+    values: dict[str, str] = {}
+    warnings, errors = [], []
+    try:
+        present = sorted(os.listdir(folder))
+    except OSError as error:
+        return Credentials(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
+    for name in present:
+        if name not in OPTIONS or name == "config":
+            continue
+        try:
+            values[OPTIONS[name].variable] = _value(Path(folder, name), name)
+        except OptionError as error:
+            errors.append(str(error))
+    topics = {name.partition(".")[0] for name in OPTIONS}
+    for name in [name for name in present if name not in OPTIONS and name.partition(".")[0] in topics][:MAX_UNKNOWN]:
+        if hint := did_you_mean(name, OPTIONS):
+            warnings.append(f"credential {name[:100]} is no option and is ignored{hint}")
+    return Credentials(folder, values, tuple(warnings), tuple(errors))
+
+
+def _value(path: Path, name: str) -> str:
+    """Return what the file sets. Raises OptionError."""
+    if OPTIONS[name].value_type in (PATH, OPTIONAL_PATH):
+        return str(path.absolute())
+    try:
+        data = read_secret_file(path, MAX_FILE + 1)
+    except OSError as error:
+        raise OptionError(f"credential {path}: {error.strerror}") from None
+    if len(data) > MAX_FILE:
+        raise OptionError(f"credential {path}: longer than {MAX_FILE} bytes")
+    try:
+        text = data.decode().strip()
+    except UnicodeDecodeError:
+        raise OptionError(f"credential {path}: not text in UTF-8") from None
+    if not text:
+        raise OptionError(f"credential {path}: it is empty")
+    reject_end_of_options(text, f"credential {name}")
+    return text

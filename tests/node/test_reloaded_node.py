@@ -1,0 +1,257 @@
+"""A sequencing node whose options file changes while it runs: each change acts, and no block is missing [LIF35]."""
+
+import json
+import signal
+import socket
+import time
+import urllib.error
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollup_node.tools.devnet.files import SIGNER_KEY
+from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import Program, RpcError, call, unready_reasons, wait_for
+from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
+
+OTHER_PEER = "16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd"
+
+
+def relay_to(url: str) -> TcpRelay:
+    return TcpRelay(int(url.rpartition(":")[2]))
+
+
+class ReloadedNode:
+    """A node that sequences, its options file, and relays to its endpoints that it does not use at first."""
+
+    def __init__(self, chain: LocalChain, folder: Path) -> None:
+        self.chain, self.file, self.runtime = chain, folder / "node.toml", folder / "run"
+        self.key, self.log = folder / "signer-key.txt", folder / "node.log"
+        self.key.write_text(SIGNER_KEY.secret.hex())
+        self.before: dict[str, int] = {}
+        self.engine = relay_to(chain.engine)
+        self.settings: dict[str, object] = {"log.level": "info", "l1": chain.l1, "l1.beacon": chain.beacon}
+        self.write()
+        self.program: Program = chain.node(
+            *("--sequencer.enabled", "--p2p.no-discovery", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0"),
+            *("--p2p.peerstore.path=memory", "--sequencer.l1-confs=1", "--rpc.enable-admin"),
+            l1=None,
+            l1_beacon=None,
+            p2p_disable=None,
+            l2=self.engine.url,
+            config=self.file,
+            runtime_dir=self.runtime,
+            p2p_priv_path=folder / "priv.txt",
+            p2p_sequencer_key_path=self.key,
+            log_file=self.log,
+        )
+
+    @property
+    def rpc(self) -> str:
+        return wait_for((self.runtime / "rpc.url").read_text, "the URL of the RPC server")
+
+    def write(self, **changes: object) -> None:
+        """Write the options file; `__` in a name stands for a dash, `_` for a dot."""
+        self.settings |= {name.replace("__", "-").replace("_", "."): value for name, value in changes.items()}
+        text = "".join(
+            f'"{name}" = {json.dumps(value)}\n' for name, value in self.settings.items() if value is not None
+        )
+        self.file.write_text(text)
+
+    def reload(self, **changes: object) -> dict[str, Any]:
+        """Change options by admin_reload; what that returns, when the node is ready again."""
+        self.write(**changes)
+        before = self.incarnations()
+        result: dict[str, Any] = call(self.rpc, "admin_reload")
+        roles = result["restarted"]
+        wait_for(lambda: all(self.incarnations().get(role, 0) > before[role] for role in roles), "they are restarted")
+        wait_for(lambda: not unready_reasons(self.rpc), "the node is ready")
+        return result
+
+    def incarnations(self) -> dict[str, int]:
+        entries = json.loads((self.runtime / "processes.json").read_text())
+        return {entry["role"]: entry["incarnation"] for entry in entries}
+
+    @property
+    def late_blocks(self) -> float:
+        """How many blocks the newest one is behind the clock."""
+        block = call(self.chain.public, "eth_getBlockByNumber", "latest", False)
+        return (time.time() - int(block["timestamp"], 16)) / float(self.chain.rollup["block_time"])
+
+
+@pytest.fixture(scope="module")
+def node(module_leftovers: Leftovers) -> Iterator[ReloadedNode]:
+    with LocalChain(module_leftovers) as chain:
+        node = ReloadedNode(chain, module_leftovers.folder)
+        with node.program, node.engine:
+            node.program.wait_for_line(' processes are ready"')
+            wait_for(lambda: not unready_reasons(node.rpc), "the node is ready")
+            yield node
+
+
+@pytest.fixture(autouse=True)
+def no_block_is_late(node: ReloadedNode) -> Iterator[None]:
+    """A sequencer that loses a block is late by one more."""
+    wait_for(lambda: node.late_blocks < 2, "the sequencer keeps up")
+    node.before = node.incarnations()
+    yield
+    if node.program.running:
+        wait_for(lambda: node.late_blocks < 2, "the sequencer keeps up")
+    assert "process died" not in node.program.out and "Traceback" not in node.program.out
+
+
+def wait_unready(node: ReloadedNode, text: str) -> None:
+    wait_for(lambda: any(text in reason for reason in unready_reasons(node.rpc)), f"not ready: {text}")
+
+
+def test_the_level_of_the_log(node: ReloadedNode) -> None:
+    assert "lvl=debug" not in node.program.out
+    assert node.reload(log_level="debug") == {"changed": ["log.level"], "restarted": [], "needRestart": []}
+    node.program.wait_for_line("lvl=debug process=engine")
+    node.reload(log_level="info")
+
+
+def test_the_endpoint_of_l1(node: ReloadedNode) -> None:
+    with relay_to(node.chain.l1) as relay:
+        assert node.reload(l1=relay.url)["restarted"] == ["l1"]
+        relay.cut()
+        wait_unready(node, relay.name)
+        node.reload(l1=f"{relay.url},{node.chain.l1}")
+        node.reload(l1=node.chain.l1)
+
+
+def test_the_endpoint_of_the_beacon_node(node: ReloadedNode) -> None:
+    with relay_to(node.chain.beacon) as relay:
+        assert node.reload(l1_beacon=relay.url)["restarted"] == ["blobs"]
+        node.program.wait_for_line(f'"fetching blobs" endpoints={relay.name}')
+        node.reload(l1_beacon=node.chain.beacon)
+
+
+def test_static_peers(node: ReloadedNode) -> None:
+    """The dialled port is closed."""
+    with socket.socket() as closed:
+        closed.bind((LOOPBACK, 0))
+        peer = f"/ip4/{LOOPBACK}/tcp/{closed.getsockname()[1]}/p2p/{OTHER_PEER}"
+        assert node.reload(p2p_static=[peer])["restarted"] == ["p2p", "rpc"], "rpc says whether peers are found"
+        node.program.wait_for_line("cannot connect to static peer")
+        node.reload(p2p_static=None)
+
+
+def test_the_key_that_signs_blocks(node: ReloadedNode) -> None:
+    node.key.write_text("1c" * 32)
+    assert node.reload() == {"changed": [], "restarted": ["p2p"], "needRestart": []}
+    node.program.wait_for_line("code=BLOCK-SIGNER")
+    node.key.write_text(SIGNER_KEY.secret.hex())
+    node.reload()
+
+
+def test_the_thresholds_of_readiness(node: ReloadedNode) -> None:
+    node.write(rpc_ready__unsafe__age="1ms")
+    assert call(node.rpc, "admin_reload")["restarted"] == ["rpc"]
+    wait_unready(node, "unsafe head")
+    node.reload(rpc_ready__unsafe__age=None)
+
+
+def test_the_token_of_the_admin_api(node: ReloadedNode) -> None:
+    """The reload that switches it on is answered by the process that it restarts."""
+    secret = node.file.with_name("admin.txt")
+    secret.write_text("1b" * 32)
+    node.reload(rpc_jwt__secret=str(secret))
+    with pytest.raises((RpcError, urllib.error.HTTPError)):
+        call(node.rpc, "admin_sequencerActive")
+    node.write(rpc_jwt__secret=None)
+    node.program.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: _answers(node.rpc), "the API needs no token")
+
+
+def _answers(url: str) -> bool:
+    with suppress(RpcError, urllib.error.HTTPError):
+        return call(url, "admin_sequencerActive") is True
+    return False
+
+
+def test_a_secret_that_the_engine_does_not_accept_is_refused(node: ReloadedNode) -> None:
+    right = node.chain.files.jwt.read_text()
+    node.chain.files.jwt.write_text("1d" * 32)
+    with pytest.raises(RpcError, match="the execution engine rejects our JWT"):
+        node.reload()
+    node.chain.files.jwt.write_text(right)
+    assert node.reload()["restarted"] == []
+
+
+def test_a_time_of_the_engine_process(node: ReloadedNode) -> None:
+    assert node.reload(l2_engine__rpc__timeout="4s")["restarted"] == ["engine"]
+    node.reload(l2_engine__rpc__timeout=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "it is empty"),
+        ('"log.level" = "deb', "is not TOML"),
+        ('"log.level" = "deb"', "invalid value"),
+        ('"log.levle" = "debug"', 'unknown option "log.levle"'),
+        ('"l1" = "{beacon}"', "misconfigured L1 Beacon API endpoint"),
+        ('"l1" = "{beacon}"\n"l1.beacon" = "{beacon}"', "of --l1 is a beacon node"),
+        ('"l1" = "http://127.0.0.1:1"\n"l1.beacon" = "{beacon}"', "L1 cannot be used"),
+        ('"l1" = "{engine}"\n"l1.beacon" = "{beacon}"', "incorrect L1 RPC chain id 901, expected 900"),
+        ('"l1" = "http://user:5ecret@127.0.0.1:99999"', "invalid value"),
+    ],
+)
+def test_a_wrong_file_changes_nothing(node: ReloadedNode, text: str, error: str) -> None:
+    addresses = {"beacon": node.chain.beacon, "engine": node.chain.public}
+    node.file.write_text(text.format(**addresses) if "{" in text else text)
+    with pytest.raises(RpcError, match="reload refused, nothing is changed") as caught:
+        call(node.rpc, "admin_reload")
+    assert error in caught.value.message and "5ecret" not in caught.value.message
+    assert "5ecret" not in node.program.out
+    assert node.incarnations() == node.before
+    assert node.reload() == {"changed": [], "restarted": [], "needRestart": []}
+
+
+def test_an_option_that_needs_a_restart_is_named(node: ReloadedNode) -> None:
+    result = node.reload(metrics_enabled=True, l1_cache__size=500)
+    assert result == {"changed": ["l1.cache-size"], "restarted": ["l1"], "needRestart": ["metrics.enabled"]}
+    node.program.wait_for_line("options are not taken over before a restart of the node")
+    assert node.reload(metrics_enabled=None, l1_cache__size=None)["needRestart"] == []
+
+
+def test_reloads_at_once_are_one(node: ReloadedNode) -> None:
+    node.write(l1_cache__size=600)
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: call(node.rpc, "admin_reload"), range(8)))
+    assert any(result["restarted"] == ["l1"] for result in results)
+    wanted = node.before | {"l1": node.before["l1"] + 1}
+    wait_for(lambda: node.incarnations() == wanted, "l1 is restarted, once")
+    wait_for(lambda: not unready_reasons(node.rpc), "the node is ready")
+    assert node.incarnations() == wanted
+    node.reload(l1_cache__size=None)
+
+
+def test_a_new_secret_of_the_engine(node: ReloadedNode) -> None:
+    """The engine gets it first, and the node with a reload."""
+    node.chain.files.jwt.write_text("1e" * 32)
+    node.chain.restart_engine()
+    node.engine.redirect(int(node.chain.engine.rpartition(":")[2]))
+    wait_unready(node, "ENGINE-AUTH")
+    assert node.reload() == {"changed": [], "restarted": ["engine"], "needRestart": []}
+
+
+def test_a_moved_log_file_is_opened_again(node: ReloadedNode) -> None:
+    """[LOG22]"""
+    moved = node.log.rename(node.log.with_name("moved.log"))
+    node.reload()
+    assert "options read again" in node.log.read_text()
+    assert '"starting node"' in moved.read_text() and "options that are set" in moved.read_text()
+
+
+def test_the_node_stops_in_order_after_all_this(node: ReloadedNode) -> None:
+    assert node.program.stop().code == 0
+    assert not node.runtime.exists()
+    assert '"node stopped"' in node.log.read_text()
+    assert node.before and not (node.late_blocks > 30)
