@@ -154,7 +154,7 @@ def test_commands_in_the_documents_exist_with_their_flags() -> None:
             words = line.split()
             name = "" if words[0].startswith("-") else words[0]
             assert not name or name in cli.COMMANDS, f"{document.name}: {line}"
-            part = f"{name} {words[1]}" if name in ("p2p", "history") else name
+            part = f"{name} {words[1]}" if name in ("p2p", "history", "config") else name
             known = options | (_flags_of(part) if name else set())
             flags = {
                 re.split(r"[=\]|]", word.lstrip("["))[0][2:] for word in words if word.lstrip("[").startswith("--")
