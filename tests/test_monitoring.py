@@ -1,5 +1,6 @@
 """Alerts and dashboard in `docker`: their metrics exist, and each alert fires when it should."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -85,6 +86,16 @@ def test_mistakes_are_seen() -> None:
 def test_queries_as_in_dashboards_made_for_op_node(query: str) -> None:
     assert list(selectors(query))
     assert mistakes(query) == []
+
+
+def test_the_dashboard_chooses_a_chain_and_then_its_nodes() -> None:
+    variables = json.loads((FOLDER / "grafana" / "dashboard.json").read_text())["templating"]["list"]
+    queries = {variable["name"]: variable["query"]["query"] for variable in variables[1:]}
+    assert queries == {
+        "chain": "label_values(op_node_default_chain, chain)",
+        "instance": 'label_values(op_node_default_chain{chain=~"$chain"}, instance)',
+    }
+    assert all(mistakes(query.removeprefix("label_values(").rpartition(",")[0]) == [] for query in queries.values())
 
 
 def test_alerts_say_what_to_do() -> None:

@@ -240,6 +240,7 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
     """Return the settings of the supervisor, with the check of the endpoints."""
     return NodeSettings(
         version=version(),
+        chain=plan.chain.name if plan.values["network"] else str(plan.chain.config.l2_chain_id),
         log=build_config(LogSettings, plan.values),
         runtime_dir=plan.runtime_dir,
         precheck=partial(check_endpoints, endpoints_to_check(plan, configs, node_secrets)),

@@ -145,7 +145,9 @@ class Supervisor:
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, self._sizes)
-        self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness, settings.metrics_period)
+        self._metrics = SupervisorMetrics(
+            settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chain
+        )
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
         self._began = time.monotonic()
