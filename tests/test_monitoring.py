@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.rpc.prometheus import mistakes, selectors
 
@@ -105,12 +106,51 @@ def test_alerts_say_what_to_do() -> None:
         assert "          summary: " in alert and "          do: " in alert
 
 
+ALERTMANAGER = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["alertmanager"]
+
+
+@pytest.mark.parametrize("name", ["webhook", "none"])
+def test_alertmanager_accepts_its_configurations(name: str) -> None:
+    config = yaml.safe_load((FOLDER / "alertmanager" / f"{name}.yaml").read_text())
+    assert config["route"]["receiver"] in {receiver["name"] for receiver in config["receivers"]}
+    named = re.findall(r'alertname!?="(\w+)"', str(config.get("inhibit_rules", "")))
+    assert set(named) <= set(NAMES) and bool(named) == (name == "webhook")
+    program = shutil.which("amtool")
+    if program is None:
+        pytest.skip("amtool is not installed")
+    command = [program, "check-config", f"alertmanager/{name}.yaml"]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("webhook", "name"), [("https://h.example/KEY", "webhook"), ("", "none")])
+def test_alertmanager_gets_the_webhook_in_a_file(webhook: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "alertmanager").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "alertmanager").chmod(0o755)
+    (text,) = ALERTMANAGER["command"]
+    script = text.replace("$$", "$").replace("/tmp/webhook", f"{tmp_path}/webhook")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ALERT_WEBHOOK": webhook}
+    done = subprocess.run([*ALERTMANAGER["entrypoint"], script], env=environment, capture_output=True, text=True)
+    assert f"--config.file=/etc/alertmanager/{name}.yaml" in done.stdout.split() and "KEY" not in done.stdout
+    assert (tmp_path / "webhook").read_text() == webhook and (tmp_path / "webhook").stat().st_mode & 0o777 == 0o600
+    assert "/tmp/webhook" in (FOLDER / "alertmanager" / "webhook.yaml").read_text()
+
+
+def test_prometheus_sends_its_alerts_to_alertmanager() -> None:
+    config = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
+    (to,) = config["alerting"]["alertmanagers"]
+    assert to["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    assert ALERTMANAGER["ports"] == ["127.0.0.1:9093:9093"]
+
+
 def test_compose_gives_prometheus_and_grafana_files_that_exist() -> None:
     compose = (FOLDER / "compose.yaml").read_text()
     mounted = {result for result in re.findall(r"- \./(\S+?):/", compose)}
     assert mounted == {
         "prometheus.yaml",
         "alerts.yaml",
+        "alertmanager/webhook.yaml",
+        "alertmanager/none.yaml",
         "grafana/datasource.yaml",
         "grafana/dashboards.yaml",
         "grafana/dashboard.json",
