@@ -41,12 +41,12 @@ NUMBERS: dict[str, dict[str, str]] = {
         "8 per address": "stages.rpc.process.stage.INTEROP_LIMITS.per_address",
         "5 MiB": "stages.rpc.process.interop_server.MAX_MESSAGE",
         "32 MiB": "stages.rpc.process.stage.INTEROP_LIMITS.held_bytes",
-        "16 messages": "stages.rpc.process.interop_server.MAX_CALLS",
+        "16 messages": "stages.rpc.process.websocket.MAX_CALLS",
     },
     "a supervisor that does not read": {
-        "512 messages": "stages.rpc.process.interop_server.MAX_WAITING",
+        "512 messages": "stages.rpc.process.websocket.MAX_WAITING",
         "64 MiB": "stages.rpc.process.interop_server.MAX_WAITING_BYTES",
-        "10 s": "stages.rpc.process.interop_server.SEND_SECONDS",
+        "10 s": "stages.rpc.process.websocket.SEND_SECONDS",
     },
     "promotions by a supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
     "a request for a profile": {

@@ -30,11 +30,8 @@ PPROF_LIMITS = Limits(
     connections=16, per_address=8, held_bytes=32 << 20, response_seconds=MAX_SECONDS + ANSWER_SECONDS + 30
 )
 
-STATUS_LIMITS = Limits(connections=32, per_address=32, held_bytes=8 << 20, response_seconds=float("inf"))
-"""A viewer of the status page stays connected."""
-
-INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, response_seconds=float("inf"))
-"""A supervisor stays connected by WebSocket as long as the node runs."""
+STATUS_LIMITS = Limits(connections=32, per_address=32, held_bytes=8 << 20)
+INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20)
 
 
 class RpcStage(Stage):
