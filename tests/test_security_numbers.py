@@ -36,6 +36,15 @@ NUMBERS: dict[str, dict[str, str]] = {
         "29.9 s": "stages.rpc.process.http_server.CALL_SECONDS",
         "64 at a time": "stages.io.requests.MAX_PENDING",
     },
+    "by WebSocket, with": {
+        "64 connections": "stages.rpc.process.head_subscriptions.MAX_SESSIONS",
+        "16 subscriptions": "stages.rpc.process.head_subscriptions.MAX_SUBSCRIPTIONS",
+        "64 KiB": "stages.rpc.process.head_subscriptions.MAX_MESSAGE",
+        "16 messages": "stages.rpc.process.websocket.MAX_CALLS",
+        "256 KiB": "stages.rpc.process.head_subscriptions.MAX_WAITING_BYTES",
+        "512 messages": "stages.rpc.process.websocket.MAX_WAITING",
+        "10 s": "stages.rpc.process.websocket.SEND_SECONDS",
+    },
     "a message of a supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.INTEROP_LIMITS.per_address",

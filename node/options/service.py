@@ -80,6 +80,12 @@ RPC = Section(
         field=RpcConfig.ready_unsafe_age,
     ),
     Option(
+        "rpc.ws-enabled",
+        value_types.BOOL,
+        "Serve JSON-RPC by WebSocket too, with subscriptions of the unsafe, safe and finalized head.",
+        field=RpcConfig.ws_enabled,
+    ),
+    Option(
         "rpc.vhosts",
         value_types.TEXTS,
         "Host names under which clients may address the RPC server, besides IP addresses; `*`: any.",

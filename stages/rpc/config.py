@@ -20,7 +20,8 @@ class RpcConfig(msgspec.Struct, frozen=True):
     `derives` another node is followed. The RPC server writes its URL into `url_file`, unless that is empty.
     `databases` are the paths of those on disk, by name.
     `network` and `processes_file` are empty where there is none. `ready_*` are the limits of `/readyz` in L1 blocks and
-    seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace `opstack`. See Access for who may call what."""
+    seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace `opstack`, `ws_enabled` subscriptions by WebSocket
+    [RPC99]. See Access for who may call what."""
 
     addr: str
     port: int
@@ -59,3 +60,4 @@ class RpcConfig(msgspec.Struct, frozen=True):
     status_enabled: bool = False
     status_addr: str = ""
     status_port: int = 0
+    ws_enabled: bool = False

@@ -76,7 +76,7 @@ ROWS = (
     Row("port rpc.port", "RPC_PORT", "rpc.port"),
     Row("rpc.enable-admin", "RPC_ENABLE_ADMIN", "rpc.enable-admin"),
     Row("rpc.admin-state", "RPC_ADMIN_STATE", "rpc.admin-state"),
-    Row("rpc.ws-enabled", "RPC_WS_ENABLED", why=_NOT_HERE, is_flag=True),
+    Row("rpc.ws-enabled", "RPC_WS_ENABLED", "rpc.ws-enabled"),
     Row("rpc.dev-enabled", "RPC_DEV_ENABLED", why=_NOT_HERE, is_flag=True),
     Row("rpc.experimental-opstack-api", "RPC_EXPERIMENTAL_OPSTACK_API", "experimental.sequencer-api"),
     *(Row(f"sequencer.{name}", f"SEQUENCER_{name.upper().replace('-', '_')}", f"sequencer.{name}")

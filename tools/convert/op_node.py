@@ -11,7 +11,7 @@ from rollup_node.tools.convert.sources import Source
 
 OWN = re.compile(
     r"config|workers|runtime\.dir|status\..*|l1\.checkpoint(\..*)?|rollup\.(bundle-dir|lagoon-bundle|span-overlap-check)"
-    r"|rpc\.(corsdomain|jwt-secret|ready-.*|vhosts)"
+    r"|rpc\.(corsdomain|jwt-secret|ready-.*|vhosts|ws-enabled)"
 )
 """Options that no op-node has."""
 NAMES = {name: is_boolean(name) for name in FLAGS if not OWN.fullmatch(FLAGS[name].name)}

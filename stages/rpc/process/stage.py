@@ -12,6 +12,7 @@ from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.connections import Limits
+from rollup_node.stages.rpc.process.head_subscriptions import WebSocketRpcServer
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
@@ -49,13 +50,15 @@ class RpcStage(Stage):
             return Listener(handler, name, addr, port, limits.within(int(descriptors * share)), meter)
 
         server = RpcServer(self.node, status, meter, enabled_methods(config), "main")
-        self.rpc = listener("rpc", server.handle, config.addr, config.port, RPC_LIMITS, 0.8)
+        self.websocket = WebSocketRpcServer(server, self.node) if config.ws_enabled else None
+        handle = (self.websocket or server).handle
+        self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
-            handle = MetricsServer(config.metrics_dir).handle
+            serve = MetricsServer(config.metrics_dir).handle
             metrics = (StatusMetrics(status, meter), DiskMetrics(config.databases, meter))
             self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
-            self.metrics = listener("metrics", handle, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2)
+            self.metrics = listener("metrics", serve, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2)
         self.pprof: Listener | None = None
         if config.pprof_enabled:
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
@@ -88,6 +91,8 @@ class RpcStage(Stage):
             await server.start()
 
     async def close(self) -> None:
+        if self.websocket is not None:
+            await self.websocket.close()
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
@@ -48,7 +49,7 @@ def asks_for_websocket(request: web.BaseRequest) -> bool:
     return request.headers.get("Upgrade", "").lower() == "websocket" and request.path in ("/", "/ws")
 
 
-class Session:
+class Session(ABC):
     """One connection; a subclass answers the calls. `longest_wait` is how many bytes may wait, without the last."""
 
     def __init__(
@@ -62,17 +63,19 @@ class Session:
         self._in_order = asyncio.Lock()
         self._held = 0
 
+    @abstractmethod
     async def respond(self, item: JsonRpcRequest, deadline: float, size: int) -> Response | None:
         """Return the response to a call, None for a notification; `size` is that of the batch's responses so far."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answered(self, body: ParsedBody) -> None:
         """Do what follows the responses to a message: they are sent before what this sends."""
 
+    @abstractmethod
     def is_ordered(self, body: ParsedBody) -> bool:
         """Whether a message is answered only after those before it of which this is true."""
-        return False
 
+    @abstractmethod
     def ended(self) -> None:
         """Send nothing any more: the connection is or will be closed."""
 

@@ -66,9 +66,9 @@ def test_variables() -> None:
 
 
 def test_what_has_no_counterpart_is_named() -> None:
-    words = ("--p2p.redial=3", "--rpc.ws-enabled", "--l2.jwt-secret-encoded=5a5a", "--canyon-override=1", "--chain=7")
+    words = ("--p2p.redial=3", "--rpc.dev-enabled", "--l2.jwt-secret-encoded=5a5a", "--canyon-override=1", "--chain=7")
     notes = "\n".join(convert(source(*NODE, *words, "--l2-config-file=r.json")).notes)
-    for name in ("p2p.redial", "rpc.ws-enabled", "l2.jwt-secret-encoded", "canyon-override", "chain"):
+    for name in ("p2p.redial", "rpc.dev-enabled", "l2.jwt-secret-encoded", "canyon-override", "chain"):
         assert f": {name} is left out: " in notes
     assert "5a5a" not in notes and "l1.trustrpc stays false" in notes
 
