@@ -14,8 +14,8 @@ def base_dependencies(root: Path) -> dict[str, list[str]]:
 
     What a distribution needs is what the one that is installed here says."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    result = {canonicalize_name(project["name"]): _names(project["dependencies"])}
-    left = [name for needs in result.values() for name in needs]
+    result: dict[str, list[str]] = {canonicalize_name(project["name"]): _names(project["dependencies"])}
+    left: list[str] = [name for needs in result.values() for name in needs]
     while left:
         name = left.pop()
         if name not in result:
