@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfi
 from rollup_node.stages.rpc.status import node_status
 from rollup_node.stages.rpc.status.node_status import State
 
-STALE_SECONDS = 3.0
+STALE_SECONDS = 2.5
 
 _SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?", re.ASCII)
 
