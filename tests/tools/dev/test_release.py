@@ -165,19 +165,8 @@ def test_the_signature_is_that_of_the_checksums(tmp_path: Path) -> None:
     sums.write_text("00  a\n")
     signature = sign(sums, key)
     (tmp_path / "signers").write_text(f"releases {(tmp_path / 'key.pub').read_text()}")
-    verify = [
-        keygen,
-        "-Y",
-        "verify",
-        "-f",
-        tmp_path / "signers",
-        "-I",
-        "releases",
-        "-n",
-        "rollup-node",
-        "-s",
-        signature,
-    ]
+    names = ["-I", "releases", "-n", "rollup-node"]
+    verify = [keygen, "-Y", "verify", "-f", str(tmp_path / "signers"), *names, "-s", str(signature)]
     assert subprocess.run(verify, input=sums.read_bytes(), capture_output=True).returncode == 0
     assert subprocess.run(verify, input=b"11  a\n", capture_output=True).returncode != 0
     with pytest.raises(SetupError, match="ssh-keygen -Y ended with"):
