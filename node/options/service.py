@@ -112,6 +112,12 @@ METRICS = Section(
         field=RpcConfig.metrics_port,
     ),
     Option(
+        "tracing.otlp-endpoint",
+        value_types.HTTP_URL,
+        "OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318; not set: none.",
+        used_by=("setup.plan:node_settings",),
+    ),
+    Option(
         "pprof.addr",
         value_types.HOST,
         "Address on which the profiling server listens.",

@@ -248,6 +248,7 @@ def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecret
         halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
         metrics_period=WRITE_SECONDS if configs.rpc.metrics_enabled else REWRITE_SECONDS,
         profiling=profiling_settings(plan.values),
+        tracing=plan.values["tracing.otlp-endpoint"] or "",
     )
 
 

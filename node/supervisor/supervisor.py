@@ -137,6 +137,8 @@ class Supervisor:
             profiles=directory.profiles,
             profiling=settings.profiling,
             metrics_period=settings.metrics_period,
+            tracing=settings.tracing,
+            chain=settings.chain,
         )
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})

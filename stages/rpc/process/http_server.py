@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
@@ -127,6 +128,7 @@ class RpcServer:
             return _too_large(f">{MAX_BODY}")
         except MALFORMED:
             return web.Response(status=400, text="malformed body\n")
+        tracing.called_by(request.headers.get("traceparent"))
         if len(data) > LONG_BODY:
             await exchange.turn()
         exchange.hold(jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES)
@@ -203,6 +205,7 @@ class RpcServer:
 
     def _count(self, method: str, start: float, error: str) -> None:
         name = self._known(method)
+        tracing.add_call(f"rpc {name}", start, error=error)
         self._meter.count("rpc_server_requests_total", rpc=self._label, method=name)
         seconds = time.monotonic() - start
         self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc=self._label, method=name)

@@ -106,7 +106,7 @@ def test_what_no_option_sets_reaches_the_configurations() -> None:
     assert (configs.engine.url, configs.engine.jwt_secret, configs.engine.timeout) == ("http://e:8551", JWT, 3.0)
     assert configs.engine.sequencer_state_file == f"{Path.cwd()}/run/sequencer.state"
     settings = node_settings(node.plan, configs, node.secrets)
-    assert settings.chain == str(rollup.l2_chain_id)
+    assert settings.chain == "op-sepolia"
     assert (configs.rpc.version, configs.rpc.l1_confs) == (settings.version, 7)
     assert configs.rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
     assert configs.rpc.processes_file == f"{Path.cwd()}/run/processes.json"
