@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,10 +103,11 @@ def _words(text: str, path: str) -> list[Word]:
 
 def _split(line: str, place: str) -> list[Word]:
     try:
-        words = shlex.split(line, comments=True)
+        words = shlex.split(line)
     except ValueError:
         raise SetupError(f"{place}: a quote has no end on its line") from None
-    return [Word(text, place) for text in words]
+    # shlex takes a # within a word for a comment too.
+    return [Word(text, place) for text in takewhile(lambda text: not text.startswith("#"), words)]
 
 
 def _after_program(words: list[Word], variables: dict[str, Word], image: str = "") -> Source:
@@ -148,8 +150,9 @@ def _compose(text: str, path: str, service: str | None, environ: Mapping[str, st
 def _service(node: "_Node") -> Source:
     members = node.mapping()
     variables: dict[str, Word] = {}
-    for file in members["env_file"].texts() if "env_file" in members else ():
-        path = str(Path(node.path).parent / file.text)
+    for file in members["env_file"].items() if "env_file" in members else ():
+        name = file.mapping()["path"] if file.node.id == "mapping" and "path" in file.mapping() else file
+        path = str(Path(node.path).parent / name.text().text)
         variables |= _variables(_read(path), path)
     if "environment" in members:
         variables |= members["environment"].pairs()
@@ -205,9 +208,13 @@ class _Node:
             return default
         raise SetupError(f"{self.place}: the variable {name} has no value: put it into .env beside {self.path}")
 
+    def items(self) -> list["_Node"]:
+        """Return the items of a list, or the value alone."""
+        return [self._of(item) for item in self.node.value] if self.node.id == "sequence" else [self]
+
     def texts(self) -> list[Word]:
         """Return a text, or those of a list."""
-        return [self._of(item).text() for item in self.node.value] if self.node.id == "sequence" else [self.text()]
+        return [item.text() for item in self.items()]
 
     def words(self) -> list[Word]:
         """Return the words of a command, which is a list, or one text as a shell splits it."""

@@ -38,6 +38,17 @@ def test_what_comes_before_the_program_is_left_out(line: str) -> None:
     assert words(read("a.sh", line)) == [("--y", "1")]
 
 
+def test_a_comment_is_a_word_that_begins_with_its_sign() -> None:
+    source = read("a.sh", "op-node --l1=http://a/#b \\\n # c\n --l2=x # d\n")
+    assert words(source) == [("--l1=http://a/#b", "1"), ("--l2=x", "3")]
+
+
+def test_the_long_form_of_env_file(folder: Path) -> None:
+    (folder / "a.env").write_text("OP_NODE_A=1\n")
+    text = "services: {n: {image: op-node, env_file: [{path: a.env, required: true}]}}"
+    assert read("c.yml", text).variables["OP_NODE_A"].text == "1"
+
+
 def test_a_file_of_variables() -> None:
     source = read("a.env", "# c\nOP_NODE_A=1\nexport OP_NODE_B='2 3'\nOP_NODE_C=\nD=x=y\n")
     texts = {name: word.text for name, word in source.variables.items()}
