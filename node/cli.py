@@ -28,7 +28,10 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "devnet": Command("rollup_node.tools.devnet.cli", "run a local network: L1, batcher, engine and nodes", "devnet"),
+    "supernode": Command("rollup_node.node.supernode", "many chains on one L1, messages between them verified"),
+    "devnet": Command(
+        "rollup_node.tools.multichain.cli", "run a local network: L1, batcher, engine and nodes", "devnet"
+    ),
     "batches": Command("rollup_node.tools.commands.batches", "list the batches in a range of L1 blocks"),
     "replay": Command("rollup_node.tools.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),
     "p2p": Command("rollup_node.tools.commands.p2p", "keys and peer ids; doctor: why a node has few peers"),

@@ -7,7 +7,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p
+from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p, verification
 
 
 def _status(server: str, *readers: str, states: Any) -> Channel:
@@ -26,13 +26,22 @@ def _work(dispatcher: str, tasks: ModuleType) -> Channel:
 _SOURCE = base.Endpoints | base.QueueLength | base.Health
 
 CHANNELS: tuple[Channel, ...] = (
-    _status("l1", "derivation", "engine", "p2p", "rpc", states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfig | _SOURCE),
+    _status(
+        "l1",
+        "derivation",
+        "engine",
+        "p2p",
+        "interop",
+        "rpc",
+        states=l1.L1Heads | l1.L1Proof | l1.RuntimeConfigs | _SOURCE,
+    ),
     _requests(
         "l1.blocks", "derivation", requests=l1.L1BlocksRequest, responses=l1.L1BlockResponse | l1.L1BlockUnavailable
     ),
     _requests(
         "l1.origins",
         "engine",
+        "interop",
         requests=l1.L1BlocksRequest | l1.L1RefsRequest,
         responses=l1.L1BlockResponse | l1.L1BlockUnavailable | l1.L1RefsResponse,
     ),
@@ -62,9 +71,16 @@ CHANNELS: tuple[Channel, ...] = (
         requests=engine.StartRequest | engine.AttributesReady | engine.AttributesAhead | engine.L2BlocksRequest,
         responses=engine.PipelineStart | engine.AttributesResult | engine.L2BlocksResponse,
     ),
-    _status("engine", "derivation", "rpc", states=engine.EngineStatus | engine.Halting | engine.ForkDoubts | _SOURCE),
+    _status(
+        "engine",
+        "derivation",
+        "interop",
+        "rpc",
+        states=engine.EngineStatus | engine.Halting | engine.ForkDoubts | _SOURCE,
+    ),
     _requests(
         "engine.control",
+        "interop",
         "rpc",
         requests=control.StartSequencerRequest
         | control.StopSequencerRequest
@@ -94,6 +110,7 @@ CHANNELS: tuple[Channel, ...] = (
         requests=p2p.UnsafeBlocksRequest | p2p.LatestBlocksRequest | p2p.PublishRequest,
         responses=p2p.UnsafeBlock | p2p.LatestBlocksResponse | p2p.PublishResponse,
     ),
+    _status("interop", "engine", "rpc", states=verification.Verdicts | _SOURCE),
     _status("p2p", "rpc", states=p2p.PeerStatus | base.Health),
     _requests("p2p.control", "rpc", requests=p2p.PeerRequest | p2p.PublishSignedRequest, responses=p2p.PeerResponse),
     _work("derivation", derivation_tasks),

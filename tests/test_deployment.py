@@ -15,7 +15,7 @@ import pytest
 
 from rollup_node.node.options.parsing import read_options
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.supervisor.supervisor import FATAL_ENDS
+from rollup_node.node.supervisor.child_processes import FATAL_ENDS
 from tests.support.chains.local_chain import LocalChain
 from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers

@@ -8,12 +8,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import zmq
 
-from rollup_node.ipc.bus.channels import Channel, Pattern
+from rollup_node.ipc.bus.channels import Channel, Pattern, socket_names
 from rollup_node.ipc.bus.status import Client, Publisher, Server, Subscriber
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.ipc.bus.timers import aligned_deadline
@@ -24,7 +25,18 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.ipc.wire.sockets import ChannelSocket, check_paths, socket_path
 
-__all__ = ["Bus", "Client", "ProcessId", "Publisher", "Server", "Slots", "TaskDispatcher", "TaskFailed", "Worker"]
+__all__ = [
+    "Bus",
+    "Client",
+    "GroupView",
+    "ProcessId",
+    "Publisher",
+    "Server",
+    "Slots",
+    "TaskDispatcher",
+    "TaskFailed",
+    "Worker",
+]
 
 LIVENESS_SECONDS = 1.0
 
@@ -53,9 +65,8 @@ before its sockets blocks for ever."""
 class Bus:
     """All channels of one process. The runtime creates it; `tools.bench.in_process` creates several in one process.
 
-    `arenas` holds the arena of each producing slot, `slots` the slots of each role. Creating a bus takes over the arena
-    of its slot. Messages arrive only while `run` runs. `counters` has messages and tasks that failed, by the names of
-    `transport.COUNTERS`."""
+    `arenas` holds the arena of each producing slot. Creating a bus takes over the arena of its slot. Messages arrive
+    only while `run` runs. `counters` has messages and tasks that failed, by the names of `transport.COUNTERS`."""
 
     def __init__(
         self,
@@ -66,11 +77,13 @@ class Bus:
         liveness: LivenessTable,
         arenas: Mapping[int, Arena],
         directory: Path,
+        group: str = "",
     ) -> None:
-        self.role, self.process_id = role, process_id
+        self.role, self.process_id, self.group = role, process_id, group
         self._channels = {channel.name: channel for channel in channels}
         self._slots, self._directory = slots, directory
-        check_paths(directory, self._channels)
+        self._groups = {slot: group for (_, group), members in slots.items() for slot in members}
+        check_paths(directory, socket_names(self._channels.values(), self._groups.values()))
         self.transport = Transport(process_id, liveness, arenas)
         self.counters = self.transport.counters
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -88,24 +101,38 @@ class Bus:
         """Channel and reason of the last message that was rejected; empty when none was."""
         return self.transport.last_rejection
 
+    def within(self, group: str) -> "GroupView":
+        """Return what a shared process sees of the servers of a group."""
+        return GroupView(self, group)
+
+    def group_of(self, process: ProcessId) -> str:
+        """Return the group of a process, "" for a shared one."""
+        return self._groups[process.slot]
+
     def serve(self, channel: str, handler: Callable[[ProcessId, Any], object]) -> Server:
-        """Binds a REQUEST channel that this role serves."""
+        """Binds a REQUEST channel that this role serves, to the clients of its group, or to all if it is shared."""
         entry = self._entry(channel, Pattern.REQUEST, serving=True)
-        socket = self._socket(entry, zmq.ROUTER)
+        socket = self._socket(entry, self.group, zmq.ROUTER)
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
 
     def connect(
-        self, channel: str, handler: Callable[[Any], object], on_restart: Callable[[], object] = lambda: None
+        self,
+        channel: str,
+        handler: Callable[[Any], object],
+        on_restart: Callable[[], object] = lambda: None,
+        *,
+        group: str | None = None,
     ) -> Client:
         """Connect to a REQUEST channel, once; requests before the server runs wait in a bounded queue.
 
-        `on_restart` is called when the server has been started again."""
+        The server is that of `group`, by default this process's own, or else the shared one. `on_restart` is called
+        when the server has been started again."""
         entry = self._entry(channel, Pattern.REQUEST, serving=False)
-        if channel in self._connected:
-            raise ValueError(f"{self.role} is connected to channel {channel}")
-        server = self._server(entry)
-        self._connected.add(channel)
-        socket = self._socket(entry, zmq.DEALER)
+        owner, server = self._server(entry, group)
+        if (name := entry.socket_name(owner)) in self._connected:
+            raise ValueError(f"{self.role} is connected to channel {name}")
+        self._connected.add(name)
+        socket = self._socket(entry, owner, zmq.DEALER)
         client = Client(channel, socket, self.transport, (server,), entry.down, handler, entry.up)
         client.on_restart = on_restart
         return self._add(client)
@@ -113,34 +140,38 @@ class Bus:
     def publish(self, channel: str) -> Publisher:
         """Binds a STATUS channel that this role serves."""
         entry = self._entry(channel, Pattern.STATUS, serving=True)
-        return self._add(Publisher(self._socket(entry, zmq.XPUB), self.transport, entry.down, self._wake.set))
+        socket = self._socket(entry, self.group, zmq.XPUB)
+        return self._add(Publisher(socket, self.transport, entry.down, self._wake.set))
 
-    def subscribe(self, channel: str, handler: Callable[[Any], object]) -> Subscriber:
-        """Connect to a STATUS channel."""
+    def subscribe(self, channel: str, handler: Callable[[Any], object], *, group: str | None = None) -> Subscriber:
+        """Connect to a STATUS channel, with the server that `connect` would have."""
         entry = self._entry(channel, Pattern.STATUS, serving=False)
-        server = self._server(entry)
-        socket = self._socket(entry, zmq.SUB)
+        owner, server = self._server(entry, group)
+        socket = self._socket(entry, owner, zmq.SUB)
         return self._add(Subscriber(channel, socket, self.transport, (server,), entry.down, handler))
 
     def dispatch(self, channel: str) -> TaskDispatcher:
         """Binds a WORK channel on which this role dispatches tasks."""
         entry = self._entry(channel, Pattern.WORK, serving=True)
-        socket = self._socket(entry, zmq.ROUTER)
+        socket = self._socket(entry, self.group, zmq.ROUTER)
         return self._add(TaskDispatcher(channel, socket, self.transport, self._clients(entry), entry.down, entry.up))
 
     def work(self, handlers: Mapping[str, Callable[[Any], Any]]) -> Worker:
         """Run the tasks of WORK channels by pure functions task -> result, those of the first channel first.
 
-        A channel whose dispatcher is not a process of this node has no tasks."""
-        sources = []
+        If there are several groups, all dispatchers take turns: none waits for the tasks of another group. A channel
+        without a dispatcher has no tasks."""
+        channels = []
         for channel, handler in handlers.items():
             entry = self._entry(channel, Pattern.WORK, serving=False)
-            if not self._slots.get(entry.server):
-                continue
-            socket = self._socket(entry, zmq.DEALER, only_connected=True)
-            server = self._server(entry)
-            sources.append(TaskSource(channel, socket, self.transport, server, entry.down, entry.up, handler))
-        return self._add(Worker(sources))
+            sources = []
+            for (role, group), slots in self._slots.items():
+                for slot in slots if role == entry.server else ():
+                    socket = self._socket(entry, group, zmq.DEALER, only_connected=True)
+                    sources.append(TaskSource(channel, socket, self.transport, slot, entry.down, entry.up, handler))
+            channels.append(sources)
+        has_groups = any(len(sources) > 1 for sources in channels)
+        return self._add(Worker([list(chain.from_iterable(channels))] if has_groups else channels))
 
     async def run(self) -> None:
         """Move messages until it is cancelled. Exceptions of handlers propagate."""
@@ -233,22 +264,46 @@ class Bus:
             raise ValueError(f"{self.role} does not {'serve' if serving else 'use'} channel {channel}")
         return entry
 
-    def _server(self, entry: Channel) -> int:
-        slots = self._slots.get(entry.server)
-        if not slots:
-            raise ValueError(f"this node runs no {entry.server}, which serves channel {entry.name}")
-        (slot,) = slots
-        return slot
+    def _server(self, entry: Channel, group: str | None) -> tuple[str, int]:
+        """Return the group that the server of a channel for a group belongs to, and its slot."""
+        for owner in (self.group if group is None else group, ""):
+            if slots := self._slots.get((entry.server, owner)):
+                (slot,) = slots
+                return owner, slot
+        raise ValueError(f"this node runs no {entry.server}, which serves channel {entry.name}")
 
     def _clients(self, entry: Channel) -> list[int]:
-        return [slot for role in entry.clients for slot in self._slots.get(role, ())]
+        groups = (self.group, "") if self.group else self._groups.values()
+        return [
+            slot
+            for (role, group), slots in self._slots.items()
+            if role in entry.clients and group in groups
+            for slot in slots
+        ]
 
-    def _socket(self, entry: Channel, kind: int, *, only_connected: bool = False) -> ChannelSocket:
+    def _socket(self, entry: Channel, group: str, kind: int, *, only_connected: bool = False) -> ChannelSocket:
         return ChannelSocket(
             self._context,
             kind,
-            socket_path(self._directory, entry.name),
+            socket_path(self._directory, entry.socket_name(group)),
             bind=kind in (zmq.ROUTER, zmq.XPUB),
             routing_id=self.process_id.routing_id() if kind == zmq.DEALER else b"",
             only_connected=only_connected,
         )
+
+
+class GroupView:
+    """The servers of one group, and the shared ones, as a shared process reaches them [LIF33]."""
+
+    def __init__(self, bus: Bus, group: str) -> None:
+        self._bus, self.group = bus, group
+
+    def connect(
+        self, channel: str, handler: Callable[[Any], object], on_restart: Callable[[], object] = lambda: None
+    ) -> Client:
+        """Connect to a REQUEST channel, as `Bus.connect`."""
+        return self._bus.connect(channel, handler, on_restart, group=self.group)
+
+    def subscribe(self, channel: str, handler: Callable[[Any], object]) -> Subscriber:
+        """Connect to a STATUS channel, as `Bus.subscribe`."""
+        return self._bus.subscribe(channel, handler, group=self.group)

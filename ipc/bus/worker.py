@@ -5,6 +5,7 @@ and rarely while nothing happens: so a lost message is repaired, and a restarted
 receives before it reports, so that tasks which arrived during a long one are not reported missing."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -99,23 +100,34 @@ class TaskSource:
 
 
 class Worker:
-    """All WORK channels of a worker process, in order of priority."""
+    """All WORK channels of a worker process: `ranks` of sources in order of priority, which take turns within one."""
 
-    def __init__(self, sources: Sequence[TaskSource]) -> None:
-        self.sockets = tuple(source.socket for source in sources)
-        self._sources = sources
+    def __init__(self, ranks: Sequence[Sequence[TaskSource]]) -> None:
+        self.ranks = [deque(sources) for sources in ranks]
+        self._sources = [source for sources in ranks for source in sources]
+        self.sockets = tuple(source.socket for source in self._sources)
 
     def receive(self) -> bool:
         """Queues the waiting tasks and runs at most one; True when it ran one, so that there may be more."""
         for source in self._sources:
             source.socket.receive(source.on_message)
             source.drop_stale_tasks()
-        chosen = next((source for source in self._sources if source.tasks), None)
+        chosen = self._choose()
         self._report(chosen)
         if chosen is None:
             return False
         chosen.run_next()
         return True
+
+    def _choose(self) -> TaskSource | None:
+        """Return the source to run a task of, which is the last of its rank from now on."""
+        for sources in self.ranks:
+            for source in sources:
+                if source.tasks:
+                    sources.remove(source)
+                    sources.append(source)
+                    return source
+        return None
 
     def tick(self, now: float) -> float:
         """Return the time of the next report, which `receive` sends."""

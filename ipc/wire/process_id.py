@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-Slots = Mapping[str, Sequence[int]]
-"""The slots of each role. A role that serves a channel has exactly one."""
+Slots = Mapping[tuple[str, str], Sequence[int]]
+"""The slots of each role in each group; the group "" is that of the shared processes [LIF33].
+
+A role that serves a channel has exactly one in each group that has it."""
 
 _PREFIX = b"row"
 

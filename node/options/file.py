@@ -2,12 +2,13 @@
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, TextIO
 
 import configargparse
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.protocol.texts import one_line
 
@@ -46,14 +47,19 @@ class OptionsFile(configargparse.ConfigFileParser):  # type: ignore[misc]
         """Return the options in an open file. Raises OptionError, which names the file, if it cannot be read."""
         name = str(getattr(stream, "name", "the options file"))
         values: dict[str, str | list[str]] = {}
-        for key, value in _settings(_text(stream, name), name):
+        for key, value in read_settings(stream, name):
             if key in values:
                 self.errors.append(f"option {key} is given twice in file {name}")
             try:
-                values[key] = _checked(key, value, name, suggest=len(self.errors) < MAX_SUGGESTIONS)
+                values[key] = setting_texts(key, key, value, name, suggest=len(self.errors) < MAX_SUGGESTIONS)
             except OptionError as error:
                 self.errors.append(str(error))
         return values
+
+
+def read_settings(stream: TextIO, name: str) -> list[tuple[str, Any]]:
+    """Return the settings of an open file by dotted key. Raises OptionError, which names the file."""
+    return _settings(_text(stream, name), name)
 
 
 def _text(stream: TextIO, name: str) -> str:
@@ -125,15 +131,18 @@ def _read_yaml(text: str) -> dict[str, Any]:
     return settings
 
 
-def _checked(key: str, value: Any, name: str, suggest: bool) -> str | list[str]:
-    if key not in _BY_NAME:
-        secret = next((option for option in _SECRETS if key.startswith(f"{option}.")), None)
+def setting_texts(
+    key: str, option: str, value: Any, name: str, options: Mapping[str, AnyOption] = _BY_NAME, suggest: bool = True
+) -> str | list[str]:
+    """Return the texts of a setting with that key in the file `name`, for one of `options`. Raises OptionError."""
+    if option not in options:
+        secret = next((secret for secret in _SECRETS if option.startswith(f"{secret}.")), None)
         text = f"{secret}.***" if secret else key
-        hint = did_you_mean(key, _BY_NAME) if suggest else ""
+        hint = did_you_mean(option, options) if suggest else ""
         raise OptionError(f"unknown option {shown(text)} in file {name}{hint}")
-    if key == "config":
+    if option == "config":
         raise OptionError(f"option config in file {name}: a file cannot name another file")
-    texts = _texts(key, value, name)
+    texts = _texts(key, options[option], value, name)
     for text in texts if isinstance(texts, list) else [texts]:
         reject_end_of_options(text, f"{key} in file {name}")
     return texts
@@ -152,13 +161,16 @@ def _flat(table: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
             yield prefix + key, value
 
 
-def _texts(key: str, value: Any, name: str) -> str | list[str]:
-    if isinstance(value, list) and _BY_NAME[key].value_type.is_list and all(isinstance(item, str) for item in value):
-        return value
+def _texts(key: str, option: AnyOption, value: Any, name: str) -> str | list[str]:
+    if isinstance(value, list) and option.value_type.is_list:
+        if all(isinstance(item, str) for item in value):
+            return value
+        if option.value_type.label == "list of int" and all(type(item) is int for item in value):
+            return [str(item) for item in value if item.bit_length() <= MAX_BITS]
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | float) or (isinstance(value, int) and value.bit_length() <= MAX_BITS):
         return str(value)
-    expected = _BY_NAME[key].value_type.expected
+    expected = option.value_type.expected
     kind = "number so long" if isinstance(value, int) else type(value).__name__
     raise OptionError(f"option {key} in file {name} cannot be a {kind}: expected {expected}")

@@ -1,6 +1,7 @@
 """The help texts: one screen, and all options [CMD8]."""
 
 from collections.abc import Mapping
+from textwrap import wrap
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import FLAGS, option_parser
@@ -29,6 +30,10 @@ _EXAMPLE = f"""Example:
 """
 
 
+BY_NAME_ALONE = ("explain", "networks", "bundle-check", "budget", "doc", "completion", "man", "help")
+"""The commands that --help names without a line each."""
+
+
 def help_text(commands: Mapping[str, str]) -> str:
     """Return the text of --help, on one screen of 80 by 36; the commands are given with a line each."""
     options = [(_usage(FLAGS[name]), line) for name, line in MAIN_OPTIONS.items()]
@@ -37,7 +42,8 @@ def help_text(commands: Mapping[str, str]) -> str:
         f"Options (--help-all: all of them; {PROGRAM} help TOPIC: those of a topic):",
         *(f"  {usage:22} {line}" for usage, line in options),
         f"Commands ({PROGRAM} COMMAND --help):",
-        *(f"  {name:10} {line}" for name, line in commands.items()),
+        *(f"  {name:10} {line}" for name, line in commands.items() if name not in BY_NAME_ALONE),
+        *wrap(f"more: {', '.join(BY_NAME_ALONE)}", 78, initial_indent="  ", subsequent_indent="  "),
     ]
     return "\n".join(lines) + "\n" + _EXAMPLE
 

@@ -17,7 +17,7 @@ from rollup_node.node.options.errors import (
 )
 from rollup_node.node.options.file import MAX_BYTES, OptionsFile
 from rollup_node.node.options.given_files import open_given_file
-from rollup_node.node.options.option import Section
+from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, Values
@@ -114,35 +114,42 @@ def normalized(arguments: Sequence[str], others: Iterable[str] = ()) -> Normaliz
     errors: list[str] = []
     while words:
         try:
-            result.append(_next_flag(words, known))
+            name, text = next_flag(words, FLAGS, known)
+            result.append(f"--{name}={text}")
         except OptionError as error:
             errors.append(str(error))
     return NormalizedFlags(result, tuple(errors))
 
 
-def _next_flag(words: list[str], known: Iterable[str]) -> str:
-    """Remove one flag with its value. Raises OptionError when it is wrong."""
+def next_flag(
+    words: list[str], flags: Mapping[str, AnyOption], known: Iterable[str], prefix: str = ""
+) -> tuple[str, str]:
+    """Remove one flag with its value, and return both; `prefix` stands before its name in errors.
+
+    Raises OptionError when it is wrong."""
     word = words.pop(0)
     flag, equals, text = word.partition("=")
     name = _name_of_flag(flag)
     if name is None:
         raise OptionError(f"unexpected argument {shown(word)}: options start with --")
-    if name not in FLAGS:
+    if name not in flags:
         if not equals and words and not words[0].startswith("-"):
             words.pop(0)  # its value, most likely
-        raise OptionError(f"unknown flag {shown(flag)[1:-1]}{_hint(name, known)}")
+        unknown = f"--{prefix}{name}" if prefix else flag
+        raise OptionError(f"unknown flag {shown(unknown)[1:-1]}{_hint(name, known, prefix)}")
     if not equals:
-        text = _next_value(name, words)
-    reject_end_of_options(text, f"flag --{name}")
-    return f"--{name}={text}"
+        text = _next_value(flags[name], f"--{prefix}{name}", words)
+    reject_end_of_options(text, f"flag --{prefix}{name}")
+    return name, text
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
+def _hint(name: str, known: Iterable[str], prefix: str) -> str:
     if not name.startswith(OVERRIDE):
-        return did_you_mean(name, known, prefix="--")
+        return did_you_mean(name, known, prefix=f"--{prefix}")
     # Compared without what all have in common, which would make them alike.
     forks = [flag.removeprefix(OVERRIDE) for flag in FLAGS if flag.startswith(OVERRIDE)]
-    return did_you_mean(name.removeprefix(OVERRIDE), forks, f"--{OVERRIDE}") or f"; there are {', '.join(forks)}"
+    hint = did_you_mean(name.removeprefix(OVERRIDE), forks, f"--{prefix}{OVERRIDE}")
+    return hint or f"; there are {', '.join(forks)}"
 
 
 def _name_of_flag(word: str) -> str | None:
@@ -151,13 +158,18 @@ def _name_of_flag(word: str) -> str | None:
     return name if name and name != word and not name.startswith("-") else None
 
 
-def _next_value(name: str, words: list[str]) -> str:
+def _next_value(option: AnyOption, flag: str, words: list[str]) -> str:
     """Remove and return the value of a flag without `=` from the arguments that follow it."""
-    if FLAGS[name].value_type is BOOL:
+    if option.value_type is BOOL:
         return words.pop(0) if words and _is_boolean(words[0]) else "true"
-    if not words or (words[0].startswith("-") and words[0].lstrip("-").partition("=")[0] in FLAGS):
-        raise OptionError(f"flag --{name} needs a value: expected {FLAGS[name].value_type.expected}")
+    if not words or _is_flag(words[0]):
+        raise OptionError(f"flag {flag} needs a value: expected {option.value_type.expected}")
     return words.pop(0)
+
+
+def _is_flag(word: str) -> bool:
+    name = word.lstrip("-").partition("=")[0]
+    return word.startswith("-") and (name in FLAGS or name.startswith("vn."))
 
 
 def _is_boolean(word: str) -> bool:
@@ -174,13 +186,15 @@ def _parser() -> configargparse.ArgumentParser:
     return option_parser(SECTIONS)
 
 
-def option_parser(sections: Iterable[Section], information: bool = True) -> configargparse.ArgumentParser:
+def option_parser(
+    sections: Iterable[Section], information: bool = True, usage: str = f"{PROGRAM} [options]", epilog: str = _EPILOG
+) -> configargparse.ArgumentParser:
     """Return the parser of these options, with --help and --version where `information`; hidden ones lack help."""
     parser = _OptionParser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [options]",
+        usage=usage,
         description="Follows and produces an OP Stack chain.",
-        epilog=_EPILOG,
+        epilog=epilog,
         formatter_class=configargparse.RawDescriptionHelpFormatter,
         config_file_parser_class=OptionsFile,
         config_file_open_func=_open,

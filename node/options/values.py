@@ -17,13 +17,13 @@ class GivenTexts(NamedTuple):
 
 
 class Values:
-    """Values by option name, defaults included; reading one that `errors` names raises OptionError."""
+    """Values of `options` by name, defaults included; reading one that `errors` names raises OptionError."""
 
-    def __init__(self, fields: Mapping[str, GivenTexts]) -> None:
-        self._given = fields
+    def __init__(self, fields: Mapping[str, GivenTexts], options: Mapping[str, AnyOption] = OPTIONS) -> None:
+        self._given, self._options = fields, options
         self._values: dict[str, Any] = {}
         self._invalid: dict[str, str] = {}
-        for name, option in OPTIONS.items():
+        for name, option in options.items():
             try:
                 self._values[name] = _value(option, fields.get(name))
             except OptionError as error:
@@ -48,7 +48,7 @@ class Values:
         if name not in self._given:
             return ()
         texts = self._given[name].texts
-        return texts if OPTIONS[name].value_type.is_list else texts[-1:]
+        return texts if self._options[name].value_type.is_list else texts[-1:]
 
     def items(self, name: str) -> tuple[str, ...]:
         """Return the same texts with the items of a list apart."""
@@ -58,9 +58,14 @@ class Values:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
         return self._given[name].source if name in self._given else f"flag --{name}"
 
+    def with_texts(self, texts: Mapping[str, str], source: str) -> "Values":
+        """Return the same values with these texts by option in place of what was given."""
+        own = {name: GivenTexts((text,), source, False) for name, text in texts.items()}
+        return Values({**self._given, **own}, self._options)
+
     def names_given(self) -> list[str]:
         """Return the options that were set, in the order of the table."""
-        return [name for name in OPTIONS if name in self._given]
+        return [name for name in self._options if name in self._given]
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

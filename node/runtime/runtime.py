@@ -30,7 +30,7 @@ from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
-from rollup_node.node.system.runtime_dir import MAX_END_BYTES
+from rollup_node.node.system.runtime_dir import MAX_END_BYTES, end_file
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
@@ -76,22 +76,31 @@ class SharedResources:
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """Which process this is; `name` is its name in logs, titles and metrics."""
+    """Which process this is; `name` is its name in logs, titles and metrics, `group` that of its chain, if any."""
 
     role: str
     name: str
     process_id: ProcessId
+    group: str = ""
 
 
-def take_over_output(name: str, settings: LogSettings, shared_level: SharedWord | None = None) -> LineWriter:
+def take_over_output(
+    name: str, settings: LogSettings, shared_level: SharedWord | None = None, chain: str = ""
+) -> LineWriter:
     """Configure this process to log to descriptor 1, its log pipe; prints, libraries and fault dumps go there too.
 
     The level is that of `shared_level`, which this process may change for the others as well, or else of the
-    settings."""
+    settings. `chain` is a field of every line, if there is one."""
     to_line = formatter(settings)
     writer = LineWriter(1, lambda lines: to_line(dropped_lines(name, lines)))
     level, share = (settings.level, None) if shared_level is None else (level_in(shared_level), shared_level.set)
-    log.configure(name, level, lambda record: writer.write(to_line(record)), share)
+
+    def write(record: Record) -> None:
+        if chain:
+            record = record._replace(fields={"chain": chain, **record.fields})
+        writer.write(to_line(record))
+
+    log.configure(name, level, write, share)
     sys.stdout, sys.stderr = cast(TextIO, LineStream(writer, 1)), cast(TextIO, LineStream(writer, 2))
     capture_library_logs(level)
     faulthandler.enable(file=2, all_threads=True)
@@ -120,13 +129,13 @@ def dropped_lines(process: str, lines: int) -> Record:
 def run_process(identity: ProcessIdentity, build: str, config: object, shared: SharedResources) -> int:
     """Run a stage until it is asked to stop or fails; the exit code. `build` is the import path of its function."""
     setproctitle(f"rollup-node: {identity.name}")
-    writer = take_over_output(identity.name, shared.log, shared.log_level)
+    writer = take_over_output(identity.name, shared.log, shared.log_level, identity.group)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         code = loop.run_until_complete(StageProcess(identity, shared, writer).run(build, config))
     except BaseException as error:
-        code = _log_failure(error, shared.end)
+        code = _log_failure(error, shared.end.with_name(end_file(shared.end.name, identity.group)))
     writer.drain(LAST_LINES_SECONDS)
     return code
 
@@ -176,7 +185,7 @@ class StageProcess:
     def __init__(self, identity: ProcessIdentity, shared: SharedResources, writer: LineWriter) -> None:
         self._identity, self._shared, self._writer = identity, shared, writer
         self._slot = identity.process_id.slot
-        self._meter = Meter(identity.name)
+        self._meter = Meter(identity.name, identity.group)
         self._meter.expose(identity.role)
         self._log = get_logger("runtime")
         self._stop = asyncio.Event()
@@ -229,6 +238,7 @@ class StageProcess:
             shared.liveness,
             shared.arenas,
             shared.sockets,
+            identity.group,
         )
 
     async def _look(self, collect: Callable[[], None]) -> None:

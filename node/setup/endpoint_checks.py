@@ -5,7 +5,7 @@ An endpoint that does not respond yet is retried; each error is one line that sa
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_b
 from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejection, unusable
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
-from rollup_node.node.checks.finding import Finding, error, ok, require, warning
+from rollup_node.node.checks.finding import Finding, FindingLevel, error, ok, require, warning
 from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
@@ -39,7 +39,8 @@ class NodeEndpoints(NamedTuple):
     `beacon_may_fail` turns a failed beacon check into a warning; with `l1_genesis` False the L1 genesis block is not
     checked, for an endpoint that has only part of the chain. `signer` is the remote signer, `follow` the follow
     source, None without one. `engine_kind` is that of `l2.enginekind`, None if it is not given, and `network` the
-    built-in network with the chain's fork times, empty for none. `checkpoint` is that of `l1.checkpoint`."""
+    built-in network with the chain's fork times, empty for none. `checkpoint` is that of `l1.checkpoint`. With
+    `engine_may_be_away` an engine that does not respond is only warned of."""
 
     rollup: RollupConfig
     l1: tuple[str, ...]
@@ -55,6 +56,7 @@ class NodeEndpoints(NamedTuple):
     engine_kind: str | None = None
     network: str = ""
     checkpoint: CheckpointConfig | None = None
+    engine_may_be_away: bool = False
 
 
 class RetryPolicy(NamedTuple):
@@ -70,9 +72,17 @@ class RetryPolicy(NamedTuple):
 RETRY_POLICY = RetryPolicy()
 
 
+async def check_chains(chains: Sequence[NodeEndpoints]) -> None:
+    """Check the endpoints of all chains of a node, those that they share once. Raises SetupError [SNO6]."""
+    may_be_away = len(chains) > 1
+    shared = [chains[0], *(chain._replace(beacon=None, checkpoint=None) for chain in chains[1:])]
+    await asyncio.gather(*(check_endpoints(chain._replace(engine_may_be_away=may_be_away)) for chain in shared))
+
+
 async def check_endpoints(endpoints: NodeEndpoints, policy: RetryPolicy = RETRY_POLICY) -> None:
     """Check L1, engine, beacon node and remote signer concurrently. Raises SetupError for the first that fails."""
-    checks = [check_l1(endpoints, policy), check_engine(EngineCheck(endpoints, policy.timeout), policy)]
+    engine = check_engine(EngineCheck(endpoints, policy.timeout), policy, endpoints.engine_may_be_away)
+    checks = [check_l1(endpoints, policy), engine]
     if endpoints.beacon is not None:
         checks.append(check_beacon(endpoints, policy))
     if endpoints.checkpoint is not None:
@@ -242,10 +252,18 @@ async def check_l1(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
             await check.close()
 
 
-async def check_engine(check: EngineCheck, policy: RetryPolicy) -> None:
+async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: bool = False) -> None:
     """Check that the execution engine accepts our JWT and has the L2 chain. Raises SetupError."""
+
+    async def away(failure: Failure) -> Finding:
+        finding = await check.unusable(failure)
+        return finding._replace(level=FindingLevel.WARNING)
+
+    if may_be_away:
+        policy = policy._replace(total=0.0)
     try:
-        require(await _retry(check.find, check.unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
+        unusable = away if may_be_away else check.unusable
+        require(await _retry(check.find, unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
 

@@ -71,8 +71,10 @@ MAX_SCHEDULE_DAYS = 180
 """Days after which fork times are called old: forks are announced months ahead."""
 
 
-def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]:
-    """Return the lines; `now` in Unix seconds. URLs are shown as host and port, since the rest may be a key."""
+def introduction(values: Values, chain: ChosenChain, now: float, verified: bool = False) -> list[Notice]:
+    """Return the lines; `now` in Unix seconds. `verified`: this node verifies the chain's messages.
+
+    URLs are shown as host and port, since the rest may be a key."""
     return [
         Notice(Level.INFO, "chain", _chain(chain, now)),
         Notice(Level.INFO, "endpoints", dict(_endpoints(values))),
@@ -81,7 +83,7 @@ def introduction(values: Values, chain: ChosenChain, now: float) -> list[Notice]
         *_end(chain),
         *_schedule_age(values, now),
         *_bundles(values, chain, now),
-        *local_safe(values, chain),
+        *(() if verified else local_safe(values, chain)),
     ]
 
 

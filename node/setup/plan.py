@@ -6,21 +6,21 @@ secrets.py and state_files.py)."""
 import os
 import secrets
 import tempfile
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.node.checks.finding import ListenAddress
-from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync, worker_count
+from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.checkpoint import checkpoint_config
 from rollup_node.node.setup.config_fields import build_config
-from rollup_node.node.setup.endpoint_checks import NodeEndpoints, check_endpoints
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import signer_config
@@ -30,17 +30,18 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import METRICS, PROCESSES, PROFILES, RPC_URL, SEQUENCER_STATE
+from rollup_node.node.system.runtime_dir import ASIDE, METRICS, PROCESSES, PROFILES, RPC_URL, sequencer_state
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 
 CLIENTS = 64
 """Clients of the RPC server that a node can serve at once at least."""
@@ -53,7 +54,8 @@ HALT_SECONDS = 300.0
 class NodePlan:
     """A node as its options describe it, before its secrets are known. `p2p` is None with `p2p.disable`.
 
-    `checkpoint` is None where L1 endpoints are believed."""
+    `group` is that of its chain's processes, empty for the only chain. `checkpoint` is None where L1 endpoints are
+    believed."""
 
     values: Values
     chain: ChosenChain
@@ -61,6 +63,11 @@ class NodePlan:
     checkpoint: CheckpointConfig | None
     runtime_dir: Path
     notices: tuple[Notice, ...]
+    group: str = ""
+
+    @property
+    def l2_chain_id(self) -> int:
+        return self.chain.config.l2_chain_id
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,10 @@ class NodeConfigs:
     rpc: RpcConfig
 
 
-def plan_node(values: Values) -> NodePlan:
-    """Check the options and chooses the chain. Raises OptionError for anything that is wrong."""
+def plan_node(values: Values, group: str = "", runtime_dir: Path | None = None) -> NodePlan:
+    """Check the options and choose the chain. Raises OptionError for anything that is wrong.
+
+    `runtime_dir` is that of the other chains of a supernode."""
     check_options(values)
     notices = [Notice(Level.WARN, text) for text in option_warnings(values)]
     chain = choose_chain(values, lambda text: notices.append(Notice(Level.WARN, text)))
@@ -100,9 +109,9 @@ def plan_node(values: Values) -> NodePlan:
         text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
         notices.append(Notice(Level.WARN, text))
     value = values["runtime.dir"]
-    runtime_dir = Path(value).absolute() if value else _unused_private_path()
+    runtime_dir = runtime_dir or (Path(value).absolute() if value else _unused_private_path())
     checkpoint = checkpoint_config(values, chain.config.l1_chain_id)
-    return NodePlan(values, chain, p2p, checkpoint, runtime_dir, tuple(notices))
+    return NodePlan(values, chain, p2p, checkpoint, runtime_dir, tuple(notices), group)
 
 
 def _unused_private_path() -> Path:
@@ -112,12 +121,13 @@ def _unused_private_path() -> Path:
     return Path(base if base and usable else tempfile.gettempdir()) / f"rollup-node-{secrets.token_hex(6)}"
 
 
-def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
+def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = False) -> NodeConfigs:
+    """Return the configuration of each process of a chain; `verified`: an interop process verifies its messages."""
     values, chain, has_p2p = plan.values, plan.chain, plan.p2p is not None
     rollup, derives = chain.config, not values["l2.follow.source"]
     return NodeConfigs(
         l1=msgspec.structs.replace(l1_config(values, chain, runtime_config=has_p2p), checkpoint=plan.checkpoint),
-        blobs=blobs_config(values, chain) if derives else None,
+        blobs=blobs_config(values) if derives else None,
         derivation=derivation_config(values, chain) if derives else None,
         # The sequencer's L1 blocks are verified by compute [FSR9].
         compute=ComputeConfig() if derives or values["sequencer.enabled"] else None,
@@ -127,7 +137,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             jwt_secret=node_secrets.jwt,
             rollup=rollup,
             l1_chain=chain.l1_chain,
-            sequencer_state_file=str(plan.runtime_dir / SEQUENCER_STATE),
+            sequencer_state_file=str(sequencer_state(plan.runtime_dir, plan.group)),
             p2p=has_p2p,
             fill_gaps=values["p2p.sync.req-resp"],
             bundle_auto=folder_of_choice(values) is not None,
@@ -137,6 +147,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             offset_el_safe=float(values["syncmode.offset-el-safe"]) if uses_el_sync(values) else 0.0,  # [ELS5]
             engine_kind_given=values.given("l2.enginekind"),
             network=built_in_name(rollup),
+            verified=verified,
         ),
         p2p=None if plan.p2p is None else msgspec.structs.replace(plan.p2p, priv_raw=node_secrets.network_key),
         rpc=build_config(
@@ -149,6 +160,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             network=chain.name if values["network"] else "",
             l1_confs=values["verifier.l1-confs"],
             processes_file=str(plan.runtime_dir / PROCESSES),
+            aside_file=str(plan.runtime_dir / ASIDE) if plan.group else "",
             url_file=str(plan.runtime_dir / RPC_URL),
             dependency_set=chain.dependencies,
             p2p=has_p2p,
@@ -159,6 +171,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets) -> NodeConfigs:
             derives=derives,
             jwt_secret=node_secrets.rpc_jwt,
             interop_jwt=node_secrets.interop_jwt,
+            verified=verified,
         ),
     )
 
@@ -188,7 +201,7 @@ def l1_config(
     return build_config(
         L1Config,
         values,
-        rollup=chain.config,
+        rollups=(chain.config,),
         runtime_config=runtime_config or versions,
         protocol_versions=versions,
         inbox_hashes=inbox_hashes,
@@ -197,10 +210,9 @@ def l1_config(
     )
 
 
-def blobs_config(values: Values, chain: ChosenChain, archive: ArchiveFolder | None = None) -> BlobsConfig:
-    da_server = build_config(DaServerConfig, values) if values["altda.enabled"] else None
-    folder = None if archive is None else archive.path
-    return build_config(BlobsConfig, values, rollup=chain.config, da_server=da_server, archive=folder)
+def blobs_config(values: Values, archive: ArchiveFolder | None = None) -> BlobsConfig:
+    da_servers = {"": build_config(DaServerConfig, values)} if values["altda.enabled"] else {}
+    return build_config(BlobsConfig, values, da_servers=da_servers, archive=None if archive is None else archive.path)
 
 
 def derivation_config(
@@ -231,20 +243,57 @@ def p2p_config(values: Values, chain: ChosenChain) -> P2pConfig:
     )
 
 
-def processes(plan: NodePlan, configs: NodeConfigs) -> tuple[ProcessSpec, ...]:
-    by_role = {role: config for role, config in vars(configs).items() if config is not None}
-    return node_processes(by_role, worker_count(plan.values))
+def processes(
+    chains: Mapping[str, NodeConfigs], workers: int, interop: InteropProcessConfig | None = None
+) -> tuple[ProcessSpec, ...]:
+    """Return the processes of the chains by group: those of each, and one of each kind that all share."""
+    configs = list(chains.values())
+    blobs = next((chain.blobs for chain in configs if chain.blobs is not None), None)
+    shared = {
+        "l1": msgspec.structs.replace(
+            configs[0].l1,
+            rollups=tuple(chain.engine.rollup for chain in configs),
+            runtime_config=any(chain.l1.runtime_config for chain in configs),
+            protocol_versions=any(chain.l1.protocol_versions for chain in configs),
+            chain_confs={chain.engine.rollup.l2_chain_id: chain.l1.verifier_confs for chain in configs[1:]},
+        ),
+        "blobs": None if blobs is None else msgspec.structs.replace(blobs, da_servers=_da_servers(chains)),
+        "compute": next((chain.compute for chain in configs if chain.compute is not None), None),
+        "interop": interop,
+        "rpc": RpcProcessConfig({group: chain.rpc for group, chain in chains.items()}),
+    }
+    by_group: dict[str, dict[str, object]] = {"": _present(shared)}
+    for group, chain in chains.items():
+        own = {"derivation": chain.derivation, "engine": chain.engine, "p2p": chain.p2p}
+        by_group.setdefault(group, {}).update(_present(own))
+    return node_processes(by_group, workers)
 
 
-def node_settings(plan: NodePlan, configs: NodeConfigs, node_secrets: NodeSecrets) -> NodeSettings:
-    """Return the settings of the supervisor, with the check of the endpoints."""
+def _da_servers(chains: Mapping[str, NodeConfigs]) -> dict[str, DaServerConfig]:
+    return {
+        group: server
+        for group, chain in chains.items()
+        if chain.blobs is not None
+        for server in chain.blobs.da_servers.values()
+    }
+
+
+def _present(configs: Mapping[str, object]) -> dict[str, object]:
+    return {role: config for role, config in configs.items() if config is not None}
+
+
+def node_settings(
+    plan: NodePlan, chains: Collection[NodeConfigs], precheck: Callable[[], Awaitable[None]]
+) -> NodeSettings:
+    """Return the settings of the supervisor, by the options that all chains share."""
+    configs = next(iter(chains))
     return NodeSettings(
         version=version(),
-        chain=plan.chain.name if plan.values["network"] else str(plan.chain.config.l2_chain_id),
+        chains=tuple(chain.rpc.network or str(chain.rpc.rollup.l2_chain_id) for chain in chains),
         log=build_config(LogSettings, plan.values),
         runtime_dir=plan.runtime_dir,
-        precheck=partial(check_endpoints, endpoints_to_check(plan, configs, node_secrets)),
-        connections=_connections(configs),
+        precheck=precheck,
+        connections=max(map(_connections, chains)),
         halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
         metrics_period=WRITE_SECONDS if configs.rpc.metrics_enabled else REWRITE_SECONDS,
         profiling=profiling_settings(plan.values),

@@ -13,7 +13,14 @@ from rollup_node.node.setup.plan import p2p_config
 
 
 def reject_wrong_options(parsed: ParsedOptions) -> None:
-    """Raise WrongOptions with a line for each thing that is wrong in the options, their rules, and the chain.
+    """Raise WrongOptions if anything is wrong."""
+    lines = wrong_lines(parsed)
+    if lines:
+        raise WrongOptions(lines)
+
+
+def wrong_lines(parsed: ParsedOptions) -> tuple[str, ...]:
+    """Return a line for each thing that is wrong in the options, their rules, and the chain.
 
     What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
     reported. Nor is that said to be missing which a misspelt name may mean. No file is written."""
@@ -26,8 +33,7 @@ def reject_wrong_options(parsed: ParsedOptions) -> None:
             # A configuration lacks what a broken rule says.
             if not lines:
                 raise
-    if lines:
-        raise WrongOptions(lines)
+    return lines
 
 
 def _broken_rules(parsed: ParsedOptions) -> Iterator[str]:

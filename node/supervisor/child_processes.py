@@ -26,6 +26,20 @@ from rollup_node.stages.io.log.logger import Logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import seconds
 
+FATAL_ENDS = {
+    ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
+    ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
+    ExitCode.FORK_MISMATCH: (
+        Code.FORK_MISMATCH,
+        f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
+    ),
+    ExitCode.NETWORK_LEFT: (
+        Code.NETWORK_LEFT,
+        f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
+    ),
+}
+"""The codes and the meaning of the exit codes that end the node."""
+
 
 class _Fork(Popen):  # type: ignore[misc]
     """A fork without the pipes of multiprocess, which stay open where the fork fails, and are not used here."""

@@ -24,7 +24,12 @@ class SupervisorMetrics:
     """The metrics of all processes, written to the supervisor's own file every `period` seconds or more often."""
 
     def __init__(
-        self, version: str, folder: Path, liveness: LivenessTable, period: float = WRITE_SECONDS, chain: str = ""
+        self,
+        version: str,
+        folder: Path,
+        liveness: LivenessTable,
+        period: float = WRITE_SECONDS,
+        chains: Sequence[str] = (),
     ) -> None:
         self._period = min(period, STATUS_SECONDS)
         self._folder, self._liveness = folder, liveness
@@ -35,7 +40,7 @@ class SupervisorMetrics:
         self._due = self._memory_due = 0.0
         self._reads_memory = True
         self._meter.set("info", 1, version=version)
-        if chain:
+        for chain in chains:
             self._meter.set("chain", 1, chain=chain)
 
     def node_is_up(self) -> None:

@@ -16,7 +16,7 @@ PrecheckFunction = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How a node is run; `chain` is what metrics call its chain [MET30], `tracing` the address of a collector [TRC1].
+    """How a node is run; `chains` is what metrics call its chains [MET30], `tracing` the address of a collector [TRC1].
 
     `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
     `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
@@ -35,5 +35,5 @@ class NodeSettings:
     halt_seconds: float = 0.0
     metrics_period: float = WRITE_SECONDS
     profiling: ProfilingSettings = field(default_factory=ProfilingSettings)
-    chain: str = ""
+    chains: tuple[str, ...] = ()
     tracing: str = ""

@@ -1,5 +1,6 @@
 """What the supervisor knows of one process of the table over all its incarnations."""
 
+import signal
 import time
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,13 @@ class SupervisedProcess:
         self.kill_at, self.restart_at, self.kill_reason = None, None, ""
         self.killed, self.stop_requested = False, False
 
+    def request_stop(self, now: float) -> None:
+        """Ask it to stop, once, and have it killed after its time; nothing if it does not run."""
+        if self.child is not None and not self.stop_requested:
+            self.stop_requested, self.kill_reason = True, ""
+            self.kill_at = now + self.spec.stop_timeout
+            self.child.send_signal(signal.SIGTERM)
+
     def _new_watchdog(self) -> Watchdog:
         limit = self.spec.max_cpu
         return Watchdog(self.policy if limit is None else replace(self.policy, cpu=limit))
@@ -60,7 +68,13 @@ class SupervisedProcess:
         if self.child is None:
             return None
         return ProcessEntry(
-            self.spec.role, self.copy, self.child.pid, self.incarnation, self.started_unix, self.child.start_ticks
+            self.spec.role,
+            self.copy,
+            self.child.pid,
+            self.incarnation,
+            self.started_unix,
+            self.child.start_ticks,
+            self.spec.group,
         )
 
     def record_death(self, now: float) -> bool:

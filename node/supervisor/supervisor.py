@@ -10,16 +10,20 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 from setproctitle import setproctitle
 
+from rollup_node.ipc.bus.channels import socket_names
 from rollup_node.ipc.bus.timers import aligned_deadline, until_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.codec import codec_of
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.node.runtime.runtime import ProcessIdentity, SharedResources, adopt_level, dropped_lines, run_process
+from rollup_node.node.supervisor.chain_group import ChainGroups
 from rollup_node.node.supervisor.child_processes import (
+    FATAL_ENDS,
     ChildProcesses,
     exit_text,
     freeze_heap,
@@ -66,19 +70,6 @@ REPEAT_SECONDS = 1.0
 """A signal that comes again so soon is the same one: GNU timeout and terminals send it to process and group."""
 SECOND_SIGNAL = "a second signal"
 SEE_LOG = "see its last log lines"
-FATAL_ENDS = {
-    ExitCode.CRITICAL: (Code.CRITICAL, "failed with a critical error"),
-    ExitCode.HALT: (Code.PROTOCOL_VERSION, "halted the node"),
-    ExitCode.FORK_MISMATCH: (
-        Code.FORK_MISMATCH,
-        f"found other forks in the execution engine ({Code.FORK_MISMATCH.text})",
-    ),
-    ExitCode.NETWORK_LEFT: (
-        Code.NETWORK_LEFT,
-        f"reached the last block of a network that left the OP Stack ({Code.NETWORK_LEFT.text})",
-    ),
-}
-"""The codes and the meaning of the exit codes that end the node."""
 
 
 def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
@@ -87,7 +78,8 @@ def run_node(specs: Sequence[ProcessSpec], settings: NodeSettings) -> int:
     A node that cannot start, or that fails, reports why in one line on standard error [LIF9]. The caller must have a
     single thread."""
     signal.pthread_sigmask(signal.SIG_BLOCK, process_control.STOP_SIGNALS)
-    longest = max((len(channel.name) for channel in settings.channels), default=0) + len(SOCKET_SUFFIX)
+    names = socket_names(settings.channels, {spec.group for spec in specs})
+    longest = max(map(len, names), default=0) + len(SOCKET_SUFFIX)
     try:
         count = sum(spec.copies for spec in specs)
         process_control.check_descriptor_limit(process_control.raise_descriptor_limit(), count, settings.connections)
@@ -122,12 +114,16 @@ class Supervisor:
         self._processes = [
             SupervisedProcess(spec, copy, slot, self._policy) for slot, (spec, copy) in enumerate(copies)
         ]
-        self._groups = [[process for process in self._processes if process.spec is spec] for spec in specs]
+        self._roles = [list(members) for _, members in groupby(self._processes, lambda process: process.spec.role)]
+        self._chains = ChainGroups(self._processes, directory, self._start)
         self._liveness = LivenessTable(len(copies))
         self._shared = SharedResources(
             liveness=self._liveness,
             arenas={process.slot: Arena(len(copies)) for process in self._processes},
-            slots={group[0].spec.role: [process.slot for process in group] for group in self._groups},
+            slots={
+                (spec.role, spec.group): [process.slot for process in self._processes if process.spec is spec]
+                for spec in specs
+            },
             channels=settings.channels,
             sockets=directory.sockets,
             metrics=directory.metrics,
@@ -138,7 +134,7 @@ class Supervisor:
             profiling=settings.profiling,
             metrics_period=settings.metrics_period,
             tracing=settings.tracing,
-            chain=settings.chain,
+            chain=",".join(settings.chains),
         )
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
@@ -148,7 +144,7 @@ class Supervisor:
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, self._sizes)
         self._metrics = SupervisorMetrics(
-            settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chain
+            settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chains
         )
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
@@ -160,7 +156,7 @@ class Supervisor:
         self._watchdog_at = 0.0
         self._signals: deque[int] = deque()
         self._stop_signals: dict[int, float] = {}
-        self._stop_groups: deque[list[SupervisedProcess]] | None = None
+        self._stopping: deque[list[SupervisedProcess]] | None = None
         self._stop_deadline = self._held_until = 0.0
         self._code: int = ExitCode.OK
         self._error = ""
@@ -194,7 +190,7 @@ class Supervisor:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, process_control.STOP_SIGNALS)
 
     def _poll_seconds(self) -> float:
-        if not self._up or self._stop_groups is not None or self._is_due:
+        if not self._up or self._stopping is not None or self._is_due:
             self._output.flush()
             return BUSY_SECONDS
         return until_aligned(time.monotonic(), IDLE_SECONDS) if self._output.flush() else STALLED_SECONDS
@@ -205,7 +201,7 @@ class Supervisor:
         return any(process.restart_at is not None or process.kill_at is not None for process in self._processes)
 
     def _ended(self) -> bool:
-        return self._stop_groups is not None and not self._precheck.running and not self._running()
+        return self._stopping is not None and not self._precheck.running and not self._running()
 
     def _running(self) -> list[SupervisedProcess]:
         return [process for process in self._processes if process.child is not None]
@@ -214,7 +210,7 @@ class Supervisor:
         self._handle_signals(now)
         adopt_level(self._shared.log_level)
         self._sweeper.tick(now)
-        if self._stop_groups is None:
+        if self._stopping is None:
             self._start_due(now)
         else:
             self._stop_next(now)
@@ -230,6 +226,7 @@ class Supervisor:
         for process in self._processes:
             if process.restart_at is not None and now >= process.restart_at:
                 self._start(process, now)
+        self._chains.start_due(now)
         if not self._up and self._preloads_all() and not self._precheck.running:
             self._start_all(now)
         if now >= self._watchdog_at:
@@ -246,13 +243,12 @@ class Supervisor:
             for process in self._processes:
                 self._start(process, now)
             return
-        slow = [
-            process for process in self._processes if process.child is None or not self._liveness.ready(process.slot)
-        ]
+        awaited = [process for process in self._processes if self._chains.are_running(process)]
+        slow = [process for process in awaited if process.child is None or not self._liveness.ready(process.slot)]
         if not slow:
             self._up = True
             self._metrics.node_is_up()
-            count = len(self._processes)
+            count = len(awaited)
             self._log.info(f"all {count} processes are ready", seconds=round(now - self._began, 2))
         elif now - self._starting_since > SLOW_START_SECONDS and not self._slow_start_logged:
             self._slow_start_logged = True
@@ -279,7 +275,7 @@ class Supervisor:
         process.begin_incarnation(now)
         process_id = ProcessId(process.slot, process.incarnation)
         self._liveness.start(*process_id)
-        identity = ProcessIdentity(process.spec.role, process.name, process_id)
+        identity = ProcessIdentity(process.spec.role, process.name, process_id, process.spec.group)
         spec = process.spec
         body = partial(run_process, identity, spec.build, spec.config, self._shared)
         keep_fds = self._keep_fds | set(spec.keep_fds)
@@ -305,21 +301,23 @@ class Supervisor:
             process.restart_at = now + pause
         else:
             reason = f"could not be forked for {FORK_PATIENCE:g} s: {error.strerror}: {Code.HOST_LIMIT.remedy}"
-            self._fail(ExitCode.CRASH_LOOP, f"process {process.name} {reason}")
+            self._give_up(process, ExitCode.CRASH_LOOP, Code.CRASH_LOOP, f"process {process.name} {reason}")
 
     def _on_exit(self, process: SupervisedProcess, code: int) -> None:
         reason = process.kill_reason or exit_text(code)
         process.child = None
         self._metrics.died(process)
         self._write_processes()
-        if self._stop_groups is not None:
+        if self._stopping is not None or not self._chains.are_running(process):
             self._log.info("process ended", name=process.name, reason=reason)
         elif code == RESTART:
             self._fail(code, "")
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
-            self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
-            self._fail(code, f"process {process.name} {text}: {self._directory.read_end() or SEE_LOG}")
+            told = self._directory.read_end(process.spec.group) or SEE_LOG
+            if not process.spec.group:
+                self._log.error("process ends the node", code=kind.text, name=process.name, reason=reason)
+            self._give_up(process, code, kind, f"process {process.name} {text}: {told}")
         elif process.spec.one_shot:
             self._log.info("process ended", name=process.name, reason=reason)
             reported = code in (ExitCode.OK, EXIT_REPORTED)
@@ -341,7 +339,12 @@ class Supervisor:
         fields: Fields = {"name": process.name, "deaths": deaths, "reason": reason, "do": Code.CRASH_LOOP.remedy}
         self._log.error("process keeps dying", code=Code.CRASH_LOOP.text, **fields)
         text = f"process {process.name} died {deaths} times within {self._policy.window:g} s, last by {reason}"
-        self._fail(ExitCode.CRASH_LOOP, f"{text}: see its log lines")
+        self._give_up(process, ExitCode.CRASH_LOOP, Code.CRASH_LOOP, f"{text}: see its log lines")
+
+    def _give_up(self, process: SupervisedProcess, code: int, kind: Code, text: str) -> None:
+        """Set the chain of a process aside, or end the node."""
+        if not self._chains.set_aside(process, kind, text):
+            self._fail(code, text)
 
     # Hanging processes.
 
@@ -368,7 +371,7 @@ class Supervisor:
             if reason == SECOND_SIGNAL:
                 self._log.info("killing process", **fields)
             else:
-                code = Code.PROCESS_DIED if self._stop_groups is None else Code.SLOW
+                code = Code.PROCESS_DIED if self._stopping is None else Code.SLOW
                 self._log.warn("killing process", code=code.text, **fields)
             process.child.send_signal(signal.SIGKILL)
 
@@ -387,44 +390,41 @@ class Supervisor:
             self._log.info("received signal", name=name)
             if self._stop_signals:
                 self._kill_all(SECOND_SIGNAL)
-            if self._stop_groups is None and is_command:
+            if self._stopping is None and is_command:
                 self._code = ExitCode.INTERRUPTED
             self._stop_signals[number] = now
             self._begin_stop()
 
     def _fail(self, code: int, error: str) -> None:
         """End the node with an exit code, and with an error for standard error unless it is empty."""
-        if self._stop_groups is None:
+        if self._stopping is None:
             self._code, self._error = code, error
             self._begin_stop()
 
     def _begin_stop(self) -> None:
-        if self._stop_groups is None:
+        if self._stopping is None:
             now, halted = time.monotonic(), self._code == ExitCode.HALT
-            last = [group for group in self._groups if halted and group[0].spec.outlives_halt]
-            self._stop_groups = deque([group for group in reversed(self._groups) if group not in last] + last)
+            last = [role for role in self._roles if halted and role[0].spec.outlives_halt]
+            self._stopping = deque([role for role in reversed(self._roles) if role not in last] + last)
             self._held_until = now + self._settings.halt_seconds if last else 0.0
             self._stop_deadline = max(now, self._held_until) + self._policy.stop_total
             self._precheck.kill()
 
     def _stop_next(self, now: float) -> None:
-        """Stop the last started group, then, once it has exited, the one before it."""
-        groups = self._stop_groups or deque()
+        """Stop the processes of the role started last, then, once they have exited, of the one before it."""
+        roles = self._stopping or deque()
         if now >= self._stop_deadline:
             self._stop_deadline = now + self._policy.stop_total
             self._kill_all(f"the stop took more than {self._policy.stop_total:g} s")
-        while groups:
-            if groups[0][0].spec.outlives_halt and now < self._held_until and not self._stop_signals:
+        while roles:
+            if roles[0][0].spec.outlives_halt and now < self._held_until and not self._stop_signals:
                 return
-            running = [process for process in groups[0] if process.child is not None]
+            running = [process for process in roles[0] if process.child is not None]
             for process in running:
-                if not process.stop_requested and process.child is not None:
-                    process.stop_requested, process.kill_reason = True, ""
-                    process.kill_at = now + process.spec.stop_timeout
-                    process.child.send_signal(signal.SIGTERM)
+                process.request_stop(now)
             if running:
                 return
-            groups.popleft()
+            roles.popleft()
 
     def _kill_all(self, reason: str) -> None:
         for process in self._running():

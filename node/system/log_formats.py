@@ -44,7 +44,7 @@ def _json(record: Record, settings: LogSettings, indent: int | None) -> bytes:
     if "code" in record.fields:
         line["code"] = record.fields["code"]
     line["process"] = record.process
-    if record.component != record.process:
+    if record.component != record.process.partition(".")[0]:
         line["component"] = record.component
     if settings.pid:
         line["pid"] = os.getpid()
@@ -56,7 +56,7 @@ def _json(record: Record, settings: LogSettings, indent: int | None) -> bytes:
 
 def _logfmt(record: Record, settings: LogSettings) -> bytes:
     words = [f"t={_time(record)} lvl={record.level.label} process={_quoted(record.process)}"]
-    if record.component != record.process:
+    if record.component != record.process.partition(".")[0]:
         words.append(f"component={_quoted(record.component)}")
     if settings.pid:
         words.append(f"pid={os.getpid()}")

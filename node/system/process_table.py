@@ -16,7 +16,8 @@ class ProcessSpec:
     stop. `max_cpu` are the seconds of CPU time without a heartbeat after which it counts as hung, None for those of the
     restart policy. One that `outlives_halt` is stopped last when the node halts. A `one_shot` process ends the node
     with its own exit code instead of being restarted. `keep_fds` are descriptors of the supervisor that the process
-    inherits, such as the output of a command."""
+    inherits, such as the output of a command. `group` is the L2 chain id of a process that works for one of several
+    chains, else empty [LIF33]."""
 
     role: str
     build: str
@@ -29,10 +30,12 @@ class ProcessSpec:
     outlives_halt: bool = False
     one_shot: bool = False
     keep_fds: tuple[int, ...] = ()
+    group: str = ""
 
     def name(self, copy: int) -> str:
         """Return the name of a copy in logs, titles and metrics."""
-        return f"{self.role}-{copy}" if self.numbered else self.role
+        name = f"{self.role}.{self.group}" if self.group else self.role
+        return f"{name}-{copy}" if self.numbered else name
 
 
 MAX_TASK_CPU = 120.0
@@ -49,6 +52,7 @@ PROCESSES: tuple[ProcessSpec, ...] = (
     _stage("derivation", preload=("brotli",)),
     _stage("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
     _stage("engine", preload=("jwt", "sqlite3")),
+    _stage("interop", preload=("jwt", "sqlite3")),
     _stage("p2p", preload=("cryptography", "cramjam", "sqlite3")),
     _stage("rpc", preload=("aiohttp.web",), outlives_halt=True),
 )
@@ -57,21 +61,30 @@ REQUIRED = {"l1", "engine", "rpc"}
 """The others run only in nodes that have a config for them."""
 
 
-def node_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
-    """Return the processes of a node, given the config of each role and the number of compute processes (at least 1).
+def node_processes(configs: Mapping[str, Mapping[str, object]], workers: int) -> tuple[ProcessSpec, ...]:
+    """Return the processes of a node with `workers` compute processes (at least 1), given their configs by role.
 
-    Raises ValueError when a config is missing or has no process."""
-    if not REQUIRED <= set(configs) <= {spec.role for spec in PROCESSES}:
-        raise ValueError(f"the configs are those of {', '.join(configs)}, required are {', '.join(sorted(REQUIRED))}")
-    return command_processes(configs, workers)
+    The group "" has the configs of the shared roles, and those of its chain if there is one; else each chain has a
+    group by its L2 chain id. Raises ValueError when a config is missing or has no process."""
+    for group in [group for group in configs if group] or [""]:
+        roles = configs[""].keys() | configs[group].keys()
+        if not REQUIRED <= roles <= {spec.role for spec in PROCESSES}:
+            shown = ", ".join(sorted(roles))
+            raise ValueError(f"the configs are those of {shown}, required are {', '.join(sorted(REQUIRED))}")
+    return _configured(configs, workers)
 
 
 def command_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
     """Those processes of the table that have a config, for a command that needs no others."""
+    return _configured({"": configs}, workers)
+
+
+def _configured(configs: Mapping[str, Mapping[str, object]], workers: int) -> tuple[ProcessSpec, ...]:
     return tuple(
-        replace(spec, config=configs[spec.role], copies=workers if spec.numbered else 1)
+        replace(spec, config=by_role[spec.role], group=group, copies=workers if spec.numbered else 1)
         for spec in PROCESSES
-        if spec.role in configs
+        for group, by_role in configs.items()
+        if spec.role in by_role
     )
 
 

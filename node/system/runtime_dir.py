@@ -2,12 +2,13 @@
 
     lock             held by the supervisor
     processes.json   the processes, rewritten at each change
+    aside.json       the chains that do not run for now, and why, in a node of several
     ipc/             the sockets, private
     metrics/         the metrics of each process as text
     profiles/        requests for profiles, and the profiles of each process
-    sequencer.state  what the admin API has set about the sequencer
+    state/           what the admin API has set about the sequencer of each chain
     rpc.url          where the RPC server listens
-    end              why the node ends, of the process that ends it
+    end              why the node ends, of the process that ends it; end.CHAIN for those of one of several chains
 
 A directory whose supervisor is dead is swept: its remaining processes are killed, its files removed. Therefore a
 directory, a folder in it or a list of processes that somebody else may have made is refused."""
@@ -24,6 +25,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -35,7 +37,7 @@ from rollup_node.stages.io.files.private_files import (
     read_private_file,
     replace_private_file,
 )
-from rollup_node.stages.io.task import ProcessEntry
+from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 LOCK = "lock"
@@ -43,17 +45,18 @@ PROCESSES = "processes.json"
 SOCKETS = "ipc"
 METRICS = "metrics"
 PROFILES = "profiles"
-SEQUENCER_STATE = "sequencer.state"
+STATE = "state"
 RPC_URL = "rpc.url"
+ASIDE = "aside.json"
 END = "end"
 
-FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*"}
+FOLDERS = {SOCKETS: "*.sock", METRICS: "*.prom*", PROFILES: "*.profile*", STATE: "*.state*"}
 """The folders, and which files in them are the node's."""
 
-FILES = tuple(f"{name}{end}" for name in (PROCESSES, SEQUENCER_STATE, RPC_URL, END) for end in ("", ".new"))
+FILES = tuple(f"{name}{end}" for name in (PROCESSES, ASIDE, RPC_URL, END) for end in ("", ".new"))
 
 PUBLIC_MODE = 0o644
-"""Of processes.json, for operators who are not the node's user."""
+"""Of processes.json and aside.json, for operators who are not the node's user."""
 
 MAX_PROCESSES_BYTES = 1 << 20
 MAX_END_BYTES = 1 << 16
@@ -67,6 +70,11 @@ LOCK_TIMEOUT = 1.0
 
 class DirectoryInUseError(SetupError):
     """Another node uses the directory."""
+
+
+def sequencer_state(directory: Path, group: str) -> Path:
+    """Return the file of a chain's sequencer in a runtime directory; `group` is empty for the only chain."""
+    return directory / STATE / f"sequencer{f'.{group}' if group else ''}.state"
 
 
 @dataclass
@@ -95,21 +103,33 @@ class RuntimeDirectory:
         """The file for why the node ends."""
         return self.path / END
 
-    def read_end(self) -> str:
-        """Return why the node ends, empty if no process has told it."""
+    def read_end(self, group: str) -> str:
+        """Return why a process of the group ends the node or sets its chain aside, empty if it has not told it."""
         with contextlib.suppress(OSError), _opened(self.path) as directory:
-            return read_private_file(END, MAX_END_BYTES, directory).decode(errors="replace")
+            return read_private_file(end_file(END, group), MAX_END_BYTES, directory).decode(errors="replace")
         return ""
 
     def write_processes(self, entries: Iterable[ProcessEntry]) -> None:
         """Replace processes.json."""
-        data = msgspec.json.format(msgspec.json.encode(list(entries)), indent=2)
-        replace_private_file(self.path / PROCESSES, data, PUBLIC_MODE)
+        self._write(PROCESSES, list(entries))
+
+    def write_aside(self, chains: Iterable[ChainAside]) -> None:
+        """Replace aside.json."""
+        self._write(ASIDE, list(chains))
+
+    def _write(self, name: str, entries: list[Any]) -> None:
+        data = msgspec.json.format(msgspec.json.encode(entries), indent=2)
+        replace_private_file(self.path / name, data, PUBLIC_MODE)
 
     def remove(self) -> None:
         """Remove the files of the node, and the directory itself if the node created it."""
         remove(self.path, self.created)
         os.close(self.lock)
+
+
+def end_file(end: str, group: str) -> str:
+    """Return the name of the file `end` for the processes of a group."""
+    return f"{end}.{group}" if group else end
 
 
 def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
@@ -243,7 +263,7 @@ def sweep(path: Path) -> None:
     with _opened(path) as directory:
         for name, pattern in FOLDERS.items():
             _sweep_folder(directory, name, pattern)
-        for name in FILES:
+        for name in (*FILES, *fnmatch.filter(os.listdir(directory), end_file(END, "*"))):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=directory)
 

@@ -2,8 +2,6 @@
 
 import msgspec
 
-from rollup_node.stages.protocol.config import RollupConfig
-
 
 class DaServerConfig(msgspec.Struct, frozen=True):
     """The `altda.*` options about reading [ADA2]: `get_timeout` in s, 0 for none, `max_requests` at the same time."""
@@ -18,16 +16,16 @@ class BlobsConfig(msgspec.Struct, frozen=True):
     """The options of `l1.beacon*`.
 
     `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set, replaces the slot duration of the
-    endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of decoded blobs. `da_server` is that of
-    a chain with Alt-DA. `archive` is a folder of blobs that is read before an endpoint is asked, None for none."""
+    endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of decoded blobs. `da_servers` are those of
+    chains with Alt-DA by group, "" in a node of one chain. `archive` is a folder of blobs that is read before an
+    endpoint is asked, None for none."""
 
     beacon: str | None
-    rollup: RollupConfig
     fallbacks: tuple[str, ...] = ()
     header: tuple[str, str] | None = None
     fetch_all_sidecars: bool = False
     slot_seconds: int | None = None
     timeout: float = 30.0
     cache_bytes: int = 32 << 20
-    da_server: DaServerConfig | None = None
+    da_servers: dict[str, DaServerConfig] = {}
     archive: str | None = None

@@ -16,7 +16,8 @@ class EngineConfig(msgspec.Struct, frozen=True):
     `offset_el_safe` is how far behind the end of EL sync the safe head is set [ELS5]. With `follow_url` there is no
     derivation process. `bundle_auto` takes the upgrade bundle of the chain, if the node carries it [UPG25, UPG26].
     Unless `engine_kind_given` the engine's name decides, and `engine_kind` is that of an engine without one. `network`
-    is the built-in network with the chain's fork times, empty for none."""
+    is the built-in network with the chain's fork times, empty for none. `verified`: an interop process verifies the
+    chain's messages, and says which blocks are denied, safe and final."""
 
     url: str
     jwt_secret: bytes
@@ -54,3 +55,4 @@ class EngineConfig(msgspec.Struct, frozen=True):
     follow_timeout: float = 10.0
     bundle_auto: bool = False
     bundle_dir: str = "."
+    verified: bool = False

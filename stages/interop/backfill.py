@@ -38,7 +38,7 @@ def backfill(
     result = {}
     for chain_id, last in config.heights_at(end).items():
         tip, first = state.tips.get(chain_id), max(lowest[chain_id], config.chains[chain_id].genesis.l2.number)
-        if state.verified is not None and tip is not None:
+        if state.verified is not None and tip is not None and tip.number == last:
             continue
         if tip is not None and canonical.get(chain_id) == tip.hash and tip.number >= first - 1:
             keep = min(tip.number, last)

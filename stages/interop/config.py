@@ -1,4 +1,4 @@
-"""The dependency set that is verified, and the blocks of its chains by time [VR1, VR2]."""
+"""The dependency set that is verified, the blocks of its chains by time [VR1, VR2], and the process's configuration."""
 
 import msgspec
 
@@ -26,3 +26,30 @@ class InteropConfig(msgspec.Struct, frozen=True):
             else chain.genesis.l2.number - 1
             for chain_id, chain in self.chains.items()
         }
+
+
+class ChainEngine(msgspec.Struct, frozen=True):
+    """A chain and its execution engine, of which blocks and receipts are read; `timeout` of a call in seconds."""
+
+    rollup: RollupConfig
+    url: str
+    jwt_secret: bytes
+    timeout: float
+
+
+class InteropProcessConfig(msgspec.Struct, frozen=True):
+    """The chains by id, what verifies them, and the file of the interop database.
+
+    `backfill_depth` are the seconds before the first round whose logs are read [VR10]."""
+
+    chains: dict[int, ChainEngine]
+    activation: int
+    store_path: str
+    expiry_window: int = MESSAGE_EXPIRY_WINDOW
+    backfill_depth: int = MESSAGE_EXPIRY_WINDOW
+
+    @property
+    def dependency_set(self) -> InteropConfig:
+        """The chains as the rounds need them."""
+        rollups = {chain_id: chain.rollup for chain_id, chain in self.chains.items()}
+        return InteropConfig(rollups, self.activation, self.expiry_window)

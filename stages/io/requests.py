@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.bus import Bus, GroupView
 
 REPEAT_SECONDS = 1.0
 MAX_PENDING = 64
@@ -15,7 +15,9 @@ RPC server, peers) cannot keep the other process busy with repetitions."""
 class RequestClient:
     """Sends requests, with ids unique within the process's life; `on_other` takes what is no response."""
 
-    def __init__(self, bus: Bus, channel: str, on_other: Callable[[Any], None] = lambda message: None) -> None:
+    def __init__(
+        self, bus: Bus | GroupView, channel: str, on_other: Callable[[Any], None] = lambda message: None
+    ) -> None:
         self._last_id = 0
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._free = asyncio.Semaphore(MAX_PENDING)

@@ -58,8 +58,10 @@ class Stage:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
 
 
-class ProcessEntry(msgspec.Struct, frozen=True):
-    """One process in processes.json; the kernel's `start_ticks` tell it from a later one with its pid."""
+class ProcessEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One process in processes.json; the kernel's `start_ticks` tell it from a later one with its pid.
+
+    `chain` is the L2 chain id of a process that works for one of several chains."""
 
     role: str
     copy: int
@@ -67,6 +69,19 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     incarnation: int
     started: float
     start_ticks: int
+    chain: str = ""
+
+
+class ChainAside(msgspec.Struct, frozen=True):
+    """A chain of several whose processes are stopped until a time, in aside.json; times are Unix seconds [LIF34].
+
+    `code` is the text of that of the cause."""
+
+    chain: str
+    code: str
+    reason: str
+    since: float
+    until: float
 
 
 class PacedPublisher:

@@ -24,17 +24,18 @@ class CheckpointConfig(msgspec.Struct, frozen=True):
 class L1Config(msgspec.Struct, frozen=True):
     """The options of `l1` and `l1.*` and `verifier.l1-confs`. Intervals and `timeout` are in seconds.
 
-    `poll_interval` and `epoch_poll_interval`: 0 or less for no polling; WebSocket endpoints notify of new heads.
-    `rate_limit`: requests a second, 0 for none. `cache_size`: L1 blocks, 0 for 3/2 of the sequencing window;
-    `cache_bytes` bounds the same cache. `window`: L1 blocks fetched ahead of derivation. `runtime_config`: read the
-    unsafe block signer from L1 at the start and every `runtime_config_interval`, 0 or less for at the start alone; with
-    `protocol_versions` the versions that L1 signals, too. `inbox_hashes`: inbox transactions get their hashes, for
-    commands that show them. `archive`: a folder of blocks and receipts that is read before an endpoint is asked, None
-    for none; blocks up to number `archive_last` are kept there. `checkpoint`: heads are proven from it, None where the
-    endpoints are believed."""
+    `rollups` are those of the node, one or more, all on this L1 [LHD32]. `poll_interval` and `epoch_poll_interval`: 0
+    or less for no polling; WebSocket endpoints notify of new heads. `rate_limit`: requests a second, 0 for none.
+    `cache_size`: L1 blocks, 0 for 3/2 of the longest sequencing window; `cache_bytes` bounds the same cache. `window`:
+    L1 blocks fetched ahead of each derivation. `verifier_confs`: hidden from derivation; `chain_confs` has the
+    exceptions by L2 chain id. `runtime_config`: read the unsafe block signers from L1 at the start and every
+    `runtime_config_interval`, 0 or less for at the start alone; with `protocol_versions` the versions that L1 signals,
+    too. `inbox_hashes`: inbox transactions get their hashes, for commands that show them. `archive`: a folder of blocks
+    and receipts that is read before an endpoint is asked, None for none; blocks up to number `archive_last` are kept
+    there. `checkpoint`: heads are proven from it, None where the endpoints are believed."""
 
     endpoints: tuple[str, ...]
-    rollup: RollupConfig
+    rollups: tuple[RollupConfig, ...]
     trust_rpc: bool = False
     rpc_kind: str = "standard"
     poll_interval: float = 12.0
@@ -45,6 +46,7 @@ class L1Config(msgspec.Struct, frozen=True):
     cache_size: int = 900
     cache_bytes: int = 64 << 20
     verifier_confs: int = 0
+    chain_confs: dict[int, int] = {}
     window: int = 160
     timeout: float = 10.0
     runtime_config: bool = False
@@ -54,3 +56,7 @@ class L1Config(msgspec.Struct, frozen=True):
     archive: str | None = None
     archive_last: int = -1
     checkpoint: CheckpointConfig | None = None
+
+    def confirmations(self, rollup: RollupConfig) -> int:
+        """Return how many of the newest blocks are hidden from a rollup's derivation."""
+        return self.chain_confs.get(rollup.l2_chain_id, self.verifier_confs)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.pacing import backoff
-from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef
+from rollup_node.stages.protocol.types import HEADER_MEMORY, Hash, L1Block, L1BlockRef
 
 FIRST_PAUSE = 0.25
 MAX_PAUSE = 10.0
@@ -41,26 +41,28 @@ class FetchFailure(NamedTuple):
 
 
 class _CachedBlock(NamedTuple):
-    block: L1Block
+    """A block as each rollup sees it; the header is the same."""
+
+    blocks: tuple[L1Block, ...]
     size: int
 
     @property
     def hash(self) -> Hash:
-        return self.block.header.hash
+        return self.blocks[0].header.hash
 
     @property
     def parent(self) -> Hash:
-        return self.block.header.parent_hash
+        return self.blocks[0].header.parent_hash
 
 
 class PrefetchWindow:
     """The block cache and the fetch plan of the l1 process. Times are seconds of any monotonic clock, sizes are bytes.
 
-    `reorgs` counts how often cached blocks became unverified."""
+    `rollups` share it; `reorgs` counts how often cached blocks became unverified."""
 
-    def __init__(self, max_blocks: int, max_bytes: int) -> None:
+    def __init__(self, max_blocks: int, max_bytes: int, rollups: int = 1) -> None:
         self._max_blocks = max(max_blocks, 1)
-        self._max_bytes = max_bytes
+        self._max_bytes, self._rollups = max_bytes, rollups
         self._verified: dict[int, _CachedBlock] = {}
         self._unverified: dict[int, _CachedBlock] = {}
         self._failures: dict[int, FetchFailure] = {}
@@ -74,10 +76,10 @@ class PrefetchWindow:
     def __len__(self) -> int:
         return len(self._verified) + len(self._unverified)
 
-    def get(self, number: int) -> L1Block | None:
-        """Return the canonical block of that number, if it is cached."""
+    def get(self, number: int, rollup: int = 0) -> L1Block | None:
+        """Return the canonical block of that number as the rollup at an index sees it, if it is cached."""
         cached = self._verified.get(number)
-        return cached.block if cached else None
+        return cached.blocks[rollup] if cached else None
 
     def failure(self, number: int) -> FetchFailure | None:
         """Return the failure of the last fetch of a block that is not cached; None if none has failed."""
@@ -86,18 +88,29 @@ class PrefetchWindow:
     def plan(self, ranges: Sequence[BlockRange], room: int, now: float) -> list[Fetch]:
         """Start at most `room` fetches, the most urgent first.
 
-        Prefetching stops where it would fill more than half of the cache; the block that a client waits for is
-        always fetched. Of the blocks of a range that failed only the first is tried again. A cool-down starts none."""
+        Prefetching stops where it would fill more than half of the cache, but not for a client that has less than its
+        rollup's share of that half; the block that a client waits for is always fetched. Of the blocks of a range that
+        failed only the first is tried again. A cool-down starts none."""
         self._forget_failures(ranges)
         self._postponed = {number for number in self._failures if self._waits_for_another(number, ranges)}
         if now < self._cool_down_until:
             return []
+        fetches = self._start(ranges, ranges, 1, room, now)
+        for wanted in ranges if self._rollups > 1 else ():
+            fetches += self._start([wanted], ranges, self._rollups, room - len(fetches), now)
+        return fetches
+
+    def _start(
+        self, wanted: Sequence[BlockRange], ranges: Sequence[BlockRange], shares: int, room: int, now: float
+    ) -> list[Fetch]:
+        """Start fetches for the wanted ones of all ranges, which may have one of so many shares of the cache."""
         fetches: list[Fetch] = []
-        ahead = self._ahead(ranges)
-        for offset, number in _by_urgency(ranges):
+        blocks, size = self._ahead(wanted)
+        for offset, number in _by_urgency(wanted):
             if len(fetches) >= room:
                 break
-            if offset and (ahead[0] + len(fetches) >= self._max_blocks or ahead[1] * 2 >= self._max_bytes):
+            blocks_left = self._max_blocks - (blocks + len(fetches)) * shares
+            if offset and (blocks_left <= 0 or size * 2 * shares >= self._max_bytes):
                 break
             if number in self._postponed:
                 continue
@@ -141,8 +154,8 @@ class PrefetchWindow:
         for number in [n for n in self._failures if not any(r.first <= n <= r.last for r in ranges)]:
             del self._failures[number]
 
-    def fetched(self, fetch: Fetch, block: L1Block, size: int, now: float) -> bool:
-        """Take the block of a fetch; True if it contradicts cached blocks.
+    def fetched(self, fetch: Fetch, blocks: tuple[L1Block, ...], size: int, now: float) -> bool:
+        """Take the block of a fetch, as each rollup sees it; True if it contradicts cached blocks.
 
         If that happens again and again within CONFLICT_SECONDS, endpoints contradict each other, and a growing
         cool-down follows."""
@@ -150,7 +163,7 @@ class PrefetchWindow:
             return False
         self._fetching.remove(fetch.number)
         self._failures.pop(fetch.number, None)
-        cached = _CachedBlock(block, size)
+        cached = _CachedBlock(blocks, size)
         # Begun before a reorg: the endpoint may have answered from either chain.
         if fetch.generation != self._generation:
             if fetch.number not in self._verified:
@@ -207,7 +220,8 @@ class PrefetchWindow:
     def trim(self, ranges: Sequence[BlockRange]) -> None:
         """Drop an eighth of the cache if it is over its bounds; never the block that a client waits for.
 
-        Unverified blocks go first, then those that no client wants, then those farthest ahead."""
+        Unverified blocks go first, then those below what all clients want, then those farthest ahead of a client, the
+        ones before that no client wants yet [LHD32]."""
         if len(self) <= self._max_blocks and self.bytes <= self._max_bytes:
             return
         blocks, size = self._max_blocks - self._max_blocks // 8, self._max_bytes - self._max_bytes // 8
@@ -224,7 +238,10 @@ class PrefetchWindow:
         yield from sorted(self._unverified)
         firsts = {wanted.first for wanted in ranges}
         offsets = {number: _offset(number, ranges) for number in self._verified if number not in firsts}
-        yield from sorted(number for number, offset in offsets.items() if offset is None)
+        unwanted = sorted(number for number, offset in offsets.items() if offset is None)
+        later = [number for number in unwanted if number > min(firsts, default=number)]
+        yield from unwanted[: len(unwanted) - len(later)]
+        yield from sorted(later, key=lambda number: min(number - first for first in firsts if first < number))[::-1]
         ahead = [(offset, number) for number, offset in offsets.items() if offset is not None]
         yield from (number for _, number in sorted(ahead, reverse=True))
 
@@ -274,6 +291,11 @@ class PrefetchWindow:
             cached = blocks.pop(number, None)
             if cached is not None:
                 self.bytes -= cached.size
+
+
+def memory_of(blocks: Sequence[L1Block]) -> int:
+    """Return about how many bytes of memory a block takes as all rollups see it, with one header."""
+    return sum(block.memory for block in blocks) - HEADER_MEMORY * (len(blocks) - 1)
 
 
 def _offset(number: int, ranges: Collection[BlockRange]) -> int | None:

@@ -40,8 +40,8 @@ class _Listed(msgspec.Struct):
     receipts: list[msgspec.Raw]
 
 
-def verified_logs(body: bytes, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
-    """Return the wanted logs in the JSON-RPC response about a block's receipts.
+def verified_logs(body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter]) -> tuple[VerifiedLogs, ...]:
+    """Return the wanted logs for each filter in the JSON-RPC response about a block's receipts.
 
     Its result is a list of receipts, as objects or as raw hex, or an object with such a list under `receipts`. One
     receipt after the other is decoded, so that memory holds the objects of one. Raises InvalidDataError where they are
@@ -60,8 +60,11 @@ def verified_logs(body: bytes, block: VerifiedBlock, l1_filter: L1Filter) -> Ver
         raise InvalidDataError(f"{where} are malformed: {error}") from None
     if ordered_root(encoded) != block.receipts_root:
         raise InvalidDataError(f"{where} do not match its receipts root")
-    deposits, updates, challenges = split_logs(logs_of_receipts(encoded, wanted_events(l1_filter)))
-    return VerifiedLogs(deposits, updates, _challenge_logs(challenges, encoded, block, l1_filter))
+    logs, result = logs_of_receipts(encoded, wanted_events(l1_filters)), []
+    for l1_filter in l1_filters:
+        deposits, updates, challenges = split_logs(logs, l1_filter)
+        result.append(VerifiedLogs(deposits, updates, _challenge_logs(challenges, encoded, block, l1_filter)))
+    return tuple(result)
 
 
 def _challenge_logs(

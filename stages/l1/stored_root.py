@@ -9,7 +9,7 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash
 
-MAX_BYTES = 4096
+MAX_BYTES = 1 << 14
 
 
 class StoredRootError(ValueError):
@@ -17,13 +17,15 @@ class StoredRootError(ValueError):
 
 
 class StoredRoot(msgspec.Struct, frozen=True):
-    """The newest proven finalized root of a network, and the checkpoint that it was proven from."""
+    """The newest proven finalized root of a network, and the checkpoint that it was proven from.
+
+    `unproven` are the blocks in use that were not proven, by L2 chain id."""
 
     genesis_validators_root: Hash
     checkpoint: Hash
     root: Hash
     slot: int
-    unproven: Unproven | None = None
+    unproven: dict[int, Unproven] = {}
 
     def replaces(self, checkpoint: Hash) -> bool:
         """Whether it was proven from a checkpoint, or is one."""
@@ -44,13 +46,12 @@ class _File(msgspec.Struct, omit_defaults=True):
     checkpoint: str
     root: str
     slot: _Number
-    unproven: _Unproven | None = None
+    unproven: dict[int, _Unproven] = {}
 
 
 def encode_stored_root(stored: StoredRoot) -> bytes:
     """Return the content of the file."""
-    unproven = stored.unproven
-    kept = None if unproven is None else _Unproven(unproven.first, unproven.last, to_hex(unproven.hash))
+    kept = {rollup: _Unproven(one.first, one.last, to_hex(one.hash)) for rollup, one in stored.unproven.items()}
     file = _File(
         to_hex(stored.genesis_validators_root), to_hex(stored.checkpoint), to_hex(stored.root), stored.slot, kept
     )
@@ -61,10 +62,9 @@ def decode_stored_root(content: bytes) -> StoredRoot:
     """Return what a file has. Raises StoredRootError."""
     try:
         file: _File = decode_json(content, _File, MAX_BYTES, "it")
-        unproven = file.unproven
-        if unproven is not None and unproven.first > unproven.last:
+        if any(one.first > one.last for one in file.unproven.values()):
             raise StoredRootError("its unproven blocks are not in order")
-        kept = None if unproven is None else Unproven(unproven.first, unproven.last, hash_from_hex(unproven.hash))
+        kept = {r: Unproven(one.first, one.last, hash_from_hex(one.hash)) for r, one in file.unproven.items()}
         network, checkpoint = hash_from_hex(file.genesis_validators_root), hash_from_hex(file.checkpoint)
         return StoredRoot(network, checkpoint, hash_from_hex(file.root), file.slot, kept)
     except (MalformedJsonError, HexError) as error:

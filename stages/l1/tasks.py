@@ -1,4 +1,6 @@
-"""Tasks of l1 for compute workers: verify an endpoint's responses about one L1 block and keep what is needed of it."""
+"""Tasks of l1 for compute workers: verify an endpoint's responses about one L1 block, and keep what rollups need of it.
+
+A block is verified once for all rollups of the node [LHD32]."""
 
 import msgspec
 
@@ -14,7 +16,7 @@ class VerifyBlock(msgspec.Struct, frozen=True, array_like=True, tag="VerifyBlock
     number: int
     body: bytes
     trust: bool
-    l1_filter: L1Filter
+    l1_filters: tuple[L1Filter, ...]
 
 
 class VerifyReceipts(msgspec.Struct, frozen=True, array_like=True, tag="VerifyReceipts"):
@@ -22,13 +24,18 @@ class VerifyReceipts(msgspec.Struct, frozen=True, array_like=True, tag="VerifyRe
 
     block: VerifiedBlock
     body: bytes
-    l1_filter: L1Filter
+    l1_filters: tuple[L1Filter, ...]
 
 
 class Verified(msgspec.Struct, frozen=True, array_like=True, tag="Verified"):
-    """The verified block, with all that derivation needs of it."""
+    """The verified block, with all that derivation needs of it, for each filter in their order."""
 
-    block: L1Block
+    blocks: tuple[L1Block, ...]
+
+    def take(self) -> tuple[L1Block, ...]:
+        """Return the blocks with one header for all."""
+        first, *others = self.blocks
+        return first, *(msgspec.structs.replace(block, header=first.header) for block in others)
 
 
 class NeedsReceipts(msgspec.Struct, frozen=True, array_like=True, tag="NeedsReceipts"):
@@ -58,12 +65,13 @@ def run(task: Task) -> Result:
 
 
 def _verify_block(task: VerifyBlock) -> Result:
-    block = verify_block(parse_block(task.body), task.number, task.trust, task.l1_filter)
+    block = verify_block(parse_block(task.body), task.number, task.trust, task.l1_filters)
     if block.needs_receipts:
         return NeedsReceipts(block)
-    return Verified(L1Block(block.header, block.inbox, (), ()))
+    return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
 
 
 def _verify_receipts(task: VerifyReceipts) -> Result:
-    logs = verified_logs(task.body, task.block, task.l1_filter)
-    return Verified(L1Block(task.block.header, task.block.inbox, *logs))
+    logs = verified_logs(task.body, task.block, task.l1_filters)
+    blocks = [L1Block(task.block.header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)]
+    return Verified(tuple(blocks))

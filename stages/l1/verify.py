@@ -58,13 +58,13 @@ class InvalidDataError(ValueError):
 
 
 class VerifiedBlock(msgspec.Struct, frozen=True, array_like=True):
-    """A block whose header and transactions are verified.
+    """A block whose header and transactions are verified, with the inbox transactions for each filter.
 
     `transaction_hashes` are empty unless `needs_receipts`. `resolve_data` are the data, by transaction index, of
     transactions that may resolve a challenge [ADA7]; empty where the bloom excludes challenges."""
 
     header: L1Header
-    inbox: tuple[InboxTransaction, ...]
+    inboxes: tuple[tuple[InboxTransaction, ...], ...]
     receipts_root: Hash
     needs_receipts: bool
     transaction_hashes: tuple[Hash, ...]
@@ -118,8 +118,8 @@ def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
     return L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
 
 
-def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> VerifiedBlock:
-    """Return the block of that number from a BlockJson, or None, cut down by the filter.
+def verify_block(block: Any, number: int, trust: bool, l1_filters: Sequence[L1Filter]) -> VerifiedBlock:
+    """Return the block of that number from a BlockJson, or None, cut down by the filters.
 
     With `trust` hash and roots are not checked. Raises InvalidDataError."""
     header, block_hash = verify_header(None if block is None else msgspec.structs.asdict(block), trust)
@@ -136,19 +136,19 @@ def verify_block(block: Any, number: int, trust: bool, l1_filter: L1Filter) -> V
         if ordered_root(encoded) != header.transactions_root:
             raise InvalidDataError(f"the transactions of block {number} do not match its transactions root")
         _check_withdrawals(block.withdrawals, header, is_op_block(header, encoded))
-    needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filter)
+    needs_receipts = _needs_receipts(header, bool(encoded), trust, l1_filters)
     return VerifiedBlock(
         header=l1_header(header, block_hash),
-        inbox=inbox_transactions(encoded, l1_filter.inbox, l1_filter.chain_id, l1_filter.inbox_hashes),
+        inboxes=tuple([inbox_transactions(encoded, f.inbox, f.chain_id, f.inbox_hashes) for f in l1_filters]),
         receipts_root=header.receipts_root,
         needs_receipts=needs_receipts,
         transaction_hashes=_transaction_hashes(transactions, encoded, trust) if needs_receipts else (),
         gas_used=header.gas_used,
-        resolve_data=_resolve_data(encoded, header.logs_bloom, l1_filter) if needs_receipts else (),
+        resolve_data=_resolve_data(encoded, header.logs_bloom, l1_filters) if needs_receipts else (),
     )
 
 
-def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filter: L1Filter) -> bool:
+def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filters: Sequence[L1Filter]) -> bool:
     """Whether receipts may hold deposits or updates. Raises InvalidDataError if an empty block claims receipts."""
     if not any_transactions:
         if not trust and header.receipts_root != EMPTY_ROOT:
@@ -156,15 +156,17 @@ def _needs_receipts(header: Header, any_transactions: bool, trust: bool, l1_filt
         return False
     if trust and header.logs_bloom == _NO_LOGS:
         return True  # some endpoints leave the bloom empty, which the hash does not show where it is not checked
-    return not bloom_excludes_logs(header.logs_bloom, l1_filter)
+    return not bloom_excludes_logs(header.logs_bloom, l1_filters)
 
 
-def _resolve_data(encoded: Sequence[bytes], bloom: bytes, l1_filter: L1Filter) -> tuple[tuple[int, bytes], ...]:
+def _resolve_data(
+    encoded: Sequence[bytes], bloom: bytes, l1_filters: Sequence[L1Filter]
+) -> tuple[tuple[int, bytes], ...]:
     """Return the data of each transaction whose calldata has the form of a call that resolves a challenge."""
-    if l1_filter.challenge_contract is None:
+    if all(l1_filter.challenge_contract is None for l1_filter in l1_filters):
         return ()
     # With `trust` an endpoint may leave the bloom empty.
-    if bloom != _NO_LOGS and bloom_excludes_challenges(bloom, l1_filter):
+    if bloom != _NO_LOGS and bloom_excludes_challenges(bloom, l1_filters):
         return ()
     result: list[tuple[int, bytes]] = []
     for index, raw in enumerate(encoded):

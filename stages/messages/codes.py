@@ -164,6 +164,28 @@ class Code(Enum):
     otherwise see the code of the conductor or the engine that it waits for"""
     SAFEDB = """The node cannot write or read the safe head database.
     DO: check the disk, and the permissions of --safedb.path; the node continues when it can write again"""
+    INTEROP_WAITS = """A chain of the dependency set holds the others: it does not have its safe block of the time that
+    is to be verified next, or has not carried out what was decided. Until it has, no safe head of any chain moves.
+    DO: see the chain and the reason in the line, and the codes of that chain: its engine, its batches, L1"""
+    INTEROP_BACKFILL = """Logs of the blocks before the first verified one are read from the execution engines. Until
+    that is done no block is verified.
+    DO: wait; the line has the progress and the time left"""
+    INTEROP_HISTORY = """The safe head database of a chain does not say with which L1 block a block became safe: the
+    chain was synced past that block, or the database was lost. No later block is verified.
+    DO: stop the node, remove the interop database, and start again: verification begins with the blocks that become
+    safe then"""
+    INTEROP_DIVERGED = """A chain has another block than the one that was verified, although L1 is the same. Nothing is
+    verified, and no block is denied, until it has the verified block again.
+    DO: compare the block in the line with another node's: if the engine's is wrong (restored from another chain's
+    backup), sync the engine anew; if it is right, stop the node, remove the interop database, and start again"""
+    INTEROP_LOGS = """A block executes a message of a block whose logs are not in the interop database, so that it is
+    neither valid nor invalid. No later block is verified.
+    DO: stop the node, remove the interop database, and start again with a backfill depth of the whole message expiry
+    window, and with execution engines that have the receipts of that time"""
+    INTEROP_L1_FINAL = """L1 has left a block that it had finalized, and verified blocks depend on it. The node does not
+    go back below L1's finality.
+    DO: compare the L1 endpoints with others; if L1 really has changed (a test network that was reset), stop the node,
+    remove the interop database and the engines' data, and start again"""
     BEHIND = """Derivation is further behind L1 than --rpc.ready-l1-lag allows, so the node is not ready.
     DO: wait if the node is syncing (the line `syncing` has the speed); otherwise see the other codes in the log"""
     HEAD_OLD = """An L2 head is older than --rpc.ready-unsafe-age or --rpc.ready-safe-age allows, so the node is not
@@ -309,6 +331,10 @@ class Code(Enum):
     BLOCK_REPLACED = """[event] A derived block differs from the unsafe block, or the engine found its transactions
     invalid. The derived chain counts.
     DO: nothing; on a sequencer, look for the block of the line in its log and in the batcher's"""
+    BLOCK_DENIED = """[event] A block executes a message of another chain that is not there, has expired or is otherwise
+    invalid. The chain goes back to the block before, and has a block of its deposits instead.
+    DO: nothing; on a sequencer, filter such messages in the pool of its execution engine, or each block with the
+    transaction is denied"""
     TRANSACTION_LEFT_OUT = """[event] The execution engine left out a transaction of a derived block that it cannot
     execute (op-reth), instead of refusing the block (op-geth). The node replaced the block by one of its deposits, as
     the fault proofs do, or dropped it before Holocene.
@@ -337,8 +363,12 @@ class Code(Enum):
     user, of its container or of the machine. A running node tries again, with pauses up to 30 s.
     DO: raise the limit: TasksMax= and LimitNOFILE= of systemd, --pids-limit, --ulimit and --memory of docker,
     podPidsLimit of Kubernetes, or ulimit -u and -n; or lower --workers"""
-    CRASH_LOOP = """[event] A process died so often that the node gives up: it exits with code 3.
+    CRASH_LOOP = """[event] A process died so often that the node gives up: it exits with code 3, or sets the chain of
+    the process aside where it has several.
     DO: see the last log lines of the process for the cause"""
+    CHAIN_ASIDE = """A chain of several does not run: a process of it keeps dying, or ended as the line says. The other
+    chains go on, and its processes are started again after a pause.
+    DO: see the reason in the line, and the last log lines of the chain's processes; restart the node to try at once"""
     SLOW = """[event] A process takes long to start or to stop.
     DO: check that the machine has CPU time left"""
     MESSAGES_REFUSED = """[event] A process refused a message from another process that does not fit the protocol
@@ -363,6 +393,12 @@ class Code(Enum):
     FOLLOW_SOURCE = """[event] The followed node went back, moved to another branch, or names a block that this node
     cannot read.
     DO: check that --l2.follow.source is synced, and compare its blocks with another node's"""
+    INTEROP_INVALID = """[event] A block executes a message between chains that is not valid. The block is denied, and
+    its chain derives a block of the deposits alone in its place.
+    DO: nothing; on a chain of your own, see why the sequencer included the message in the line"""
+    INTEROP_REWIND = """[event] L1 has left a block that verified blocks depend on. They are void, and the chains derive
+    again.
+    DO: nothing"""
     INTEROP_STORE = """The interop database cannot be opened, read or written, or it is damaged. No block is verified
     meanwhile.
     DO: check the disk and the permissions of the file's folder; if the line says that the file is damaged, stop the

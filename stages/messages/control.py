@@ -60,6 +60,12 @@ class SafeHeadRequest(Message, frozen=True, tag="SafeHeadRequest"):
     number: int
 
 
+L1_NOT_FOUND = "l1 at safe head not found"
+"""The error of a block that is not in the safe head database yet [SDB6]."""
+L1_HISTORY_UNAVAILABLE = "l1 at safe head history unavailable"
+"""The error of a block that became safe before the safe head database begins, or in a gap of it [SDB15]."""
+
+
 class L1AtSafeHeadRequest(Message, frozen=True, tag="L1AtSafeHeadRequest"):
     """The first L1 block with which the safe head reached the L2 block `number` [RPC44]."""
 

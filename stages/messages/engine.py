@@ -148,7 +148,9 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
 
     `reset` numbers the current start. With a supervisor `cross_unsafe` is verified across chains, and `provided_l1`
     the L1 block that derivation may read next; without one the first is None and stands for `unsafe`. `current_l1`
-    is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set."""
+    is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set.
+    `transition` is the last one of the interop process for which this engine process has gone back, or found that it
+    need not; 0 in the beginning of each life."""
 
     reset: int
     unsafe: L2BlockRef | None
@@ -162,3 +164,4 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     provided_l1: L1BlockRef | None = None
     current_l1: L1BlockRef | None = None
     sdm_opt_in: bool = False
+    transition: int = 0

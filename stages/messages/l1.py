@@ -1,5 +1,7 @@
 """What the l1 process publishes (`status.l1`) and answers (`l1.blocks` to derivation, `l1.origins` to engine)."""
 
+import msgspec
+
 from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.protocol.types import ZERO_HASH, Address, Hash, L1Block, L1BlockRef
 
@@ -28,14 +30,20 @@ class L1Proof(Message, frozen=True, tag="L1Proof"):
     is_linked: bool
 
 
-class RuntimeConfig(Message, frozen=True, tag="RuntimeConfig"):
-    """The runtime config as L1's contracts hold it now [RTC4].
+class RuntimeConfig(msgspec.Struct, frozen=True, array_like=True):
+    """The runtime config of a chain as L1's contracts hold it now [RTC4].
 
     The zero address if no unsafe block signer is set, and zero for versions that are not set or not read [PRV2]."""
 
     unsafe_block_signer: Address
     required_version: Hash = ZERO_HASH
     recommended_version: Hash = ZERO_HASH
+
+
+class RuntimeConfigs(Message, frozen=True, tag="RuntimeConfigs"):
+    """The runtime configs of the node's chains, by L2 chain id."""
+
+    chains: dict[int, RuntimeConfig]
 
 
 class L1BlocksRequest(Message, frozen=True, tag="L1BlocksRequest"):

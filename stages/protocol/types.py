@@ -125,6 +125,10 @@ class InboxTransaction(msgspec.Struct, frozen=True, array_like=True):
     hash: Hash = b""
 
 
+HEADER_MEMORY = 900
+"""About how many bytes of memory a header takes."""
+
+
 class L1Block(msgspec.Struct, frozen=True, array_like=True):
     """What derivation and sequencer need of one verified L1 block; `challenges` are empty without Alt-DA."""
 
@@ -141,7 +145,7 @@ class L1Block(msgspec.Struct, frozen=True, array_like=True):
     @property
     def memory(self) -> int:
         """About how many bytes of memory the block takes."""
-        size = 1000
+        size = 100 + HEADER_MEMORY
         for transaction in self.inbox:
             size += 400 + len(transaction.data) + 150 * len(transaction.blobs)
         for log in (*self.deposits, *self.config_updates):

@@ -15,13 +15,14 @@ class DependencySet(msgspec.Struct, frozen=True):
 class RpcConfig(msgspec.Struct, frozen=True):
     """The options of `rpc.*`, `metrics.*`, `pprof.*`, `status.*` and `interop.rpc.*`. A port of 0 is any free one.
 
+    `verified`: the interop process of this node verifies the chain's messages.
+
     Every process writes `<process>.prom` in `metrics_dir`, and exchanges profiles in `pprof_dir`. Without `p2p` there
     is no p2p process, without `finds_peers` it waits for peers; without `safedb` safe heads are not recorded; without
     `derives` another node is followed. The RPC server writes its URL into `url_file`, unless that is empty.
-    `databases` are the paths of those on disk, by name.
-    `network` and `processes_file` are empty where there is none. `ready_*` are the limits of `/readyz` in L1 blocks and
-    seconds, 0 for none [RPC92]. `sequencer_api` serves the namespace `opstack`, `ws_enabled` subscriptions by WebSocket
-    [RPC99]. See Access for who may call what."""
+    `databases` are the paths of those on disk, by name. `network`, `processes_file` and `aside_file` are empty where
+    there is none. `ready_*` are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api`
+    serves the namespace `opstack`, `ws_enabled` a WebSocket [RPC99]. See Access for who may call what."""
 
     addr: str
     port: int
@@ -52,6 +53,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     jwt_secret: bytes | None = None
     network: str = ""
     processes_file: str = ""
+    aside_file: str = ""
     url_file: str = ""
     l1_confs: int = 0
     ready_l1_lag: int = 0
@@ -61,3 +63,12 @@ class RpcConfig(msgspec.Struct, frozen=True):
     status_addr: str = ""
     status_port: int = 0
     ws_enabled: bool = False
+    verified: bool = False
+
+
+class RpcProcessConfig(msgspec.Struct, frozen=True):
+    """The chains that the rpc process serves, by group: the only one, "", at `/`, or several at `/<chain id>/` [SNO7].
+
+    The servers are those of the first."""
+
+    chains: dict[str, RpcConfig]

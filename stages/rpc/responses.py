@@ -1,7 +1,7 @@
 """Results of the `optimism` and `superroot` namespaces as JSON, with zeros for what is unknown [RPC21, RPC24]."""
 
-from collections.abc import Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from rollup_node.stages.messages.control import OutputResponse
@@ -101,12 +101,16 @@ def output(output_response: OutputResponse, status: dict[str, Any]) -> dict[str,
 
 
 def superroot(
-    timestamp: int, status: dict[str, Any], chains: Sequence[int], fields: Mapping[int, tuple[OutputResponse, BlockId]]
+    timestamp: int,
+    status: dict[str, Any],
+    chains: Sequence[int],
+    fields: Mapping[int, tuple[OutputResponse, BlockId]],
+    is_verified: bool = True,
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 
-    `found` are the outputs of those that have a safe block at that time in seconds, each with its required L1 block.
-    Without one of them the result has no `data` [RPC43, RPC44]."""
+    `fields` are the outputs of those that have a safe block at that time in seconds, each with its required L1 block.
+    Without one of them, or unverified, the result has no `data` [RPC43, RPC44, LB7]."""
     chains = sorted(chains)
     result = {
         "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
@@ -116,7 +120,7 @@ def superroot(
         "optimistic_at_timestamp": {str(chain): _optimistic(*fields[chain]) for chain in chains if chain in fields},
         "chain_ids": [str(chain) for chain in chains],
     }
-    if fields.keys() < set(chains):
+    if fields.keys() < set(chains) or not is_verified:
         return result
     roots = [(chain, fields[chain][0].output_root) for chain in chains]
     data = {
@@ -128,6 +132,31 @@ def superroot(
         "super_root": to_hex(super_root(timestamp, roots)),
     }
     return {**result, "data": data}
+
+
+def slowest(statuses: Collection[Mapping[str, Any]], verified: BlockId | None) -> dict[str, Any]:
+    """Return the lowest L1 block and the lowest timestamps of the sync statuses of several chains [LB7, VR9].
+
+    `verified` is the L1 block of the last round, None where nothing has to be verified."""
+    l1 = [status["current_l1"] for status in statuses] + ([] if verified is None else [block_id(verified)])
+    heads = {name: min((status[name] for status in statuses), key=_time) for name in _HEADS}
+    return {"current_l1": min(l1, key=lambda block: block["number"]), **heads}
+
+
+_HEADS = ("safe_l2", "local_safe_l2", "finalized_l2")
+_time = itemgetter("timestamp")
+
+
+def supernode_sync_status(statuses: Mapping[int, dict[str, Any]], slowest: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of supernode_syncStatus [SNO9] from the statuses of the chains and that of the slowest."""
+    return {
+        "chains": {str(chain_id): status for chain_id, status in statuses.items()},
+        "chain_ids": [str(chain_id) for chain_id in statuses],
+        "current_l1": {name: slowest["current_l1"][name] for name in ("hash", "number")},
+        "safe_timestamp": slowest["safe_l2"]["timestamp"],
+        "local_safe_timestamp": slowest["local_safe_l2"]["timestamp"],
+        "finalized_timestamp": slowest["finalized_l2"]["timestamp"],
+    }
 
 
 def _optimistic(output: OutputResponse, required_l1: BlockId) -> dict[str, Any]:

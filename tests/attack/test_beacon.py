@@ -13,7 +13,6 @@ from py_arkworks_bls12381 import G1Point, Scalar
 
 from rollup_node.stages.blobs import kzg
 from rollup_node.stages.blobs.config import BlobsConfig
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage, attacked_stage
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.hostile_bodies import gzip_bomb, lists, send_body
@@ -91,7 +90,7 @@ def errors(stage: AttackedStage, number: int) -> list[str]:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[SharedStage]:
     """Yield the process under attack."""
-    with closing(SharedStage("blobs", lambda url: BlobsConfig(url, PLAIN_ROLLUP, timeout=20.0), FAST)) as stage:
+    with closing(SharedStage("blobs", lambda url: BlobsConfig(url, timeout=20.0), FAST)) as stage:
         yield stage
 
 
@@ -127,7 +126,7 @@ async def test_a_wrong_clock_of_one_source_is_outvoted_by_the_l1_clock() -> None
     beacons = HostileBeacon(), HostileBeacon()
     beacons[0].attack = lambda path: b'{"data":{"genesis_time":"1001"}}' if path.endswith("genesis") else None
     async with listening(*(app_for_every_path(beacon.handle) for beacon in beacons)) as urls:
-        config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=20.0)
+        config = BlobsConfig(urls[0], fallbacks=urls[1:], timeout=20.0)
         async with attacked_stage("blobs", config) as stage:
             with stage.within_bounds():
                 await receives(stage, *beacons)
@@ -181,7 +180,7 @@ async def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
     hostile = HostileBeacon()
     async with (
         listening(app_for_every_path(hostile.handle)) as urls,
-        attacked_stage("blobs", BlobsConfig(urls[0], PLAIN_ROLLUP, timeout=20.0)) as stage,
+        attacked_stage("blobs", BlobsConfig(urls[0], timeout=20.0)) as stage,
     ):
         hostile.beacon.delay = 30.0
         stage.request(wanted(1, [bytes(32)]))

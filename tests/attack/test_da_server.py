@@ -11,7 +11,6 @@ from aiohttp import web
 
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.protocol.commitments import GENERIC, Commitment, keccak_commitment
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.attacked_stage import AttackedStage, SharedStage
 from tests.support.servers.hostile_bodies import endless, gzip_bomb
 from tests.support.servers.http_listener import Handler
@@ -32,7 +31,7 @@ def shared() -> Iterator[SharedStage]:
     """Yield the process under attack."""
 
     def config(url: str) -> BlobsConfig:
-        return BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4))
+        return BlobsConfig(None, da_servers={"": DaServerConfig(url, get_timeout=TIMEOUT, max_requests=4)})
 
     with closing(SharedStage("blobs", config, FAST)) as stage:
         yield stage

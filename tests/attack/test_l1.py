@@ -88,7 +88,7 @@ Scenario = Callable[[AttackedStage, HostileL1], Awaitable[None]]
 def config(url: str) -> L1Config:
     """Return the configuration of an l1 process that polls this endpoint."""
     rollup = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=CHAIN_ID)
-    return L1Config((url,), rollup, poll_interval=0.1, epoch_poll_interval=0.2, timeout=10.0)
+    return L1Config((url,), (rollup,), poll_interval=0.1, epoch_poll_interval=0.2, timeout=10.0)
 
 
 class SharedL1:

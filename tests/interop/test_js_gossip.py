@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.encoding import snappy
@@ -234,11 +233,11 @@ async def test_rejected_messages_are_not_forwarded(tmp_path: Path) -> None:
 async def test_ignored_messages_are_not_forwarded(tmp_path: Path) -> None:
     """A block without a known signer, and one seen before under another signature."""
     async with node_between(tmp_path) as (node, sender, witness):
-        node.l1.set(RuntimeConfig(bytes(20)))
+        node.set_signer(bytes(20))
         await node.until(lambda: node.stage.signers.current is None)
         await sender.publish(TOPIC, message(now_block(1)))
         await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
-        node.l1.set(RuntimeConfig(SIGNER.address))
+        node.set_signer(SIGNER.address)
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
         content = signed(now_block(2))
         once, again, last = snappy.compress(content), _with_high_s(content), message(now_block(3))

@@ -63,8 +63,8 @@ CHANNELS = (
     Channel(COUNT, Pattern.STATUS, "producer", ("reader",), down=CountState),
 )
 PRODUCER, READERS, WORKERS = 0, (1, 2), (3, 4)
-SLOTS = {"producer": [PRODUCER], "reader": [*READERS], "worker": [*WORKERS]}
-ROLES = {slot: role for role, slots in SLOTS.items() for slot in slots}
+SLOTS = {("producer", ""): [PRODUCER], ("reader", ""): [*READERS], ("worker", ""): [*WORKERS]}
+ROLES = {slot: role for (role, _), slots in SLOTS.items() for slot in slots}
 Report = dict[str, Any]
 Reporter = Callable[..., None]
 Main = Callable[[Bus, Reporter], Coroutine[Any, Any, None]]

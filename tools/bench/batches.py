@@ -118,12 +118,12 @@ def _fetch(url: str, method: str, *params: Any) -> bytes:
 
 def _verified(config: RollupConfig, url: str, number: int, body: bytes) -> L1Block:
     rules = filter_of_rollup(config)
-    result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, rules))
+    result = l1_tasks.run(l1_tasks.VerifyBlock(number, body, False, (rules,)))
     if isinstance(result, l1_tasks.NeedsReceipts):
         receipts = _fetch(url, "eth_getBlockReceipts", hex(number))
-        result = l1_tasks.run(l1_tasks.VerifyReceipts(result.block, receipts, rules))
+        result = l1_tasks.run(l1_tasks.VerifyReceipts(result.block, receipts, (rules,)))
     assert isinstance(result, l1_tasks.Verified), result
-    return result.block
+    return result.blocks[0]
 
 
 def _contents(recorded: Recording, wanted: tuple[BlobRef, ...]) -> tuple[Any, ...]:

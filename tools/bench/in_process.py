@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.ipc.bus.channels import Channel
+from rollup_node.ipc.bus.channels import Channel, socket_names
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.ipc.wire.process_id import ProcessId
@@ -23,20 +23,24 @@ def in_process_buses(
 ) -> dict[str, Bus]:
     """One bus for each copy of each role: "compute" is the first, "compute:1" the second copy.
 
-    They share a liveness table, arenas and `directory`, whose path must be short. Their memory is freed when the
-    last of them is closed."""
+    "engine.10" is that of the group "10". They share a liveness table, arenas and `directory`, whose path must be
+    short. Their memory is freed when the last of them is closed."""
     table = tuple(channels)
-    check_paths(directory, [channel.name for channel in table])
-    names = [(role, f"{role}:{copy}" if copy else role) for role, count in copies.items() for copy in range(count)]
-    slots: dict[str, list[int]] = {}
-    for slot, (role, _) in enumerate(names):
-        slots.setdefault(role, []).append(slot)
+    names = [
+        (*role.partition(".")[::2], f"{role}:{copy}" if copy else role)
+        for role, count in copies.items()
+        for copy in range(count)
+    ]
+    slots: dict[tuple[str, str], list[int]] = {}
+    for slot, (role, group, _) in enumerate(names):
+        slots.setdefault((role, group), []).append(slot)
+    check_paths(directory, socket_names(table, [group for _, group in slots]))
     liveness = LivenessTable(len(names))
     arenas = {slot: Arena(len(names)) for slot in range(len(names))}
     buses = {}
-    for slot, (role, name) in enumerate(names):
+    for slot, (role, group, name) in enumerate(names):
         liveness.start(slot, incarnation)
-        buses[name] = Bus(table, role, ProcessId(slot, incarnation), slots, liveness, arenas, directory)
+        buses[name] = Bus(table, role, ProcessId(slot, incarnation), slots, liveness, arenas, directory, group)
     opened = set(buses)
 
     def closed(name: str) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from rollup_node.stages.interop.block_content import HeaderJson, block_content, verified_header
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.rounds import (
@@ -28,11 +29,13 @@ from rollup_node.stages.interop.rounds import (
     next_step,
     next_time,
 )
+from rollup_node.stages.protocol.headers import header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.interop_messages import EXECUTING_MESSAGE, block_logs
+from rollup_node.stages.protocol.interop_messages import EXECUTING_MESSAGE
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.receipts import ReceiptJson
-from rollup_node.stages.protocol.types import CROSS_L2_INBOX, ZERO_HASH, BlockId, BlockRef
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.receipts import receipt_from_json
+from rollup_node.stages.protocol.types import CROSS_L2_INBOX, ZERO_HASH, BlockId, Hash
 from rollup_node.tools.bench import synthetic_chain
 from rollup_node.tools.bench.measure import Figure, show
 
@@ -41,7 +44,17 @@ ORIGIN = b"\x0a" * 20
 PAYLOAD = 200
 """Bytes of data of an initiating message."""
 L1 = BlockId(1, ZERO_HASH)
-_receipts = msgspec.json.Decoder(list[ReceiptJson])
+_header = msgspec.json.Decoder(HeaderJson)
+_receipts = msgspec.json.Decoder(list[msgspec.Raw])
+_BLOOM = to_hex(b"\x01" * 256)
+_WORDS = ("sha3Uncles", "stateRoot", "transactionsRoot", "mixHash", "withdrawalsRoot", "parentBeaconBlockRoot")
+_NUMBERS = ("difficulty", "gasLimit", "gasUsed", "baseFeePerGas", "blobGasUsed", "excessBlobGas")
+_FIELDS = {
+    **dict.fromkeys(_WORDS, to_hex(ZERO_HASH)),
+    **dict.fromkeys(_NUMBERS, "0x0"),
+    **{"miner": to_hex(ORIGIN), "extraData": "0x", "nonce": "0x0000000000000000"},
+}
+"""The members of a header that are the same in all blocks."""
 
 
 class Rounds:
@@ -61,19 +74,18 @@ class Rounds:
     def seconds(self) -> float:
         """CPU seconds of the next round."""
         timestamp = next_time(self._config, self._state)
-        bodies = {chain_id: self._body(chain_id, timestamp) for chain_id in self._config.chains}
+        answers = {chain_id: self._answers(chain_id, timestamp) for chain_id in self._config.chains}
         started = time.process_time()
-        self._state = self._round(timestamp, bodies)
+        self._state = self._round(answers)
         return time.process_time() - started
 
-    def _round(self, timestamp: int, bodies: dict[int, bytes]) -> StoreState:
+    def _round(self, answers: dict[int, tuple[bytes, bytes]]) -> StoreState:
         blocks = {}
-        for chain_id, body in bodies.items():
-            number = self._config.chains[chain_id].block_number_at(timestamp)
-            tip = self._state.tips.get(chain_id)
-            ref = BlockRef(keccak256(body[:999]), number, ZERO_HASH if tip is None else tip.hash, timestamp)
-            logs = block_logs(ref, [log for receipt in _receipts.decode(body) for log in receipt.logs])
-            blocks[chain_id] = ChainBlock(logs, L1, ZERO_HASH, ZERO_HASH)
+        for chain_id, (header, receipts) in answers.items():
+            answer = _header.decode(header)
+            verified = verified_header(answer, int(answer.number, 16))
+            content = block_content(verified, _receipts.decode(receipts))
+            blocks[chain_id] = ChainBlock(content.logs, L1, content.state_root, content.storage_root)
         observed = Observed(blocks)
         while True:
             match next_step(self._config, self._state, observed):
@@ -86,15 +98,16 @@ class Rounds:
                 case other:
                     raise AssertionError(f"the round ends with {other}")
 
-    def _body(self, chain_id: int, timestamp: int) -> bytes:
-        """Return the receipts of a block, one with its initiating logs, and one for each executing message."""
+    def _answers(self, chain_id: int, timestamp: int) -> tuple[bytes, bytes]:
+        """Return header and receipts of a block: one with its initiating logs, and one for each executing message."""
         payloads = [to_hex(_payload(chain_id, timestamp, index)) for index in range(self._logs)]
         plain = [{"address": to_hex(ORIGIN), "topics": [], "data": payload} for payload in payloads]
         first = next_time(self._config, StoreState({})) + 1
         count = self._messages if timestamp > first else 0
         receipts = [plain, *([self._executing(timestamp, first)] for _ in range(count))]
-        common = {"logsBloom": to_hex(bytes(256)), "cumulativeGasUsed": "0x5208", "type": "0x2", "status": "0x1"}
-        return msgspec.json.encode([{**common, "logs": logs} for logs in receipts])
+        tip = self._state.tips.get(chain_id)
+        number = self._config.chains[chain_id].block_number_at(timestamp)
+        return block_answers(number, timestamp, ZERO_HASH if tip is None else tip.hash, receipts)[1:]
 
     def _executing(self, timestamp: int, first: int) -> dict[str, object]:
         source, index = self._chance.choice(list(self._config.chains)), self._chance.randrange(self._logs)
@@ -103,6 +116,26 @@ class Rounds:
         words = b"".join(word.to_bytes(32, "big") for word in (number, index, at, source))
         topics = [to_hex(EXECUTING_MESSAGE), to_hex(keccak256(_payload(source, at, index)))]
         return {"address": to_hex(CROSS_L2_INBOX), "topics": topics, "data": to_hex(bytes(12) + ORIGIN + words)}
+
+
+def block_answers(
+    number: int, timestamp: int, parent: Hash, receipts: Sequence[Sequence[object]]
+) -> tuple[Hash, bytes, bytes]:
+    """Return the hash of a block with these logs by receipt, and its header and receipts as an engine shows them."""
+    common = {"logsBloom": _BLOOM, "cumulativeGasUsed": "0x5208", "type": "0x2", "status": "0x1"}
+    shown = [{**common, "logs": logs} for logs in receipts]
+    root = ordered_root([receipt_from_json(receipt) for receipt in shown])
+    header: dict[str, object] = {
+        **_FIELDS,
+        "number": hex(number),
+        "timestamp": hex(timestamp),
+        "parentHash": to_hex(parent),
+        "receiptsRoot": to_hex(root),
+        "logsBloom": _BLOOM,
+    }
+    block_hash = header_hash(header_from_json(header))
+    answer = msgspec.json.encode({**header, "hash": to_hex(block_hash)})
+    return block_hash, answer, msgspec.json.encode(shown)
 
 
 def _payload(chain_id: int, timestamp: int, index: int) -> bytes:

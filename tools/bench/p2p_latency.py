@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.config import P2pConfig
@@ -66,8 +66,10 @@ async def median_milliseconds(blocks: int) -> float:
 
     with tempfile.TemporaryDirectory() as directory:
         buses = in_process_buses(CHANNELS, Path(directory), dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
-        buses["l1"].publish("status.l1").set(RuntimeConfig(SIGNER.address))
-        stage = build(_config(RECEIVER), buses["p2p"], Meter("p2p"))
+        config = _config(RECEIVER)
+        runtime_configs = RuntimeConfigs({config.rollup.l2_chain_id: RuntimeConfig(SIGNER.address)})
+        buses["l1"].publish("status.l1").set(runtime_configs)
+        stage = build(config, buses["p2p"], Meter("p2p"))
         engine = buses["engine"].connect("p2p.blocks", on_message)
         async with running_buses(buses):
             await stage.start()

@@ -122,7 +122,7 @@ async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int
     result = parse_block(body)
     if result is None:
         raise EndpointError(client.name, f"does not have block {number}")
-    block = verify_block(result, number, True, l1_filter)
+    block = verify_block(result, number, True, (l1_filter,))
     receipts = 0
     if block.needs_receipts:
         limit = receipts_limit(block.gas_used)
@@ -131,7 +131,7 @@ async def _sampled_block(client: JsonRpcClient, l1_filter: L1Filter, number: int
         except RpcFailure as failure:
             if not is_not_found(failure.message):
                 raise
-    return SampledBlock(number, len(body), receipts, sum(len(item.blobs) for item in block.inbox))
+    return SampledBlock(number, len(body), receipts, sum(len(item.blobs) for item in block.inboxes[0]))
 
 
 def _values(

@@ -15,7 +15,8 @@ import orjson
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_checked, ok, warning
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
-from rollup_node.node.options.rules import uses_el_sync
+from rollup_node.node.options.rules import uses_el_sync, worker_count
+from rollup_node.node.options.supernode import SupernodeOptions, read_supernode_options
 from rollup_node.node.options.values import Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.notices import bundles_in_doubt, local_safe, schedule_notices
@@ -30,6 +31,7 @@ from rollup_node.node.setup.plan import (
 )
 from rollup_node.node.setup.secrets import DEFAULT_FILE, stored_jwt_secret
 from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.supernode import plan_chains
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.http.endpoint_errors import is_ipc
 from rollup_node.stages.messages.codes import Code
@@ -44,7 +46,7 @@ DESCRIPTION = """Checks what a node with these options needs: options, JWT secre
 clocks, ports, directories, disks, static peers, and whether the blobs that derivation needs are still there. All
 findings come in one run, each with a code (rollup-node explain CODE). Nothing is written. Exit code 0 without errors, 1
 with any."""
-EPILOG = "Options are given as to the node: rollup-node --help-all."
+EPILOG = "Options are given as to the node (rollup-node --help-all), or as to rollup-node supernode."
 _SHOWN = (FindingLevel.OK, FindingLevel.NOT_CHECKED, FindingLevel.WARNING, FindingLevel.ERROR)
 
 
@@ -58,7 +60,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = FlagParser("check", DESCRIPTION, EPILOG)
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
     flags, rest = parser.parse_known_args(list(arguments))
-    findings = check(read_options(rest, os.environ, parser.flags))
+    if any(word.lstrip("-").partition("=")[0] == "chains" for word in rest if word.startswith("-")):
+        findings = check_supernode(read_supernode_options(rest, os.environ))
+    else:
+        findings = check(read_options(rest, os.environ, parser.flags))
     if flags.json:
         print(orjson.dumps(_as_json(findings), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -74,8 +79,35 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     except OptionError as failure:
         result = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
         return [*result, not_checked("endpoints, ports, files", "the options are wrong")]
-    notes = [warning("options", Code.OPTIONS, text) for text in parsed.warnings]
-    notes += [warning("options", Code.OPTIONS, notice.text) for notice in plan.notices]
+    return [*_warnings(parsed.warnings), *_check_plan(plan)]
+
+
+def check_supernode(options: SupernodeOptions) -> list[Finding]:
+    """Return the findings for all chains of a supernode: what all of them have once, the rest with its chain."""
+    try:
+        plans, interop = plan_chains(options)
+    except OptionError as failure:
+        result = [error("options", Code.OPTIONS, line) for line in error_lines(failure)]
+        return [*result, not_checked("endpoints, ports, files", "the options are wrong")]
+    verified = () if interop is None else interop.members
+    by_chain = {plan.group: _check_plan(plan, plan.l2_chain_id in verified) for plan in plans}
+    of_all = set.intersection(*map(set, by_chain.values())) if len(by_chain) > 1 else set()
+    own = [
+        finding._replace(check=f"chain {chain}: {finding.check}")
+        for chain, findings in by_chain.items()
+        for finding in findings
+        if finding not in of_all
+    ]
+    shared = [finding for finding in next(iter(by_chain.values())) if finding in of_all]
+    return [*_warnings(options.warnings), *shared, *own]
+
+
+def _warnings(texts: Sequence[str]) -> list[Finding]:
+    return [warning("options", Code.OPTIONS, text) for text in texts]
+
+
+def _check_plan(plan: NodePlan, verified: bool = False) -> list[Finding]:
+    notes = _warnings([notice.text for notice in plan.notices])
     for notice in schedule_notices(plan.chain, time.time()):
         option = plain_text(notice.fields["option"])
         advice = Code.FORK_SCHEDULE.remedy.replace("use the option in the line", f"use {option}")
@@ -85,11 +117,11 @@ def check(parsed: ParsedOptions) -> list[Finding]:
         error("upgrades", Code.BUNDLE_UNCONFIRMED, bundle_warning(item, time.time()), bundle_remedy(item.fork))
         for item in bundles_in_doubt(plan.values, plan.chain)
     ]
-    for notice in local_safe(plan.values, plan.chain):
+    for notice in () if verified else local_safe(plan.values, plan.chain):
         since, members = (plain_text(notice.fields[name]) for name in ("since", "dependency_set"))
         text = f"from {since} on, {notice.text}: the dependency set is {members}"
         notes.append(warning("upgrades", Code.LOCAL_SAFE, text))
-    result = notes or [ok("options", f"{len(parsed.values.names_given())} are set, for {plan.chain.name}")]
+    result = notes or [ok("options", f"{len(plan.values.names_given())} are set, for {plan.chain.name}")]
     return [*result, *secrets, *asyncio.run(preflight(_subject(plan, jwt)))]
 
 
@@ -104,7 +136,7 @@ def _subject(plan: NodePlan, jwt: _Jwt) -> Subject:
         listeners(configs),
         _files(plan),
         not uses_el_sync(plan.values),
-        sum(spec.copies for spec in processes(plan, configs)),
+        sum(spec.copies for spec in processes({plan.group: configs}, worker_count(plan.values))),
     )
 
 

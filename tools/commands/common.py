@@ -106,7 +106,7 @@ def run(
     asked."""
     values, chain = command.values, command.chain
     l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
-    blobs = blobs_config(values, chain, archive)
+    blobs = blobs_config(values, archive)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
     log = build_config(LogSettings, values)
     if not values.given("log.level"):
@@ -160,7 +160,7 @@ class L2SourceCheck(EngineCheck):
 def check_endpoints(command: ParsedCommand) -> None:
     """Check L1, the beacon node and the L2 source of a command before its processes run. Raises SetupError."""
     l1 = l1_config(command.values, command.chain, runtime_config=False)
-    endpoints = _endpoints(command, l1, blobs_config(command.values, command.chain), l2_secret(command))
+    endpoints = _endpoints(command, l1, blobs_config(command.values), l2_secret(command))
     asyncio.run(_check(endpoints))
 
 

@@ -19,6 +19,8 @@ variables (NAME=value), or its compose file. What has no counterpart is named on
 file. What the other node would refuse is refused, with its line. Secrets are not copied; a file is named as it is. On a
 terminal the keys in addresses are shown as {MASK}."""
 
+SUPERNODE = "op-supernode"
+
 
 def main(arguments: Sequence[str]) -> int:
     """Print the options file. Raises SetupError, with the line, for what the other node or this one would refuse."""
@@ -26,22 +28,28 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", metavar="FILE", help="op-node.env, op-node.sh, compose.yaml, ...")
     parser.add_argument("--from", dest="program", choices=PROGRAMS, help="the other node, if the files do not say")
     parser.add_argument("--service", metavar="NAME", help="the service of a compose file, if several run a node")
-    parser.add_argument("--chain", type=chain_id, metavar="ID", help="the chain of an op-supernode, if it has several")
+    parser.add_argument(
+        "--chain", type=chain_id, metavar="ID", help="a node of this chain of an op-supernode, in place of a supernode"
+    )
     flags = parser.parse_all(arguments)
     source = read_sources(flags.files, flags.service, os.environ)
-    conversion = _convert(source, flags.program or source.program or PROGRAMS[0], flags.chain)
-    values = conversion.values()
+    program = flags.program or source.program or PROGRAMS[0]
     on_terminal = sys.stdout.isatty()
+    if program == SUPERNODE and flags.chain is None:
+        conversion, lines = op_supernode.convert_all(source, on_terminal)
+    else:
+        conversion = _convert(source, program, flags.chain)
+        lines = list(toml_lines(conversion.values(), on_terminal))
     notes = list(conversion.notes)
-    addresses = [name for name in values.names_given() if any(masked_address(t) != t for t in values.items(name))]
-    if addresses:
+    if any(masked_address(part) != part for line in lines for part in line.split('"')):
         shown = f"shown as {MASK} on a terminal" if on_terminal else "keep the file readable by the node's user alone"
-        notes.append(f"the addresses of {', '.join(addresses)} may hold keys: {shown}")
-    print(f"# Options of {PROGRAM}, from {', '.join(map(escaped_line, flags.files))} ({conversion.program}).")
+        notes.append(f"addresses may hold keys: {shown}")
+    command = PROGRAM if program != SUPERNODE or flags.chain else f"{PROGRAM} supernode"
+    print(f"# Options of {command}, from {', '.join(map(escaped_line, flags.files))} ({program}).")
     for note in notes:
         print(f"# {escaped_line(note)}")
         print(f"{PROGRAM}: note: {escaped_line(note)}", file=sys.stderr)
-    for line in toml_lines(values, on_terminal):
+    for line in lines:
         if line.startswith("#"):
             print(f"{PROGRAM}: note: {line[2:]}", file=sys.stderr)
         print(line)
@@ -49,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _convert(source: Source, program: str, chain: int | None) -> Conversion:
-    if program == "op-supernode":
-        return op_supernode.convert(source, None if chain is None else str(chain))
+    if program == SUPERNODE:
+        return op_supernode.convert(source, str(chain))
     if chain is not None:
-        raise WrongOptions([f"--chain is for op-supernode, and these are the options of {program}"])
+        raise WrongOptions([f"--chain is for {SUPERNODE}, and these are the options of {program}"])
     return kona_node.convert(source) if program == "kona-node" else op_node.convert(source)

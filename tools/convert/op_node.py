@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from rollup_node.node.options.environment import OP_NODE_PREFIX, op_node_variable
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import FLAGS
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables
@@ -47,16 +48,24 @@ def add(given: Iterable[Given], conversion: Conversion) -> None:
     """Add what is given under op-node's names, unless op-node refuses it."""
     for one in given:
         option = FLAGS[one.name]
-        if (expected := _refused(option.value_type.label, option.name, one.text)) is not None:
-            value = "" if option.secret else f" {one.text[:80]!r}"
-            conversion.errors.append(
-                f"{one.place}: op-node refuses the value{value} of {one.name}: it takes {expected}"
-            )
+        if (error := refusal(one, option)) is not None:
+            conversion.errors.append(error)
         elif option.warning is not None and option.name != "l2.engine-sync":
             conversion.drop(one, option.warning)
         else:
-            text = str(int(one.text, 0)) if option.value_type.label == "int" else one.text
-            conversion.add(option.name, one._replace(text=text))
+            conversion.add(option.name, one._replace(text=decimal(one.text, option)))
+
+
+def refusal(one: Given, option: AnyOption) -> str | None:
+    """Return the line by which op-node's own parser refuses a value, None for one that it takes."""
+    expected = _refused(option.value_type.label, option.name, one.text)
+    value = "" if option.secret else f" {one.text[:80]!r}"
+    return expected and f"{one.place}: op-node refuses the value{value} of {one.name}: it takes {expected}"
+
+
+def decimal(text: str, option: AnyOption) -> str:
+    """Return a value whose numbers have no other base than ten."""
+    return str(int(text, 0)) if option.value_type.label == "int" else text
 
 
 def finish(conversion: Conversion) -> None:

@@ -1,12 +1,16 @@
-"""op-supernode's options for one of its chains [CMD17]."""
+"""op-supernode's options, for a supernode or for a node of one of its chains [CMD17]."""
 
 import re
 from collections.abc import Iterator, Sequence
 
 from rollup_node.node.options.environment import OP_NODE_PREFIX
-from rollup_node.node.options.errors import shown
+from rollup_node.node.options.errors import WrongOptions, shown
+from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.parsing import FLAGS
+from rollup_node.node.options.supernode import OWN, read_supernode_options
 from rollup_node.tools.convert import op_node
 from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables
+from rollup_node.tools.convert.options_file import toml_line
 from rollup_node.tools.convert.sources import Source, Word
 
 PREFIX = "OP_SUPERNODE_"
@@ -18,33 +22,23 @@ IGNORED = re.compile(r"l1\.http-poll-interval|interop\.dependency-set|safedb\.pa
 """Options that op-supernode accepts for a chain and does not use."""
 RENAMED = {"dependency-set": "interop.dependency-set", "disable-p2p": "p2p.disable"}
 ALONE = {
-    "chains": "one file is for one chain",
+    "chains": "the file is for one chain",
     "data-dir": "see safedb.path",
-    "interop.activation-timestamp": "this node verifies no messages between chains; l2.follow.source may",
-    "interop.log-backfill-depth": "this node verifies no messages between chains",
+    "interop.activation-timestamp": "a node of one chain verifies no messages; l2.follow.source may",
+    "interop.log-backfill-depth": "a node of one chain verifies no messages",
 }
 _SHARED_NAMES = {name for name in op_node.NAMES if SHARED.fullmatch(name)}
 _VN = re.compile(r"vn\.(all|\d+)\.(.+)")
 
 
-def convert(source: Source, chain: str | None) -> Conversion:
-    """Return what a command line and variables of op-supernode set for a chain, by its id; None for the only one.
+def convert(source: Source, chain: str) -> Conversion:
+    """Return what a command line and variables of op-supernode set for a chain, by its id.
 
     What is for a chain overrides what is for all of them, and this what is shared."""
     conversion = Conversion("op-supernode")
-    # It makes the options of a chain from the flag alone: with the variable there are only those of all chains.
-    ids = named = _chains(list(_flag_texts(source)), conversion)
-    if not ids and (word := source.variables.get(f"{PREFIX}CHAINS")):
-        ids = _chains([word], conversion)
-    given = [
-        *read_variables(source, PREFIX, _variables(named), conversion),
-        *read_flags(source, _flags(named), conversion),
-    ]
-    if chain is None and len(ids) == 1:
-        chain = ids[0]
+    ids, given = _read(source, conversion)
     if chain not in ids:
-        which = f"no chain {shown(chain)}" if chain else "several chains"
-        conversion.errors.append(f"op-supernode runs {which}: choose one of {', '.join(ids)} with --chain")
+        conversion.errors.append(f"op-supernode runs no chain {shown(chain)}; --chain is one of {', '.join(ids)}")
         return conversion
     data_dir = next((one.text for one in reversed(given) if one.name == "data-dir"), "datadir")
     for scope in ("", "all", chain):
@@ -54,6 +48,65 @@ def convert(source: Source, chain: str | None) -> Conversion:
     conversion.require(*op_node.REQUIRED)
     op_node.finish(conversion)
     return conversion
+
+
+def convert_all(source: Source, hide: bool) -> tuple[Conversion, list[str]]:
+    """Return the lines of a file for `rollup-node supernode`, which has op-supernode's options [SNO2].
+
+    Raises WrongOptions with a line for each thing that either of both would refuse."""
+    conversion = Conversion("op-supernode")
+    ids, given = _read(source, conversion)
+    by_flag = {one.name for one in given if one.is_flag}
+    kept: dict[str, list[Given]] = {}
+    for one in (one for one in given if one.is_flag or one.name not in by_flag):
+        option = _option(one.name)
+        if (error := op_node.refusal(one, option)) is not None:
+            conversion.errors.append(error)
+            continue
+        before = kept.get(one.name, []) if option.value_type.is_list else []
+        kept[one.name] = [*before, one._replace(text=op_node.decimal(one.text, option))]
+    words = [f"--{one.name}={one.text}" for all_given in kept.values() for one in all_given]
+    options = read_supernode_options(words, {})
+    conversion.errors += [_placed(error, given) for error in options.errors]
+    for chain, values in options.chains.items():
+        missing = [name for name in op_node.REQUIRED if not values.given(name)]
+        conversion.errors += [f"op-supernode requires {name} for chain {chain}" for name in missing]
+    if not ids and not conversion.errors:
+        conversion.errors.append("op-supernode requires chains: give the file that sets it too")
+    if conversion.errors:
+        raise WrongOptions(conversion.errors)
+    conversion.notes += [_placed(warning, given) for warning in options.warnings]
+    conversion.notes.append("files of op-supernode are not read: give data-dir a folder that is empty")
+    return conversion, [_line(name, all_given, hide) for name, all_given in kept.items()]
+
+
+def _line(name: str, given: list[Given], hide: bool) -> str:
+    option = _option(name)
+    split = option.value_type.split_flags or not given[-1].is_flag
+    parts = (part for one in given for part in (one.text.split(",") if split else (one.text,)))
+    texts = [part.strip() for part in parts if part.strip()] if option.value_type.is_list else [given[-1].text]
+    return toml_line(name, option, texts, given[-1].place, hide)
+
+
+def _option(name: str) -> AnyOption:
+    match = _VN.fullmatch(name)
+    return OWN[name] if not match and name in OWN else FLAGS[match[2] if match else name]
+
+
+def _placed(line: str, given: Sequence[Given]) -> str:
+    """Return a line about a flag with the place where it is given."""
+    place = next((one.place for one in given if re.search(rf"--{re.escape(one.name)}(?![\w.-])", line)), None)
+    return f"{place}: {line}" if place else line
+
+
+def _read(source: Source, conversion: Conversion) -> tuple[list[str], list[Given]]:
+    """Return the ids of the chains, and the options that op-supernode reads, variables first."""
+    # It makes the options of a chain from the flag alone: with the variable there are only those of all chains.
+    ids = named = _chains(list(_flag_texts(source)), conversion)
+    if not ids and (word := source.variables.get(f"{PREFIX}CHAINS")):
+        ids = _chains([word], conversion)
+    variables = read_variables(source, PREFIX, _variables(named), conversion)
+    return ids, [*variables, *read_flags(source, _flags(named), conversion)]
 
 
 def _chains(words: Sequence[Word], conversion: Conversion) -> list[str]:

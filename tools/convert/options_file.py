@@ -1,8 +1,9 @@
 """An options file as TOML: what `--config` reads [OPT1]."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import Values
@@ -18,19 +19,24 @@ def toml_lines(values: Values, hide: bool) -> Iterator[str]:
     for name in values.names_given():
         option = OPTIONS[name]
         texts = values.items(name) if option.value_type.is_list else values.texts(name)
-        if option.secret:
-            yield f"# {json.dumps(name)} is a secret, and is not copied from {values.source(name)}"
-            continue
-        if hide:
-            texts = tuple(map(masked_address, texts))
-        if option.value_type.is_list:
-            yield f"{json.dumps(name)} = [{', '.join(map(_text, texts))}]"
-        elif option.value_type is BOOL:
-            yield f"{json.dumps(name)} = {str(read_boolean(texts[-1])).lower()}"
-        elif option.value_type.label == "int":
-            yield f"{json.dumps(name)} = {int(texts[-1])}"
-        else:
-            yield f"{json.dumps(name)} = {_text(texts[-1])}"
+        yield toml_line(name, option, texts, values.source(name), hide)
+
+
+def toml_line(key: str, option: AnyOption, texts: Sequence[str], source: str, hide: bool) -> str:
+    """Return the line of one option under a key, as toml_lines does."""
+    if option.secret:
+        return f"# {json.dumps(key)} is a secret, and is not copied from {source}"
+    if hide:
+        texts = tuple(map(masked_address, texts))
+    if option.value_type.is_list:
+        value = f"[{', '.join(map(_text, texts))}]"
+    elif option.value_type is BOOL:
+        value = str(read_boolean(texts[-1])).lower()
+    elif option.value_type.label == "int":
+        value = str(int(texts[-1]))
+    else:
+        value = _text(texts[-1])
+    return f"{json.dumps(key)} = {value}"
 
 
 def _text(text: str) -> str:

@@ -35,8 +35,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(argv: Sequence[str], started: float) -> int:
     settings = parse(argv)
-    if missing := [name for name in PACKAGES if find_spec(name) is None]:
-        raise SettingsError(f"command devnet needs the package {missing[0]}: install rollup-node[devnet]")
+    check_packages()
     if settings.prepare:
         return _prepare(settings)
     for scenario in settings.scenarios:
@@ -47,6 +46,12 @@ def _run(argv: Sequence[str], started: float) -> int:
         result = run(settings, root, views.choose(settings.json, settings.blocks), started)
     _print(result, settings.json)
     return 0 if result.passed else 1
+
+
+def check_packages() -> None:
+    """Raise SettingsError where what the extra `devnet` installs is not there."""
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise SettingsError(f"command devnet needs the package {missing[0]}: install rollup-node[devnet]")
 
 
 def _print(result: RunResult, as_json: bool) -> None:

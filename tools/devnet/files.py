@@ -6,17 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Key
-from rollup_node.tools.devnet.settings import VERIFIER, DevnetSettings
+from rollup_node.tools.devnet.settings import VERIFIER
 
 L1_CHAIN_ID = 900
 L2_CHAIN_ID = 901
 ETHER = 10**18
+FUNDS = {"balance": hex(10_000 * ETHER)}
 GAS_LIMIT = 30_000_000
 PORTAL = bytes.fromhex("6900000000000000000000000000000000000001")
 SYSTEM_CONFIG = bytes.fromhex("6900000000000000000000000000000000000002")
@@ -55,6 +56,34 @@ DEV_KEYS = tuple(
 DEPOSITOR_KEY, BATCHER_KEY, TRANSFER_KEY, RECEIVER_KEY = DEV_KEYS
 SIGNER_KEY = Key(bytes.fromhex("47e179ec197488593b187f80a00eb0da91f1b9d0b13f8733639f19c30a34926a"))
 """Signs the sequencer's unsafe blocks; it needs no funds."""
+
+
+@dataclass(frozen=True)
+class DevnetChain:
+    """One L2 chain of a local network: its id, its addresses on L1, and its batcher's key."""
+
+    id: int = L2_CHAIN_ID
+    inbox: bytes = INBOX
+    portal: bytes = PORTAL
+    system_config: bytes = SYSTEM_CONFIG
+    batcher: Key = BATCHER_KEY
+
+
+FIRST_CHAIN = DevnetChain()
+
+
+def devnet_chain(index: int) -> DevnetChain:
+    """Return the chain of an index, which is 0 for the chain of a network of one."""
+    if index == 0:
+        return FIRST_CHAIN
+
+    def other(address: bytes) -> bytes:
+        return address[:1] + index.to_bytes(2, "big") + address[3:]
+
+    key = Key((int.from_bytes(BATCHER_KEY.secret, "big") + index).to_bytes(32, "big"))
+    return DevnetChain(L2_CHAIN_ID + index, other(INBOX), other(PORTAL), other(SYSTEM_CONFIG), key)
+
+
 SIGNER_SLOT = bytes.fromhex("65a7ed542fb37fe237fdfbdd70b31598523fe5b32879e307bae27a0bd9581c08")
 """The storage slot of the SystemConfig contract that holds the unsafe block signer."""
 
@@ -174,20 +203,24 @@ def write_json(path: Path, value: Any) -> None:
     fresh.replace(path)
 
 
-def write_secrets(files: NetworkFiles, nodes: Sequence[str]) -> None:
+def write_secrets(files: NetworkFiles, nodes: Sequence[str], chain: DevnetChain = FIRST_CHAIN) -> None:
     """Write the JWT secret, the keys of batcher and signer and the P2P keys of `nodes`, unless present.
 
     They are readable by the owner."""
     keys = [(files.peer_key(name), secrets.token_hex(32)) for name in nodes]
-    keys += [(files.batcher_key, BATCHER_KEY.secret.hex()), (files.signer_key, SIGNER_KEY.secret.hex())]
+    keys += [(files.batcher_key, chain.batcher.secret.hex()), (files.signer_key, SIGNER_KEY.secret.hex())]
     for path, text in ((files.jwt, secrets.token_hex(32)), *keys):
         if not path.exists():
             path.touch(mode=0o600)  # before the secret is in it
             path.write_text(text + "\n")
 
 
-def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
-    """Return the genesis file of an L1 with Prague active, the three loggers, and funds for the development keys.
+def l1_genesis(
+    timestamp: int,
+    forks: Mapping[str, int] = MappingProxyType({}),
+    chains: Sequence[DevnetChain] = (FIRST_CHAIN,),
+) -> dict[str, Any]:
+    """Return the genesis file of an L1 with Prague active, the loggers of the chains, and funds for their keys.
 
     `timestamp` in seconds; `forks` are those after Prague, with the seconds after it at which each activates."""
     return {
@@ -197,16 +230,17 @@ def l1_genesis(timestamp: int, forks: Mapping[str, int] = MappingProxyType({})) 
         "baseFeePerGas": hex(10**9),
         "difficulty": "0x0",
         "alloc": {
-            **{to_hex(key.address): {"balance": hex(10_000 * ETHER)} for key in DEV_KEYS},
-            to_hex(PORTAL): {"balance": "0x0", "code": "0x" + PORTAL_CODE},
+            **{to_hex(key.address): FUNDS for key in (*DEV_KEYS, *(chain.batcher for chain in chains))},
             to_hex(DA_CHALLENGE): {"balance": "0x0", "code": "0x" + DA_CHALLENGE_CODE},
-            to_hex(SYSTEM_CONFIG): {
-                "balance": "0x0",
-                "code": "0x" + SYSTEM_CONFIG_CODE,
-                "storage": {to_hex(SIGNER_SLOT): to_hex(SIGNER_KEY.address.rjust(32, b"\0"))},
-            },
+            **{to_hex(chain.portal): {"balance": "0x0", "code": "0x" + PORTAL_CODE} for chain in chains},
+            **{to_hex(chain.system_config): _system_config() for chain in chains},
         },
     }
+
+
+def _system_config() -> dict[str, Any]:
+    storage = {to_hex(SIGNER_SLOT): to_hex(SIGNER_KEY.address.rjust(32, b"\0"))}
+    return {"balance": "0x0", "code": "0x" + SYSTEM_CONFIG_CODE, "storage": storage}
 
 
 def l1_chain_config(times: Mapping[str, int] = MappingProxyType({})) -> dict[str, Any]:
@@ -230,12 +264,30 @@ def l1_chain_config(times: Mapping[str, int] = MappingProxyType({})) -> dict[str
     }
 
 
-def dependency_set(others: Iterable[int] = ()) -> dict[str, Any]:
-    """Return the dependency set of this chain and others."""
-    return {"dependencies": {str(chain): {} for chain in (L2_CHAIN_ID, *others)}}
+def dependency_set(others: Iterable[int] = (), first: int = L2_CHAIN_ID) -> dict[str, Any]:
+    """Return the dependency set of a chain and others."""
+    return {"dependencies": {str(chain): {} for chain in (first, *others)}}
 
 
-def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: int) -> dict[str, Any]:
+class ChainSettings(Protocol):
+    """What the settings of a network say of each of its L2 chains; times in seconds, the window in L1 blocks."""
+
+    @property
+    def forks(self) -> Mapping[str, int]: ...
+
+    @property
+    def l2_block_time(self) -> int: ...
+
+    @property
+    def sequencing_window(self) -> int: ...
+
+    @property
+    def altda(self) -> str | None: ...
+
+
+def rollup_json(
+    settings: ChainSettings, l1_hash: str, l2_hash: str, l2_time: int, chain: DevnetChain = FIRST_CHAIN
+) -> dict[str, Any]:
     """Return the rollup config for two genesis blocks; `l2_time` in seconds.
 
     Its fee parameters have the format of the first fork [SYS2 to SYS6]."""
@@ -247,7 +299,7 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
             "l2": {"hash": l2_hash, "number": 0},
             "l2_time": l2_time,
             "system_config": {
-                "batcherAddr": to_hex(BATCHER_KEY.address),
+                "batcherAddr": to_hex(chain.batcher.address),
                 "overhead": to_hex(overhead),
                 "scalar": to_hex(scalar),
                 "gasLimit": GAS_LIMIT,
@@ -262,11 +314,11 @@ def rollup_json(settings: DevnetSettings, l1_hash: str, l2_hash: str, l2_time: i
         "seq_window_size": settings.sequencing_window,
         "channel_timeout": CHANNEL_TIMEOUT,
         "l1_chain_id": L1_CHAIN_ID,
-        "l2_chain_id": L2_CHAIN_ID,
+        "l2_chain_id": chain.id,
         **{f"{fork}_time": (l2_time + offset if offset else 0) for fork, offset in settings.forks.items()},
-        "batch_inbox_address": to_hex(INBOX),
-        "deposit_contract_address": to_hex(PORTAL),
-        "l1_system_config_address": to_hex(SYSTEM_CONFIG),
+        "batch_inbox_address": to_hex(chain.inbox),
+        "deposit_contract_address": to_hex(chain.portal),
+        "l1_system_config_address": to_hex(chain.system_config),
         "chain_op_config": EIP1559,
         **({"alt_da": _alt_da()} if settings.altda else {}),
     }

@@ -23,7 +23,11 @@ _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinop
 
 
 def l2_genesis(
-    forks: Mapping[str, int], time: int, l2_alloc: Path | None = None, linked: bool = False
+    forks: Mapping[str, int],
+    time: int,
+    l2_alloc: Path | None = None,
+    linked: bool = False,
+    chain_id: int = L2_CHAIN_ID,
 ) -> dict[str, Any]:
     """Return the genesis of a chain that starts at `time` in seconds, with funds for the development keys.
 
@@ -35,7 +39,7 @@ def l2_genesis(
     constants = ChainOpConfig(
         EIP1559["eip1559Elasticity"], EIP1559["eip1559Denominator"], EIP1559["eip1559DenominatorCanyon"]
     )
-    chain = make_chain_spec(L2_CHAIN_ID, times, constants)
+    chain = make_chain_spec(chain_id, times, constants)
     rules = chain.schedule.l2(time)
     # An engine refuses a genesis whose extraData has not the format of its forks.
     extra_data = encode_extra_data(
@@ -43,7 +47,7 @@ def l2_genesis(
     )
     return {
         "config": {
-            "chainId": L2_CHAIN_ID,
+            "chainId": chain_id,
             **{f"{name}Block": 0 for name in (*_BLOCKS, "muirGlacier", "berlin", "london", "arrowGlacier")},
             **{"grayGlacierBlock": 0, "mergeNetsplitBlock": 0, "bedrockBlock": 0},
             "terminalTotalDifficulty": 0,

@@ -200,7 +200,7 @@ class NetworkPrograms:
             self._start_nodes(late)
             self.describe()
         for name in self.nodes:
-            await self._first_response(f"{name} node", self.nodes[name], "optimism_version")
+            await first_response(self.children, f"{name} node", self.nodes[name], "optimism_version")
 
     def _syncs(self, name: str) -> bool:
         """Whether a node starts late, and its engine fetches the chain from the sequencer's."""
@@ -222,7 +222,7 @@ class NetworkPrograms:
         """Wait until the sequencer's engine has this many blocks. Raises StartFailed after READY_SECONDS."""
         deadline = time.monotonic() + READY_SECONDS
         name, endpoint = "engine of the sequencer", self.engines[SEQUENCER][0]
-        while int(await self._first_response(name, endpoint, "eth_blockNumber"), 16) < count:
+        while int(await first_response(self.children, name, endpoint, "eth_blockNumber"), 16) < count:
             if time.monotonic() > deadline:
                 raise StartFailed(f"the sequencer did not build {count} blocks within {READY_SECONDS:.0f} s")
             await asyncio.sleep(POLL_SECONDS)
@@ -348,7 +348,7 @@ class NetworkPrograms:
         """Start the signer, without which a node does not start."""
         words = ("--key-file", str(self.files.signer_key), "--port", str(self._ports.signer))
         self.children.start("signer", python("rollup_node.tools.devnet.signer", *words), self.files.log("signer"))
-        await self._first_response("signer", url(self._ports.signer), "health_status")
+        await first_response(self.children, "signer", url(self._ports.signer), "health_status")
 
     async def _start_conductor(self, endpoint: str) -> None:
         block_time = self._settings.l2_block_time
@@ -358,7 +358,7 @@ class NetworkPrograms:
             words += ["--sequencer", f"{name}={self.nodes[name]}"]
         command = python("rollup_node.tools.devnet.conductor", *words)
         self.children.start("conductor", command, self.files.log("conductor"))
-        await self._first_response("conductor", endpoint, "dev_conductor", 0)
+        await first_response(self.children, "conductor", endpoint, "dev_conductor", 0)
 
     def _start_da_server(self, mode: str) -> None:
         """Nodes and batcher repeat their requests until it listens."""
@@ -440,27 +440,28 @@ class NetworkPrograms:
         return python("rollup_node.tools.batcher", *(f"--{flag}={value}" for flag, value in options.items()))
 
     async def _fetch_genesis_block(self, name: str, endpoint: str) -> "GenesisBlock":
-        block = await self._first_response(name, endpoint, "eth_getBlockByNumber", "0x0", False)
+        block = await first_response(self.children, name, endpoint, "eth_getBlockByNumber", "0x0", False)
         try:
             return GenesisBlock(block["hash"], int(block["timestamp"], 16))
         except (KeyError, TypeError, ValueError):
             raise StartFailed(f"{name} at {endpoint} has no block 0") from None
 
-    async def _first_response(self, name: str, endpoint: str, method: str, *params: Any) -> Any:
-        """Return the first response of a program that is starting. Raises StartFailed after `READY_SECONDS`."""
-        client = JsonRpcClient(endpoint, timeout=5.0)
-        deadline = time.monotonic() + READY_SECONDS
-        try:
-            while True:
-                self.children.check()
-                try:
-                    return await client.call(method, *params)
-                except (EndpointError, RpcFailure) as error:
-                    if time.monotonic() > deadline:
-                        raise StartFailed(f"{name} did not answer within {READY_SECONDS:.0f} s: {error}") from error
-                await asyncio.sleep(POLL_SECONDS)
-        finally:
-            await client.close()
+
+async def first_response(children: ChildPrograms, name: str, endpoint: str, method: str, *params: Any) -> Any:
+    """Return the first response of a program that is starting. Raises StartFailed after `READY_SECONDS`."""
+    client = JsonRpcClient(endpoint, timeout=5.0)
+    deadline = time.monotonic() + READY_SECONDS
+    try:
+        while True:
+            children.check()
+            try:
+                return await client.call(method, *params)
+            except (EndpointError, RpcFailure) as error:
+                if time.monotonic() > deadline:
+                    raise StartFailed(f"{name} did not answer within {READY_SECONDS:.0f} s: {error}") from error
+            await asyncio.sleep(POLL_SECONDS)
+    finally:
+        await client.close()
 
 
 def _challenges(mode: str) -> str:

@@ -53,14 +53,19 @@ def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
 
     Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
     can listen on it. Raises PortInUse."""
-    count = 7 + (PER_NODE + 1) * len(nodes)
-    with ExitStack() as kept:
-        numbers = iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
+    with reserved_numbers(base, 7 + (PER_NODE + 1) * len(nodes)) as numbers:
         l1, beacon = next(numbers), next(numbers)
         node_ports = {name: NodePorts(*islice(numbers, PER_NODE)) for name in nodes}
         services = next(numbers), next(numbers), next(numbers)
         status = {name: next(numbers) for name in nodes}
         yield Ports(l1, beacon, node_ports, *services, status, *numbers)
+
+
+@contextmanager
+def reserved_numbers(base: int, count: int) -> Iterator[Iterator[int]]:
+    """Reserve so many ports as `reserved` does. Raises PortInUse."""
+    with ExitStack() as kept:
+        yield iter([_reserve(base and base + offset, count, kept) for offset in range(count)])
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:

@@ -168,15 +168,16 @@ class RecentMemory:
 def read_processes(path: Path, memory: Callable[[Sequence[int]], list[float]] = memory_of_all) -> list[ProcessUsage]:
     """Return the processes in a node's `processes.json` with their memory; empty without the file."""
     entries = _read_json(path) or []
-    copies = Counter(entry["role"] for entry in entries)
+    names = [f"{entry['role']}.{entry['chain']}" if "chain" in entry else entry["role"] for entry in entries]
+    copies = Counter(names)
     return [
         ProcessUsage(
-            f"{entry['role']}-{entry['copy']}" if copies[entry["role"]] > 1 else entry["role"],
+            f"{name}-{entry['copy']}" if copies[name] > 1 else name,
             entry["pid"],
             entry["incarnation"],
             used,
         )
-        for entry, used in zip(entries, memory([entry["pid"] for entry in entries]), strict=True)
+        for name, entry, used in zip(names, entries, memory([entry["pid"] for entry in entries]), strict=True)
     ]
 
 

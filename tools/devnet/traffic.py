@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
-from rollup_node.tools.devnet.files import DEPOSITOR_KEY, L2_CHAIN_ID, PORTAL, RECEIVER_KEY, TRANSFER_KEY
+from rollup_node.tools.devnet.files import DEPOSITOR_KEY, FIRST_CHAIN, RECEIVER_KEY, TRANSFER_KEY, DevnetChain
 
 TRANSACTION_DEPOSITED = bytes.fromhex("b3813568d9991fc951961fcb4c784893574240a28925604d09fc577c55bb7c32")
 GWEI = 10**9
@@ -37,8 +37,14 @@ class Traffic:
 
     `l2` is the engine that gets the transfers, and may be replaced."""
 
-    def __init__(self, l1: JsonRpcClient, l2: JsonRpcClient, on_error: Callable[[str], None]) -> None:
-        self._l1, self.l2, self._on_error = l1, l2, on_error
+    def __init__(
+        self,
+        l1: JsonRpcClient,
+        l2: JsonRpcClient,
+        on_error: Callable[[str], None],
+        chain: DevnetChain = FIRST_CHAIN,
+    ) -> None:
+        self._l1, self.l2, self._on_error, self._chain = l1, l2, on_error, chain
         self._round = 0
         self._l1_chain_id = 0
         self.transfers = 0
@@ -58,7 +64,7 @@ class Traffic:
         nonce = await self._nonce(self.l2, TRANSFER_KEY)
         for offset in range(TRANSFERS_PER_ROUND):
             raw = dynamic_fee_transaction(
-                TRANSFER_KEY, L2_CHAIN_ID, nonce + offset, RECEIVER_KEY.address, GWEI, b"", 21_000, FEES
+                TRANSFER_KEY, self._chain.id, nonce + offset, RECEIVER_KEY.address, GWEI, b"", 21_000, FEES
             )
             await self.l2.call("eth_sendRawTransaction", to_hex(raw))
             self.transfers += 1
@@ -69,7 +75,9 @@ class Traffic:
         address = DEPOSITOR_KEY.address
         data = deposit_call(address, RECEIVER_KEY.address, mint=GWEI, value=GWEI, gas=DEPOSIT_GAS)
         nonce = await self._nonce(self._l1, DEPOSITOR_KEY)
-        raw = dynamic_fee_transaction(DEPOSITOR_KEY, self._l1_chain_id, nonce, PORTAL, 0, data, DEPOSIT_GAS, FEES)
+        raw = dynamic_fee_transaction(
+            DEPOSITOR_KEY, self._l1_chain_id, nonce, self._chain.portal, 0, data, DEPOSIT_GAS, FEES
+        )
         await self._l1.call("eth_sendRawTransaction", to_hex(raw))
         self.deposits += 1
 

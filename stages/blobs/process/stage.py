@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
@@ -36,12 +37,17 @@ NO_ENDPOINT = "there is no endpoint to fetch blobs from: give one with --l1.beac
 _FetchErrors = (EndpointError, BeaconResponseError, BeforeGenesisError, BlobsNotFoundError, TaskFailed)
 
 
+def _named(name: str, group: str) -> str:
+    """Return the name of something that each chain has."""
+    return f"{name}.{group}" if group else name
+
+
 class BlobsStage(Stage):
     """The pending requests, decoded blobs and fetches, which a reset leaves: a hash is one blob on every chain."""
 
     def __init__(self, config: BlobsConfig, bus: Bus, meter: Meter) -> None:
         self._endpoints = BeaconEndpoints(config, meter)
-        self._meter, self._conditions = meter, LastingConditions(log)
+        self._bus, self._meter, self._conditions = bus, meter, LastingConditions(log)
         self._requests = PendingRequests(config.cache_bytes)
         for flag in ("true", "false"):
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
@@ -49,34 +55,34 @@ class BlobsStage(Stage):
         self._fetches: set[asyncio.Task[None]] = set()
         self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
-        self.periodic_tasks = [self._work]
+        self.periodic_tasks: list[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
         self._verifier = BlobVerifier(self._workers)
         self._archive = None if config.archive is None else BlobArchive(config.archive)
         self._publisher = bus.publish("status.blobs")
         self._counts = PacedPublisher(self._publisher.set)
         self._server = bus.serve("blobs.contents", self._on_request)
-        self._inputs: InputServer | None = None
-        self._reported = 0
-        if config.da_server is not None:
-            inputs = PeriodicTask("inputs", self._step_inputs)
-            self._inputs = InputServer(config.da_server, self._server, meter, inputs.wake.set)
-            self.periodic_tasks = [self._work, inputs]
+        self._inputs: dict[str, InputServer] = {}
+        self._reported: dict[str, int] = {}
+        for group, da_server in config.da_servers.items():
+            task = PeriodicTask(_named("inputs", group), partial(self._step_inputs, group))
+            self._inputs[group] = InputServer(da_server, self._server, meter, task.wake.set)
+            self.periodic_tasks.append(task)
 
     async def start(self) -> None:
         """Log the endpoints; connections are opened by the first request."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
         log.info("fetching blobs", endpoints=names or "none")
-        if self._inputs is not None:
-            log.info("reading the inputs of Alt-DA commitments", server=self._inputs.name)
+        for inputs in self._inputs.values():
+            log.info("reading the inputs of Alt-DA commitments", server=inputs.name)
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
         for task in self._fetches:
             task.cancel()
         await asyncio.gather(*self._fetches, return_exceptions=True)
-        if self._inputs is not None:
-            await self._inputs.close()
+        for inputs in self._inputs.values():
+            await inputs.close()
         await self._verifier.close()
         await self._endpoints.close()
 
@@ -87,8 +93,8 @@ class BlobsStage(Stage):
 
     def _on_request(self, client: ProcessId, request: BlobsRequest | InputRequest) -> None:
         if isinstance(request, InputRequest):
-            if self._inputs is not None:
-                self._inputs.on_request(client, request)
+            if (inputs := self._inputs.get(self._bus.group_of(client))) is not None:
+                inputs.on_request(client, request)
             return
         hit = request.blobs[0].hash in self._requests.cache if request.blobs else True
         self._meter.count("l1_source_cache_get", type=BLOBS, hit="true" if hit else "false")
@@ -101,7 +107,7 @@ class BlobsStage(Stage):
 
     def _respond(self, pending: PendingRequest) -> bool:
         """Send the response to a request's clients, removed once all have its blobs; False if a queue is full."""
-        response = pending.response()
+        response, groups = pending.response(), self._groups(pending)
         # An unavailable response keeps the client: it gets the blobs once they are there.
         for row, client in tuple(pending.clients.items()):
             if response is not None and self._server.send(client, response) and isinstance(response, BlobsResponse):
@@ -109,15 +115,19 @@ class BlobsStage(Stage):
         if not isinstance(response, BlobsResponse):
             return True
         # The blobs of an earlier block, which a reset has read again, say nothing of those that were missing.
-        if pending.urgent and pending.block.number >= self._reported:
-            self._conditions.end("blobs", "blobs have been found", l1_block=pending.block)
+        for group in groups if pending.urgent else ():
+            if pending.block.number >= self._reported.get(group, 0):
+                self._conditions.end(_named("blobs", group), "blobs have been found", l1_block=pending.block)
         if not pending.clients:
             self._requests.remove(pending)
         return not pending.clients
 
-    async def _step_inputs(self) -> float:
-        assert self._inputs is not None
-        pause = self._inputs.step()
+    def _groups(self, pending: PendingRequest) -> set[str]:
+        """Return the groups of the clients that wait for an answer."""
+        return {self._bus.group_of(client) for client in pending.clients.values()}
+
+    async def _step_inputs(self, group: str) -> float:
+        pause = self._inputs[group].step()
         self._publish_health()
         return pause
 
@@ -138,12 +148,15 @@ class BlobsStage(Stage):
         return pause if all_sent else RESEND_SECONDS
 
     def _start_fetch(self, pending: PendingRequest) -> None:
-        """Start a fetch unless too many run, one more if urgent; without an endpoint it fails, and is retried [O6]."""
+        """Start a fetch unless too many run; without an endpoint it fails, and is retried [O6].
+
+        For an urgent one there is room for one more of each client that waits."""
         if not self._endpoints.all:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
             return
-        if len(self._fetches) < MAX_FETCHES + (1 if pending.urgent else 0):
+        waiting = {client for other in self._requests if other.urgent for client in other.clients}
+        if len(self._fetches) < MAX_FETCHES + (len(waiting) if pending.urgent else 0):
             pending.is_fetching = True
             self._fetches.add(asyncio.create_task(self._fetch(pending), name=f"blobs of L1 block {pending.block}"))
 
@@ -220,23 +233,26 @@ class BlobsStage(Stage):
         if pending.code is None or not pending.urgent:
             log.debug("could not prefetch blobs", l1_block=pending.block, error=str(pending.error))
             return
-        pending.is_reported, self._reported = True, pending.block.number
+        pending.is_reported = True
         age = seconds("age", time.time() - pending.block.timestamp)
         sources = len(self._endpoints.all)
         text = "no source has the blobs that derivation waits for"
-        self._conditions.report(
-            "blobs", pending.code, text, l1_block=pending.block, **age, sources=sources, answer=pending.reason
-        )
+        for group in self._groups(pending):
+            self._reported[group] = pending.block.number
+            name, answer = _named("blobs", group), pending.reason
+            self._conditions.report(
+                name, pending.code, text, l1_block=pending.block, **age, sources=sources, answer=answer
+            )
 
     def _publish_health(self) -> None:
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
         errors = [pending.error for pending in urgent if pending.error is not None]
-        errors += [] if self._inputs is None else self._inputs.errors
+        errors += [error for inputs in self._inputs.values() for error in inputs.errors]
         self._publisher.set(Health((*self._runtime_problems, *errors)))
         self._counts.step(self._endpoint_counts, self._queue_length)
 
     def _endpoint_counts(self) -> Endpoints:
-        return Endpoints((*self._endpoints.counts(), *([] if self._inputs is None else [self._inputs.counts()])))
+        return Endpoints((*self._endpoints.counts(), *[inputs.counts() for inputs in self._inputs.values()]))
 
     def _queue_length(self) -> QueueLength:
         return QueueLength(len(self._requests), self._workers.scheduler.outstanding)

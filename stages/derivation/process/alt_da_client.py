@@ -13,7 +13,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.l1 import L1Heads, L1Proof, RuntimeConfig
+from rollup_node.stages.messages.l1 import L1Heads, L1Proof, RuntimeConfigs
 from rollup_node.stages.messages.log_fields import FieldValue
 from rollup_node.stages.protocol import commitments
 from rollup_node.stages.protocol.types import Address, L1Block
@@ -69,7 +69,7 @@ class AltDaClient:
             self._error = message.error
             self._code = Code.ALTDA_MISSING if message.not_found else Code.ALTDA_UNREACHABLE
 
-    def on_l1_status(self, message: L1Heads | L1Proof | RuntimeConfig | Endpoints | QueueLength | Health) -> None:
+    def on_l1_status(self, message: L1Heads | L1Proof | RuntimeConfigs | Endpoints | QueueLength | Health) -> None:
         if isinstance(message, L1Heads):
             self._resolver.challenges.finalize(None if message.finalized is None else message.finalized.number)
 

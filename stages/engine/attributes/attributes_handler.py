@@ -7,7 +7,9 @@ the same call is due again.
 | step        | call                                   | goes to                                               |
 |-------------|----------------------------------------|-------------------------------------------------------|
 | CONSOLIDATE | get the block after the parent         | done if it matches, else START; HOLD if it differs in |
-|             |                                        | the upgrade transactions of a fork alone              |
+|             |                                        | the upgrade transactions alone; COMPARE if it may     |
+|             |                                        | be in the place of a denied block [IV11]              |
+| COMPARE     | get a denied block of this number      | done if it matches, else START                        |
 | HOLD        | get the block again, and those that    | as CONSOLIDATE; START if L1 names another block       |
 |             | batches on L1 name as their parents    |                                                       |
 | START       | forkchoice at the parent, attributes   | SEAL; invalid: START with deposits only, or dropped   |
@@ -21,7 +23,7 @@ the same call is due again.
 What no engine can execute is invalid before the call of START is made, and is looked for more closely after a failed
 attempt. After lost builds START and SEAL are made for a part of the transactions, until it is known which one fails.
 
-Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT49], [CON26 to CON29], [UPG24].
+Rules: [ENG12 to ENG25], [ENG34], [ENG39], [ATT34 to ATT40], [ATT46 to ATT49], [CON26 to CON29], [UPG24], [IV5, IV6].
 """
 
 from collections import deque
@@ -36,6 +38,7 @@ from rollup_node.stages.engine.attributes.attributes_job import AttributesStep a
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.heads import Forkchoice, L2BlockInfo, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.heads.engine_controller import EngineController, raise_unless_done
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.attributes_channel import MAX_UNREPORTED, AttributesReceiver
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -49,6 +52,7 @@ from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.protocol.unexecutable import unexecutable
 
+READING = AttributesStep.CONSOLIDATE, AttributesStep.HOLD, AttributesStep.COMPARE
 MAX_SIGNED = 4
 """Blocks of the sequencer at the activation of a fork that are kept: one for each branch."""
 
@@ -59,8 +63,11 @@ class AttributesHandler:
     `reset` is the number of the start that derivation works on; within it attributes are numbered by `sequence`. Up to
     number `was_safe` the engine's blocks were safe at the start."""
 
-    def __init__(self, rollup: RollupConfig, controller: EngineController) -> None:
+    def __init__(
+        self, rollup: RollupConfig, controller: EngineController, verification: Verification | None = None
+    ) -> None:
         self.rollup = rollup
+        self._verification = verification or Verification(rollup.l2_chain_id, False)
         self.was_safe = 0
         self.schedule = rollup.schedule()
         self.controller = controller
@@ -235,8 +242,7 @@ class AttributesHandler:
     @property
     def building(self) -> bool:
         """Whether a derived block is being built, so that nothing else may build on the tip."""
-        waits = AttributesStep.CONSOLIDATE, AttributesStep.HOLD
-        return self.job is not None and self.job.step not in waits
+        return self.job is not None and self.job.step not in READING
 
     @property
     def hold(self) -> ActivationHold | None:
@@ -260,10 +266,12 @@ class AttributesHandler:
         match job.step:
             case AttributesStep.CONSOLIDATE:
                 return engine_api.GetBlock(job.derived.parent.number + 1)
+            case AttributesStep.COMPARE:
+                return engine_api.GetBlock(job.suspects[0])
             case AttributesStep.HOLD:
                 return self._compared(job, heads.unsafe.number)
             case AttributesStep.START:
-                parent = Forkchoice(job.derived.parent.hash, heads.safe.hash, heads.finalized.hash)
+                parent = Forkchoice(job.derived.parent.hash, heads.verified_safe.hash, heads.finalized.hash)
                 return engine_api.ForkchoiceUpdate(parent, job.asked)
             case AttributesStep.INSERT if job.payload is not None:
                 return engine_api.NewPayload(job.payload)
@@ -313,6 +321,8 @@ class AttributesHandler:
             case engine_api.GetBlock(name=int(number)) if job.hold is not None and job.hold.due(number) == number:
                 job.hold.compare(number, answer.block_hash if isinstance(answer, ExecutionPayload) else None)
                 return None
+            case engine_api.GetBlock() if job.step is AttributesStep.COMPARE:
+                return self._compare(job, answer)
             case engine_api.GetBlock():
                 return self._consolidate(job, answer)
             case engine_api.ForkchoiceUpdate(forkchoice=sent) if job.following is not None:
@@ -332,6 +342,8 @@ class AttributesHandler:
         if not isinstance(answer, ExecutionPayload):
             raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
         result = self._mismatch(job, answer)
+        if result is None and self._verification.denies(answer.block_hash):
+            return self._invalid(job, engine_api.Denied(answer.block_number).problem)
         if result is None:
             return self._chosen(job, l2_block_info(answer, self.rollup))
         if self._hold(job, answer):
@@ -339,8 +351,21 @@ class AttributesHandler:
                 job.hold.seen_again()
             return None
         text = f"the unsafe block {answer.block_number} does not match the derived attributes: {result.text}"
-        job.reason = Problem(None, "", text)
-        job.step = AttributesStep.START
+        job.reason, job.step = Problem(None, "", text), AttributesStep.START
+        suspects = self._verification.denied_at(answer.block_number)
+        alone = deposits_only(job.attributes)
+        if suspects and first_mismatch(self.rollup, alone, job.derived.parent.hash, answer) is None:
+            job.suspects, job.present, job.step = suspects, answer, AttributesStep.COMPARE
+        return None
+
+    def _compare(self, job: AttributesJob, answer: object) -> AttributesResult | None:
+        """Take a denied block: if it is that of the attributes, the block in the chain has replaced it [IV11]."""
+        if isinstance(answer, ExecutionPayload) and job.present is not None and self._mismatch(job, answer) is None:
+            job.replaced, job.reason = True, engine_api.Denied(answer.block_number).problem
+            return self._chosen(job, l2_block_info(job.present, self.rollup))
+        job.suspects = job.suspects[1:]
+        if not job.suspects:
+            job.step = AttributesStep.START
         return None
 
     def _started(self, job: AttributesJob, sent: Forkchoice, answer: object) -> AttributesResult | None:
@@ -399,7 +424,8 @@ class AttributesHandler:
     def _inserted(self, job: AttributesJob, answer: object) -> AttributesResult | None:
         result = engine_api.insert_result(answer)
         if result.status is engine_api.CallStatus.INVALID:
-            return self._invalid(job, Problem(None, "", result.text))
+            denied = answer.problem if isinstance(answer, engine_api.Denied) else None
+            return self._invalid(job, denied or Problem(None, "", result.text))
         raise_unless_done(engine_api.CallResult(result.status, f"{job.block}: {result.text}"))
         if isinstance(answer, engine_api.PayloadAnswer) and job.payload is not None:
             job.inserted = job.sealed or l2_block_info(job.payload, self.rollup)
@@ -420,10 +446,10 @@ class AttributesHandler:
         self.pending_config = block.config
         if job.derived.concluding:
             self.safe_config = block.config
-        outcome = AttributesOutcome.REPLACED_BY_DEPOSITS if job.replaced else AttributesOutcome.ACCEPTED
-        if not job.replaced:
-            self.run.accept(job.derived.sequence, block.ref.hash)
-        return self._done(job.derived, outcome, job.reason, job.payload)
+        if job.replaced:
+            return self._done(job.derived, AttributesOutcome.REPLACED_BY_DEPOSITS, job.reason, job.payload)
+        self.run.accept(job.derived.sequence, block.ref.hash)
+        return self._done(job.derived, AttributesOutcome.ACCEPTED, job.reason, job.payload)
 
     def _invalid(self, job: AttributesJob, reason: Problem) -> AttributesResult | None:
         """Replace invalid attributes by their deposits alone, where the fork allows it [ATT34, ATT38]."""

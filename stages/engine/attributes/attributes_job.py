@@ -16,6 +16,7 @@ from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, is_deposit
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.transactions import TransactionError, decode_transaction
+from rollup_node.stages.protocol.types import Hash
 
 LOST_BUILDS = 2
 """The builds that an engine must have lost before it is asked."""
@@ -78,6 +79,7 @@ class AttributesStep(Enum):
 
     CONSOLIDATE = "consolidate"
     HOLD = "hold"
+    COMPARE = "compare"
     START = "start"
     SEAL = "seal"
     INSERT = "insert"
@@ -90,7 +92,8 @@ class AttributesJob(msgspec.Struct):
     `sealed` is what is known of `payload` before the engine has taken it, and `inserted` after that; `following` are
     the attributes that the update to their block carries, unless the two are asked `apart`. `failed`: the engine
     neither built the block nor said that it is invalid; `lost` counts the builds that it began and did not return,
-    until it is asked by a `probe` why."""
+    until it is asked by a `probe` why. `suspects` are denied blocks that may be that of the attributes, and `present`
+    is the block in its place."""
 
     derived: AttributesReady
     attributes: PayloadAttributes
@@ -107,6 +110,8 @@ class AttributesJob(msgspec.Struct):
     replaced: bool = False
     reason: Problem | None = None
     hold: ActivationHold | None = None
+    suspects: tuple[Hash, ...] = ()
+    present: ExecutionPayload | None = None
 
     @property
     def block(self) -> str:

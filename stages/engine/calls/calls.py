@@ -111,6 +111,7 @@ class Lane(Enum):
     LEADER = "leader"
     START = "start"
     FINALITY = "finality"
+    VERIFIED = "verified block"
     FOLLOW = "follow source"
     FOLLOW_TARGET = "follow target"
     OVERLAP_BLOCKS = "overlap blocks"
@@ -137,10 +138,12 @@ class CallPurpose(Enum):
     SEQUENCER = "sequencer", Lane.HEADS, "sequence"
     BUILD_API = "build API", Lane.HEADS, "build API"
     REPLACEMENT = "replacement", Lane.HEADS, "replacement"
+    DENIED_BLOCK = "denied block", Lane.HEADS, "denied block"
     COMMIT = "commit", Lane.COMMIT
     LEADER = "leader", Lane.LEADER
     START = "start", Lane.START
     FINALITY = "finality", Lane.FINALITY, "finalize"
+    VERIFIED_BLOCK = "verified block", Lane.VERIFIED, "verified block"
     FOLLOW = "follow source", Lane.FOLLOW, "follow source"
     FOLLOW_TARGET = "follow target", Lane.FOLLOW_TARGET, "follow target"
     OVERLAP_BLOCKS = "overlap blocks", Lane.OVERLAP_BLOCKS

@@ -114,6 +114,17 @@ class Unavailable(msgspec.Struct, frozen=True):
         return str(Problem(self.code, "", self.reason))
 
 
+class Denied(msgspec.Struct, frozen=True):
+    """In place of the engine's answer to newPayload: block `number` is denied, and the engine does not get it [IV5]."""
+
+    number: int
+
+    @property
+    def problem(self) -> Problem:
+        """What is wrong, for people."""
+        return Problem(Code.BLOCK_DENIED, "", f"block {self.number} is denied: its messages are invalid")
+
+
 EngineCall = (
     GetBlock | GetBlockRef | GetBlockRefs | ForkchoiceUpdate | GetPayload | NewPayload | GetSyncProgress | GetIdentity
 )
@@ -126,6 +137,7 @@ EngineAnswer = (
     | SyncingBlocks
     | EngineIdentity
     | ErrorAnswer
+    | Denied
     | None
 )
 
@@ -200,7 +212,9 @@ def forkchoice_result(answer: object) -> CallResult:
 
 
 def insert_result(answer: object) -> CallResult:
-    """Classify the answer to engine_newPayload [ENG23 to ENG25, ENG30 to ENG32]."""
+    """Classify the answer to engine_newPayload [ENG23 to ENG25, ENG30 to ENG32, IV5]."""
+    if isinstance(answer, Denied):
+        return CallResult(CallStatus.INVALID, answer.problem.text)
     if isinstance(answer, ErrorAnswer):
         return CallResult(CallStatus.RETRY, f"the engine did not take a payload: {answer_text(answer)}")
     if not isinstance(answer, PayloadAnswer):
@@ -297,6 +311,8 @@ def seal_error(answer: object, verb: str) -> BuildError:
 
 def commit_error(answer: object) -> BuildError | None:
     """Return the error of engine_newPayload, None for VALID alone. Differs: op-node takes other blocks as well."""
+    if isinstance(answer, Denied):
+        return BuildError(INVALID_INPUT, answer.problem.text)
     if not isinstance(answer, PayloadAnswer):
         return BuildError(SERVER_ERROR, f"failed to insert payload: failed to execute payload: {_reason(answer)}")
     if answer.status == "VALID":

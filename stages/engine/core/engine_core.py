@@ -11,6 +11,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 0        | EL sync        | no heads, and the engine fetches the chain by itself     | see el_sync                   |
 | 0a       | of the cause   | the engine may have lost the tip, or be busy [UNS7]      | the tip by its hash           |
 | 1        | of the cause   | a block was inserted, or an answer is held [ENG38]       | forkchoice update             |
+| 1a       | denied block   | a denied block may stand in the chain [IV6]              | the chain's block by number   |
 | 2        | forkchoice     | the heads differ from the accepted ones; 0.1 s after the | forkchoice update             |
 |          |                | last block that was consolidated [ENG37]                 |                               |
 | 2a       | follow source  | its local safe head is not in our chain [FSR3]           | forkchoice update             |
@@ -25,6 +26,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | lane     | leader         | the conductor decides about a start or stop              | see sequencer_rows            |
 | lane     | start          | no heads, or derivation needs a new start                | see pipeline_start            |
 | lane     | finality       | L1 finalized what blocks were derived from               | L1 blocks by number           |
+| lane     | verified block | a block is verified or final across chains [LB3, LB4]    | the chain's block by number   |
 | lane     | follow source  | every two blocks, with `l2.follow.source` [FSR1]         | see follow_source             |
 | lane     | follow target  | the engine fetches a chain whose source is away [FSR10]  | see follow_source             |
 | lane     | overlap blocks | derivation compares a span batch with the chain          | the request, by its response  |
@@ -67,6 +69,7 @@ from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowRe
 from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
 from rollup_node.stages.engine.heads.interop import Decision
+from rollup_node.stages.engine.heads.verification_rows import DeniedRow
 from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
 from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
@@ -109,6 +112,7 @@ class EngineCore:
             DoubtRow(state),
             SharedRow(state, state.gap_row, state.gap_row.due_at_once),
             FinishRow(state),
+            DeniedRow(state),
             state.forkchoice_row,
             FollowHeadRow(state, state.following),
             state.attributes_row,
@@ -127,6 +131,7 @@ class EngineCore:
             state.leader_row,
             state.start_row,
             state.finality_row,
+            state.label_row,
             FollowReadRow(state, state.following),
             FollowTargetRow(state, state.following),
             state.overlap_row,
@@ -231,7 +236,7 @@ class EngineCore:
         state.sequencer.finish_stops(now)
         state.gap_row.look(now)
         state.interop.repeat_due(now.monotonic)
-        calls = []
+        calls: list[PendingCall] = []
         for row in self._rows:
             purpose = row.purpose
             if purpose.lane in self._open:
@@ -243,8 +248,13 @@ class EngineCore:
             except ResetError as error:
                 state.fail_by_reset(purpose, error, now)
             else:
-                if call is not None:
-                    calls.append(self._make(row, call, now))
+                if call is None:
+                    continue
+                pending = self._make(row, call, now)
+                if (denied := state.verification.answer_for(call)) is not None:
+                    self.answer(pending, denied, now)
+                    return calls + self.next_calls(now)
+                calls.append(pending)
         state.attributes_row.show_hold()
         return calls
 
@@ -286,6 +296,7 @@ class EngineCore:
         yield state.start_row.search_at
         yield state.forkchoice_at
         yield state.finality_row.asks_at
+        yield state.label_row.read_at
         yield state.unsafe.chain.gap_at
         yield state.unsafe.lost.wait_until()
         yield state.interop.repeat_at

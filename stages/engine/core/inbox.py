@@ -14,6 +14,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, UnsafeBlock
+from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.config import end_text
 
 MAX_OVERLAP_BLOCKS = 4096
@@ -28,7 +29,7 @@ AdminRequest = (
 )
 RpcRequest = AdminRequest | BuildRequest | control.OutputRequest | control.SafeHeadRequest | control.L1AtSafeHeadRequest
 PeerRequest = DerivationRequest | RpcRequest | PayloadRequest
-Notification = L1Heads | L1BlockResponse | DerivationStatus | UnsafeBlock | LatestBlocksResponse
+Notification = L1Heads | L1BlockResponse | DerivationStatus | Verdicts | UnsafeBlock | LatestBlocksResponse
 
 
 class Inbox:
@@ -52,6 +53,8 @@ class Inbox:
                 if current is not None and state.controller.heads is not None:
                     last = state.controller.heads.pending_safe
                     state.interop.on_derivation(current, message.idle, last, now.monotonic)
+            case Verdicts():
+                state.take_verdicts(message, now)
             case UnsafeBlock(payload=payload):
                 state.add_unsafe(payload)
             case LatestBlocksResponse(head=head, blocks=blocks):

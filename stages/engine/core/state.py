@@ -15,6 +15,8 @@ from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBa
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
 from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
+from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS
+from rollup_node.stages.engine.heads.verification_rows import LabelRow
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
 from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
@@ -28,6 +30,7 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
 from rollup_node.stages.messages.p2p import PayloadResponse
+from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
@@ -45,7 +48,7 @@ class CoreState(CoreContext):
 
     def __init__(self, config: EngineConfig, first_reset: int, stopped: bool, backoff: TaskBackoff) -> None:
         super().__init__(config, backoff)
-        self.attributes = AttributesHandler(config.rollup, self.controller)
+        self.attributes = AttributesHandler(config.rollup, self.controller, self.verification)
         self.session = DerivationSession()
         records = config.safedb_path is not None and config.follow_url is None
         self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
@@ -89,6 +92,7 @@ class CoreState(CoreContext):
         self.leader_row = LeaderRow(self, self.sequencer)
         self.start_row = StartRow(self, self.session, self._begin_search, self.start_found)
         self.finality_row = FinalityRow(self, self.finality, self.safe_heads)
+        self.label_row = LabelRow(self, self.safe_heads)
         self.overlap_row = ReadRow(
             self, CallPurpose.OVERLAP_BLOCKS, engine.L2BlocksResponse, actions.SendToDerivation, MAX_OVERLAP_REQUESTS
         )
@@ -101,8 +105,10 @@ class CoreState(CoreContext):
         heads, sequencer = self.controller.announced, self.sequencer.sequencer
         flags = sequencer.enabled, sequencer.active
         if heads is None:
-            reset = self.attributes.reset
-            return engine.EngineStatus(reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in)
+            reset, transition = self.attributes.reset, self.verification.transition
+            return engine.EngineStatus(
+                reset, None, None, None, None, None, *flags, sdm_opt_in=self.sdm_opt_in, transition=transition
+            )
         self.sequencer.last_announced = heads
         return engine.EngineStatus(
             self.attributes.reset,
@@ -116,6 +122,7 @@ class CoreState(CoreContext):
             self.interop.provided_l1,
             self.follow.current_l1,
             self.sdm_opt_in,
+            self.verification.transition,
         )
 
     # --- what rows ask of other topics -----------------------------------------------------------------------------
@@ -134,7 +141,7 @@ class CoreState(CoreContext):
         return not waits and not self.safe_heads.enabled
 
     def holds_for_sync(self, now: Instant) -> bool:
-        return self.follow.holds(now.monotonic)
+        return self.follow.holds(now.monotonic) or self.replaces
 
     def take_unreadable(self, call: CoreCall) -> bool:
         return self.el_sync.take_unreadable(call)
@@ -167,6 +174,8 @@ class CoreState(CoreContext):
 
     @property
     def _start_problem(self) -> str:
+        if self.verification.is_awaited:
+            return AWAITING_VERDICTS
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
@@ -221,7 +230,7 @@ class CoreState(CoreContext):
 
     def _begin_search(self) -> PipelineStartSearch | None:
         """Return a search for heads; None while EL sync or the supervisor comes first."""
-        if not self.interop.may_start or not self.el_sync.needs_start:
+        if not self.interop.may_start or self.verification.is_awaited or not self.el_sync.needs_start:
             return None
         return PipelineStartSearch(
             self.config.rollup,
@@ -229,6 +238,7 @@ class CoreState(CoreContext):
             find_l1_genesis=self.safe_heads.enabled,
             heads=self.interop.start_heads or self.follow.start_heads or self.el_sync.heads,
             offset=self.el_sync.offset,
+            verification=self.verification,
         )
 
     def start_found(self, found_start: FoundStart) -> None:
@@ -244,7 +254,7 @@ class CoreState(CoreContext):
             return
         self._compare(heads)
         text, base_block = "found L2 heads to start with", start.base
-        self.controller.start(self._with_cross_heads(heads))
+        self.controller.start(self.verification.with_labels(self._with_cross_heads(heads)))
         self.attributes.start(start.reset, start.safe_config)
         self.attributes.was_safe = found_start.was_safe
         self.unconfirmed, self.l1_genesis = start, found_start.l1_genesis
@@ -307,7 +317,8 @@ class CoreState(CoreContext):
             sequencer.on_heads(heads, now.unix)
         else:
             self.unconfirmed = None
-            self.safe_heads.note_reset(heads.verified_safe, self.l1_genesis)
+            self.verification.settle()
+            self.safe_heads.note_reset(heads.verified_safe if self.interop.enabled else heads.safe, self.l1_genesis)
             self.unsafe.lost.begin(heads.unsafe.id, now.monotonic)
             sequencer.on_start(heads, now.unix)
             self._begin(start)
@@ -332,13 +343,15 @@ class CoreState(CoreContext):
         self.recover_drive(processed=True)
 
     def _note_safe(self, ref: L2BlockRef, source: L1BlockRef, now: Instant) -> None:
-        """Note that a block became safe on this chain, and across chains unless a supervisor decides that."""
+        """Note that a block became safe on this chain, and across chains unless that is decided elsewhere."""
         if self.interop.is_active(ref.timestamp):
             self.interop.on_local_safe(ref, source, now.monotonic)
             return
-        self.finality.note_safe(ref, source)
         self.safe_heads.note_safe(ref, source)
-        if self.interop.enabled:
+        if self.verification.is_active(ref.timestamp):
+            return
+        self.finality.note_safe(ref, source)
+        if self.interop.enabled or self.verification.enabled:
             self.controller.promote_cross(ref, None)
 
     def send_result(self, result: engine.AttributesResult) -> None:
@@ -357,6 +370,21 @@ class CoreState(CoreContext):
         """End the back-off that starts, forkchoice updates and attributes share, unless one is under way."""
         if (processed or self.attributes.job is None) and not self.session.restart_wanted:
             self.recover(CallPurpose.FORKCHOICE)
+
+    def take_verdicts(self, verdicts: Verdicts, now: Instant) -> None:
+        """Take what the interop process says: where the chain may have to go back, a start is searched for [RW1]."""
+        was_awaited, transition = self.verification.is_awaited, self.verification.transition
+        if self.verification.take(verdicts):
+            self.start_row.search = None
+            limit = self.verification.limit
+            if limit is not None:
+                self.request_reset(f"the chain goes back to block {limit}: L1 has left what was verified above it", now)
+            elif self.unconfirmed is not None:
+                self.request_reset("blocks were denied while a start was being found", now)
+        if was_awaited and not self.verification.is_awaited and self.controller.heads is None:
+            self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
+        if self.verification.transition != transition:
+            self.publish(now)
 
     def add_unsafe(self, payload: ExecutionPayload) -> None:
         """Queue a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""

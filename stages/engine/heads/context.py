@@ -13,6 +13,7 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.heads.engine_controller import EngineController
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesResult, PipelineStart
@@ -77,6 +78,7 @@ class CoreContext(ABC):
     def __init__(self, config: EngineConfig, backoff: TaskBackoff) -> None:
         self.config, self.backoff = config, backoff
         self.controller = EngineController()
+        self.verification = Verification(config.rollup.l2_chain_id, config.verified)
         self.log = StimulusLog()
         self.actions: list[actions.Action] = []
         self.reset_count = 0
@@ -92,6 +94,12 @@ class CoreContext(ABC):
     def confirmed_heads(self) -> Heads | None:
         """The heads in force, which the engine has accepted once; None before that."""
         return None if self.unconfirmed is not None else self.controller.heads
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a denied block may stand in the chain, or is not replaced yet: nothing unsafe is taken in [IV6]."""
+        heads, verification = self.controller.heads, self.verification
+        return verification.goes_back or (heads is not None and verification.denies_above(heads.unsafe.number))
 
     # --- actions, failures -----------------------------------------------------------------------------------------
 
@@ -160,7 +168,9 @@ class CoreContext(ABC):
 
     @abstractmethod
     def holds_for_sync(self, now: Instant) -> bool:
-        """Return whether nothing is inserted or built, so that the engine gets on with a follow source's block."""
+        """Return whether nothing is inserted or built.
+
+        The engine is to get on with a follow source's block, or a denied block is to be replaced first [IV6]."""
 
     @abstractmethod
     def take_unreadable(self, call: CoreCall) -> bool:

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 import msgspec
 import orjson
-from yarl import URL
 
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import (
@@ -21,12 +20,11 @@ from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
     NoAnswerError,
-    parsed_url,
     tls_code,
 )
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
+from rollup_node.stages.io.http.engine_token import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
-from rollup_node.stages.io.http.proxies import is_loopback
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import ForkDoubt
@@ -36,7 +34,6 @@ from rollup_node.stages.protocol.engine_json import PayloadError, encode_attribu
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.jwt_token import authorization
 from rollup_node.stages.protocol.mpt import ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.texts import one_line
@@ -44,7 +41,6 @@ from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
 
 T = TypeVar("T")
 
-TOKEN_SECONDS = 5.0
 PRUNED = "pruned history"
 NOT_FOUND = ("not found", "unknown block", PRUNED)
 READ_AT_ONCE = 20
@@ -64,23 +60,6 @@ an error."""
 
 class UnreadableAnswerError(TemporaryError):
     """The engine has answered, and not with what the call asks for."""
-
-
-class RequestHeaders:
-    """The headers of requests to a URL: the bearer token, renewed when it is TOKEN_SECONDS old [OPT74].
-
-    Without a `secret` there is none. Answers of this machine are not to be compressed [ENG46]."""
-
-    def __init__(self, url: str, secret: bytes | None) -> None:
-        self._secret, self._made_at = secret, float("-inf")
-        self._headers = {"Accept-Encoding": "identity"} if is_loopback(parsed_url(url) or URL()) else {}
-
-    def __call__(self) -> dict[str, str]:
-        now = time.time()
-        if self._secret is not None and not 0 <= now - self._made_at < TOKEN_SECONDS:
-            self._headers = self._headers | {"Authorization": authorization(self._secret, now)}
-            self._made_at = now
-        return self._headers
 
 
 class EngineClient:

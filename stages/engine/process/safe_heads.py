@@ -24,7 +24,13 @@ from rollup_node.stages.io.files.sqlite_file import (
 )
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadRequest, SafeHeadResponse
+from rollup_node.stages.messages.control import (
+    L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
+    L1AtSafeHeadRequest,
+    SafeHeadRequest,
+    SafeHeadResponse,
+)
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -40,7 +46,6 @@ log = get_logger("engine")
 WHAT, OPTION = "safe head database", "safedb.path"
 MAX_NUMBER = 2**63 - 1
 """SQLite's integers end here."""
-UNAVAILABLE = "l1 at safe head history unavailable"
 
 _APPLICATION = 0x52505344
 _SCHEMA = """
@@ -163,10 +168,10 @@ class SafeHeadStore:
     def l1_of(self, number: int) -> safe_head_entries.SafeHeadEntry | None:
         """Return the first entry that has reached an L2 block. Raises HistoryUnavailableError [SDB6, SDB15]."""
         with self._errors():
-            self._raise_in_gap(_IN_GAP_OF_L2, number, UNAVAILABLE)
+            self._raise_in_gap(_IN_GAP_OF_L2, number, L1_HISTORY_UNAVAILABLE)
             result = self._find(_L1_OF, min(number, MAX_NUMBER))
             if result is not None and result.safe_head.number > number and not self._has_earlier(result):
-                raise HistoryUnavailableError(UNAVAILABLE)
+                raise HistoryUnavailableError(L1_HISTORY_UNAVAILABLE)
             return result
 
     def _has_earlier(self, entry: safe_head_entries.SafeHeadEntry) -> bool:
@@ -265,7 +270,7 @@ class SafeHeadDatabase:
 
     async def l1_of(self, request: L1AtSafeHeadRequest) -> SafeHeadResponse:
         """Return the record of superroot_atTimestamp's L1 block [RPC44, SDB6]."""
-        return await self._respond(request.id, lambda store: store.l1_of(request.number), "l1 at safe head not found")
+        return await self._respond(request.id, lambda store: store.l1_of(request.number), L1_NOT_FOUND)
 
     async def _respond(
         self,

@@ -40,8 +40,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
-from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
+from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import PayloadRequest
+from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.config import network_left
 
 WATCH_SECONDS = 3.0
@@ -119,6 +120,8 @@ class EngineStage(Stage):
         bus.subscribe("status.l1", self._on_status)
         if self._follow is None:
             bus.subscribe("status.derivation", self._on_status)
+        if config.verified:
+            bus.subscribe("status.interop", self._on_status)
         self._actions.perform(self.core.take_actions())
 
     def _interop_server(self, bus: Bus) -> InteropServer:
@@ -262,10 +265,10 @@ class EngineStage(Stage):
             self.core.on_message(message, self._clock())
 
     def _on_status(self, message: Message) -> None:
-        if isinstance(message, L1Heads | DerivationStatus):
+        if isinstance(message, L1Heads | DerivationStatus | Verdicts):
             self._on_message(message)
-        elif isinstance(message, RuntimeConfig):
-            self._versions.update(message)
+        elif isinstance(message, RuntimeConfigs) and (chain := self.config.rollup.l2_chain_id) in message.chains:
+            self._versions.update(message.chains[chain])
 
     async def _watch(self) -> float:
         """Notice that the engine is away also while no call shows it."""

@@ -36,7 +36,8 @@ class StatusPublisher:
     def publish(self, status: EngineStatus) -> None:
         """Publish heads and sequencer, with their metrics. Whatever is no head is published at once."""
         has_heads = status.unsafe is not None
-        others = status.reset, status.sequencer_enabled, status.sequencer_active, status.provided_l1, has_heads
+        sequencer = status.sequencer_enabled, status.sequencer_active
+        others = status.reset, *sequencer, status.provided_l1, has_heads, status.transition
         self._publisher.set(status, urgent=others != self._others)
         self._others = others
         self._counts.step(self._endpoints)

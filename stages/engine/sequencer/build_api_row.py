@@ -57,6 +57,8 @@ class BuildApiRow(HeadRow):
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup or core.waits(self.purpose, now):
             return None
+        if core.replaces:
+            return None
         if self._reset_count != core.reset_count:
             self._begin()
         while self._waiting:
@@ -80,7 +82,7 @@ class BuildApiRow(HeadRow):
                 return engine_api.GetBlockRef(parent.hash)
             case OpenBlockRequest(parent=parent, attributes=attributes):
                 return engine_api.ForkchoiceUpdate(
-                    Forkchoice(parent.hash, heads.safe.hash, heads.finalized.hash), attributes
+                    Forkchoice(parent.hash, heads.verified_safe.hash, heads.finalized.hash), attributes
                 )
             case SealBlockRequest(payload_id=payload_id, timestamp=timestamp):
                 return engine_api.GetPayload(payload_id, timestamp)

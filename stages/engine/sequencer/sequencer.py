@@ -308,6 +308,8 @@ class Sequencer:
         return self._not_done(result, now, SYNCING_RETRY_SECONDS if syncing else RETRY_SECONDS)
 
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
+        if isinstance(answer, engine_api.Denied):
+            return self._drop_block(answer.problem.text, now, answer.problem.code)
         if not isinstance(answer, ExecutionPayload):
             block = f"block {building.parent.number + 1} on {building.parent}"
             lost = f"the engine began to build {block}, and does not return it: "

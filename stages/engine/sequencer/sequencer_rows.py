@@ -26,7 +26,7 @@ from rollup_node.stages.engine.calls.calls import (
     Leadership,
     PendingCall,
 )
-from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
+from rollup_node.stages.engine.calls.engine_api import Denied, GetPayload, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.sequencer.block_production import BlockProduction
@@ -160,6 +160,8 @@ class SequencerRow(HeadRow):
         core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
         if fetched:
             core.do(actions.Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
+        if isinstance(answer, ExecutionPayload) and fetched and core.verification.denies(answer.block_hash):
+            answer = Denied(answer.block_number)
         event = self._production.answer(pending.call, answer, now.unix)
         sequencer = state.sequencer
         if fetched and sequencer.sealed is not None and not sequencer.conducted:

@@ -94,7 +94,7 @@ class ELSyncRow(HeadRow):
 
     def due(self, now: Instant) -> CoreCall | None:
         core, sync = self._core, self._sync
-        if not sync.in_progress or core.controller.heads is not None:
+        if not sync.in_progress or core.controller.heads is not None or core.verification.is_awaited:
             return None
         call = None if core.waits(self.purpose, now) else sync.next(now.monotonic, now.unix)
         if isinstance(call, NewPayload):

@@ -5,7 +5,9 @@ head database. One call at a time; any error ends the search, and the next one s
 
 | part  | calls                                                      | result                         |
 |-------|------------------------------------------------------------|--------------------------------|
-| heads | labels, ancestors, canonical L1 blocks [STA1 to STA14]     | heads                          |
+| heads | labels, ancestors, canonical L1 blocks [STA1 to STA14];    | heads                          |
+|       | in a supernode the last verified block's L1 block [RW3],   |                                |
+|       | and the blocks of the numbers of denied ones [RW1]         |                                |
 | safe  | the block of the safe head                                 | its system config [SYS27]      |
 | base  | blocks below it, by number [RS1, ADA14]                    | the base and its system config |
 | L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
@@ -21,8 +23,10 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.context import CoreContext, Row
+from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.engine.starts import start_search
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -48,7 +52,7 @@ class FoundStart(msgspec.Struct, frozen=True):
     was_safe: int = 0
 
 
-StartCall = EngineCall | GetL1BlockRef
+StartCall = EngineCall | GetL1BlockRef | L1AtSafeHeadRequest
 T = TypeVar("T")
 
 
@@ -57,7 +61,8 @@ class PipelineStartSearch:
 
     `call` is the call that is due; None once the start is `found`. With `safe`, only the base is searched for; `heads`
     are the heads to start with where they are known [ELS5]. `offset` is how many blocks safe and finalized are set
-    behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1 block 0 is wanted."""
+    behind the tip of a chain that was synced without finality [STA2]. `find_l1_genesis`: L1 block 0 is wanted. By
+    `verification` the heads stand on no denied block."""
 
     def __init__(
         self,
@@ -68,8 +73,9 @@ class PipelineStartSearch:
         safe: L2BlockRef | None = None,
         heads: Heads | None = None,
         offset: int = 0,
+        verification: Verification | None = None,
     ) -> None:
-        self._rollup, self._find_l1_genesis = rollup, find_l1_genesis
+        self._rollup, self._find_l1_genesis, self._verification = rollup, find_l1_genesis, verification
         self._walk = start_search.StartSearch(rollup, skip_check, offset)
         self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
@@ -99,6 +105,8 @@ class PipelineStartSearch:
         while result is None:
             if l2_block_ref is None and not self._heads_given:
                 heads = yield from self._find_heads()
+            if heads is not None and self._verification is not None:
+                heads = yield from self._below_denied(heads, self._verification)
             safe = heads.safe if l2_block_ref is None and heads is not None else l2_block_ref
             assert safe is not None
             try:
@@ -136,8 +144,37 @@ class PipelineStartSearch:
             0, start_search.challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number)
         )
 
+    def _below_denied(self, heads: Heads, verification: Verification) -> Generator[StartCall, object, Heads]:
+        """Return the heads below what must not stand in the chain [RW1]. Raises StartSearchError if that is final."""
+        limit = verification.limit
+        if limit is not None and limit.number < heads.unsafe.number:
+            heads = _not_above(heads, (yield from self._block_below(heads, limit.number)))
+        for denied in verification.denied_of(heads):
+            if (yield from self._block_below(heads, denied.number)).hash == denied.hash:
+                return _not_above(heads, (yield from self._block_below(heads, denied.number - 1)))
+        return heads
+
+    def _block_below(self, heads: Heads, number: int) -> Generator[StartCall, object, L2BlockRef]:
+        block = _expect((yield GetBlockRef(number)), L2BlockRef)
+        if block is None:
+            text = f"the engine does not have block {number} below its block {heads.unsafe}"
+            raise start_search.StartSearchError(text, Code.ENGINE_ANSWER)
+        return block
+
+    def _find_verified(self) -> Generator[StartCall, object, BlockId | None]:
+        """Return the last verified block, if L1 has the block with which it became safe, as it is on record [RW3]."""
+        verdict = None if self._verification is None else self._verification.verdict
+        if verdict is None or verdict.verified is None or self._rollup.alt_da is not None:
+            return None
+        record = yield L1AtSafeHeadRequest(0, verdict.verified.number)
+        if not isinstance(record, SafeHeadResponse) or record.error is not None:
+            return None
+        l1_block = _expect((yield GetL1BlockRef(record.l1_block.number, True)), L1BlockRef)
+        return verdict.verified if l1_block is not None and l1_block.id == record.l1_block else None
+
     def _find_heads(self) -> Generator[StartCall, object, Heads]:
         search, fresh = self._walk, True
+        search.verified = yield from self._find_verified()
         while not isinstance(need := search.next(), Heads):
             match need:
                 case start_search.NeedOrigin():
@@ -166,6 +203,17 @@ class PipelineStartSearch:
     def _block_info(self, answer: object) -> L2BlockInfo | None:
         payload = _expect(answer, ExecutionPayload)
         return None if payload is None else l2_block_info(payload, self._rollup)
+
+
+def _not_above(heads: Heads, block: L2BlockRef) -> Heads:
+    """Return the heads, at most a block of the engine's chain. Raises StartSearchError if it has finalized more."""
+    if block.number < heads.finalized.number:
+        raise start_search.StartSearchError(
+            f"the chain cannot go back to block {block}: the engine has finalized block {heads.finalized}",
+            Code.ENGINE_ANSWER,
+        )
+    unsafe, safe = (min(head, block, key=lambda ref: ref.number) for head in (heads.unsafe, heads.safe))
+    return Heads(unsafe, safe, safe, heads.finalized)
 
 
 def _expect(answer: object, kind: type[T]) -> T | None:

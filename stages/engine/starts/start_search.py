@@ -86,7 +86,8 @@ class StartSearch:
     the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the next lower
     block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe; `read_again`: the
     labels contradicted each other, and are read a second time; `recovers`: safe and finalized are set behind the tip,
-    whatever the labels."""
+    whatever the labels. At `verified`, which L1 data cannot change, the walk ends as well, if its origin is canonical
+    [RW3]."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False, offset: int = 0) -> None:
         self.rollup, self.offset = rollup, offset
@@ -99,6 +100,7 @@ class StartSearch:
         self.origin: L1BlockRef | None = None
         self.unsafe: L2BlockRef | None = None
         self.canonical: L2BlockRef | None = None
+        self.verified: BlockId | None = None
         self.ready = self.read_again = self.recovers = False
         self.state: Need | Heads = NeedLabel("finalized")
 
@@ -192,7 +194,7 @@ class StartSearch:
         finalized, safe = self._labels()
         if at.number <= safe.number and at.sequence_number == 0 and self.canonical is not None:
             self.ready = at.l1_origin.number + self.lookback < self.canonical.l1_origin.number
-        if at.number <= finalized.number:
+        if at.number <= finalized.number or (at.id == self.verified and self.canonical is not None):
             self._end_at(at)
         elif self._may_jump(at, safe):
             self._go_to(safe)

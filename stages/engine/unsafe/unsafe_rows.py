@@ -117,7 +117,8 @@ class GapRow(HeadRow):
             return
         self._since = now.monotonic if self._since is None else self._since
         waited = now.monotonic - self._since
-        by_engine = core.config.gaps_from_engine
+        # The engine's peers may have a denied block below it, which is denied no more once it is in the chain.
+        by_engine = core.config.gaps_from_engine and not core.verification.denies_above(heads.finalized.number)
         if core.config.p2p and core.config.fill_gaps and (not by_engine or waited >= PEERS_SECONDS):
             core.do(actions.RequestGap(heads.unsafe, end))
         if by_engine:

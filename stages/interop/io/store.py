@@ -5,6 +5,7 @@ before its time. So a round cannot contradict the logs. Damage that SQLite does 
 block's row when it is read [VDB3]."""
 
 import sqlite3
+import time
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -54,8 +55,9 @@ create index if not exists inclusions_by_l1 on inclusions (l1_number);
 create table if not exists denied
   (id integer primary key, chain integer not null, number integer not null, hash blob not null, time integer not null,
    state_root blob not null, storage_root blob not null, reason text not null, unique (chain, number, hash));
-create table if not exists progress (verified integer, decided blob, pending blob);
-insert into progress select null, null, null where not exists (select 1 from progress);
+create table if not exists progress
+  (verified integer, decided blob, pending blob, transition integer not null, l1_final integer not null);
+insert into progress select null, null, null, 0, 0 where not exists (select 1 from progress);
 """
 _MAX = 2**63 - 1
 _transition = msgspec.msgpack.Decoder(Transition)
@@ -145,6 +147,24 @@ class InteropStore:
             return None
         return self.round_at(verified.timestamp if above is None else above[0] - 1)
 
+    def transition(self) -> int:
+        """Return the number of the last transition, 0 without one; it rises also over a removed file [VR6]."""
+        with self._errors():
+            return int(self._connection.execute("select transition from progress").fetchone()[0])
+
+    def l1_final(self) -> int:
+        """Return the number of the last L1 block that was finalized, 0 without one [LB4]."""
+        with self._errors():
+            return int(self._connection.execute("select l1_final from progress").fetchone()[0])
+
+    def all_denied(self) -> dict[int, list[BlockId]]:
+        """Return all denied blocks by chain [IV2]."""
+        result: dict[int, list[BlockId]] = {}
+        with self._errors():
+            for chain_id, *block in self._connection.execute("select chain, number, hash from denied order by id"):
+                result.setdefault(chain_id, []).append(_block_id(*block))
+        return result
+
     def denied(self, chain_id: int, number: int) -> tuple[DeniedBlock, ...]:
         """Return the denied blocks of a height, the last one that was denied at the end [IV2, LB8]."""
         query = (
@@ -154,6 +174,11 @@ class InteropStore:
             return tuple(DeniedBlock(*row) for row in self._connection.execute(query, (chain_id, number)))
 
     # --- changes -----------------------------------------------------------------------------------------------------
+
+    def keep_l1_final(self, number: int) -> None:
+        """Store the number of L1's finalized block, which never goes back [LB4, VR13]."""
+        with self._errors():
+            self._connection.execute("update progress set l1_final = max(l1_final, ?)", (number,))
 
     def write(self, change: Change) -> StoreState:
         """Make a change, on disk when this returns, and return the state after it [VR6].
@@ -222,7 +247,9 @@ class InteropStore:
         self._set_pending(change)
 
     def _set_pending(self, transition: Transition) -> None:
-        self._connection.execute("update progress set pending = ?", (msgspec.msgpack.encode(transition),))
+        # By the clock, so that no number comes again after the file was removed while the chains have the last one.
+        query = "update progress set pending = ?, transition = max(transition + 1, ?)"
+        self._connection.execute(query, (msgspec.msgpack.encode(transition), int(time.time())))
 
     def _cut(self, chain_id: int, keep: int) -> None:
         self._connection.execute("delete from blocks where chain = ? and number > ?", (chain_id, keep))

@@ -122,7 +122,7 @@ def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, che
 
 
 def _other_kind(path: str, kind: FileKind) -> StoreError:
-    return StoreError(f"{path} is not a {kind.what}: give another path ({kind.option})")
+    return StoreError(f"{path} is no {kind.what}: give another path ({kind.option})")
 
 
 def _is_of_kind(path: str, kind: FileKind) -> bool:

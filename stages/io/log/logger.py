@@ -107,12 +107,12 @@ def configuration() -> Configuration:
 
 
 class Logger:
-    """Writes the lines of one component of a process; fields are given as keywords."""
+    """Writes the lines of one component of a process; fields are given as keywords, `chain` may be one of all lines."""
 
-    __slots__ = ("component",)
+    __slots__ = ("chain", "component")
 
-    def __init__(self, component: str) -> None:
-        self.component = component
+    def __init__(self, component: str, chain: str = "") -> None:
+        self.component, self.chain = component, chain
 
     def trace(self, message: str, /, **fields: FieldValue) -> None:
         """Log a low-level operation, in large volume."""
@@ -143,9 +143,11 @@ class Logger:
         """Write one line, with a traceback if `trace` is given, unless its level is too verbose."""
         if level <= _configuration.level:
             process, sink = _configuration.process, _configuration.sink
+            if self.chain:
+                fields = {"chain": self.chain, **fields}
             sink(Record(time.time(), level, process, self.component, message, fields, trace))
 
 
-def get_logger(component: str) -> Logger:
-    """Return the logger of a component, usually named after the stage."""
-    return Logger(component)
+def get_logger(component: str, chain: str = "") -> Logger:
+    """Return the logger of a component, usually named after the stage, for one of several chains if it is given."""
+    return Logger(component, chain)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.metrics_core import Metric as ClientMetric
 from prometheus_client.samples import Sample
 
 from rollup_node.stages.io.metrics.tables import OP_NODE_METRICS, OWN_METRICS, Metric, MetricType
@@ -37,6 +38,21 @@ class _Histogram(Histogram):
         return samples
 
 
+class _ChainRegistry(CollectorRegistry):
+    """Every sample has the label `chain`."""
+
+    def __init__(self, chain: str) -> None:
+        super().__init__()
+        self._chain = chain
+
+    def collect(self) -> Iterable[ClientMetric]:
+        for family in super().collect():
+            family.samples = [
+                sample._replace(labels={"chain": self._chain, **sample.labels}) for sample in family.samples
+            ]
+            yield family
+
+
 class UnknownMetricError(KeyError):
     """A name that is not in the table, or whose metric has another type."""
 
@@ -54,17 +70,27 @@ class _Event(NamedTuple):
 class Meter:
     """The metrics of one process, in a registry of their own. A series exists from `expose` or from its first use.
 
+    All have the label `chain` in a process that works for one of several chains [LIF33].
+
     All methods raise UnknownMetricError for a name that is not in the table or has another type."""
 
-    def __init__(self, process: str) -> None:
+    def __init__(self, process: str, chain: str = "") -> None:
         self.process = process
-        self.registry = CollectorRegistry()
+        self.registry = _ChainRegistry(chain) if chain else CollectorRegistry()
         self._collectors: dict[str, Counter | Gauge | Histogram] = {}
         # By name and labels: prometheus_client takes longer to find a series than to count.
         self._counted: dict[_Key, Counter | Gauge | _Event] = {}
         self._set: dict[_Key, Gauge] = {}
         self._observed: dict[_Key, Histogram] = {}
         self._counters_shown_as_gauges: set[bytes] = set()
+        self._chains: list[Meter] = []
+
+    def of_chain(self, chain: str) -> "Meter":
+        """Return what a shared process measures of one of several chains; this meter where there is only one."""
+        if not chain:
+            return self
+        self._chains.append(Meter(self.process, chain))
+        return self._chains[-1]
 
     def expose(self, role: str) -> None:
         """Make the series that a process of the role has from its start, so that `increase()` sees the first event."""
@@ -122,7 +148,7 @@ class Meter:
         for name in self._counters_shown_as_gauges:
             # The library would add `_total` to the name of a counter.
             text = text.replace(b"# TYPE %s gauge\n" % name, b"# TYPE %s counter\n" % name)
-        return text
+        return text + b"".join(meter.text() for meter in self._chains)
 
     def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
         metric = _metric(name)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits, DropEffect
@@ -68,7 +68,7 @@ SIGNED_SECONDS = (-10.0, -5.0, -2.5, -1.0, -0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.
 
 _SUPERVISOR, _L1, _DERIVATION, _ENGINE = ("supervisor",), ("l1",), ("derivation",), ("engine",)
 _P2P, _RPC, _SOURCES, _CLIENTS = ("p2p",), ("rpc",), ("l1", "blobs"), ("l1", "blobs", "engine")
-_HEADS = ("l1", "derivation", "engine")
+_HEADS, _INTEROP = ("l1", "derivation", "engine"), ("interop",)
 _CALL, _REF = ("rpc", "method"), ("layer", "type")
 _REQUEST = ("p2p_role", "p2p_method", "result_code")
 _FLAGS = (("true",), ("false",))
@@ -228,6 +228,11 @@ def _of_process(name: str, type_: MetricType, help_: str) -> Metric:
     return Metric(name, type_, help_, ("process",), _SUPERVISOR, prefix="")
 
 
+def _interop(name: str, type_: MetricType, help_: str, *labels: str, **fields: Any) -> Metric:
+    """Return a metric of the verification of messages between chains, by op-supernode's name [LB12]."""
+    return Metric(f"supernode_interop_{name}", type_, help_, labels, _INTEROP, prefix="", **fields)
+
+
 def _progress(name: str, help_: str) -> Metric:
     """Return a gauge of rpc that is not known before the node has made progress."""
     return Metric(name, GAUGE, help_, (), _RPC, initial=UNKNOWN)
@@ -333,6 +338,19 @@ OWN_METRICS: tuple[Metric, ...] = (
         tuple((effect.value,) for effect in DropEffect),
     ),
     Metric("follow_source_requests_total", COUNTER, "Polls of the follow source", ("result",), ("engine",)),
+    # Messages between chains [LB12]
+    _interop("timestamps_verified_total", COUNTER, "Rounds verified, each of one second of all chains"),
+    _interop("verified_timestamp", GAUGE, "Time of the last verified round", initial=UNKNOWN),
+    _interop("invalidations_total", COUNTER, "Blocks denied because of an invalid message", "chain_id"),
+    _interop(
+        "round_decisions_total",
+        COUNTER,
+        "Decisions of rounds",
+        "decision",
+        series=(("advance",), ("invalidate",), ("rewind",), ("wait",)),
+    ),
+    _interop("rewinds_total", COUNTER, "Rewinds because L1 had left a block that rounds depended on"),
+    _interop("activity_state", GAUGE, "0 not started, 1 preparing, 2 running, 3 waiting for an operator"),
     # p2p [MET18]
     Metric("p2p_held_bytes", GAUGE, "Bytes received from peers or kept for them", (), _P2P),
     Metric("p2p_streams_dropped_total", COUNTER, "Streams dropped because of the bytes they held", ("protocol",), _P2P),

@@ -26,7 +26,7 @@ class BlockArchive:
     """Blocks are kept up to `last`, which L1 has finalized, if their responses keep to ORDINARY_L1_BLOCK."""
 
     def __init__(self, folder: str, config: L1Config) -> None:
-        self._archive, self._chain_id = Archive(folder, log), config.rollup.l1_chain_id
+        self._archive, self._chain_id = Archive(folder, log), config.rollups[0].l1_chain_id
         self._last = config.archive_last
 
     async def block(self, number: int) -> ArchivedBlock | None:

@@ -29,10 +29,10 @@ ReceiptsOf = Callable[[VerifiedBlock, AnswerLimit], Awaitable[bytes | None]]
 
 
 class FetchResult(NamedTuple):
-    """The result of a fetch: a block, a problem, or neither if there is no such block."""
+    """The result of a fetch: a block as each rollup sees it, a problem, or neither if there is no such block."""
 
     fetch: Fetch
-    block: L1Block | None
+    blocks: tuple[L1Block, ...] | None
     error: Problem | None
     endpoint: L1Endpoint | None = None
 
@@ -77,7 +77,8 @@ class BlockFetcher:
         archive: BlockArchive | None = None,
     ) -> None:
         self._config = config
-        self._trust, self._l1_filter = config.trust_rpc, filter_of_rollup(config.rollup, config.inbox_hashes)
+        self._trust = config.trust_rpc
+        self._l1_filters = tuple([filter_of_rollup(rollup, config.inbox_hashes) for rollup in config.rollups])
         self._endpoints, self._newest, self._workers, self._on_done = endpoints, newest, workers, on_done
         self._archive, self._large = archive, asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
@@ -141,8 +142,8 @@ class BlockFetcher:
         try:
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
-            block = await self._fetch(endpoint, fetch.number, polled and self._answer(polled.body))
-            self._end(FetchResult(fetch, block, None, endpoint))
+            blocks = await self._fetch(endpoint, fetch.number, polled and self._answer(polled.body))
+            self._end(FetchResult(fetch, blocks, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
 
@@ -167,8 +168,8 @@ class BlockFetcher:
         try:
             if isinstance(answer, RpcFailure):
                 raise answer
-            block = None if answer is None else await self._fetch(endpoint, fetch.number, answer)
-            self._end(FetchResult(fetch, block, None, endpoint))
+            blocks = None if answer is None else await self._fetch(endpoint, fetch.number, answer)
+            self._end(FetchResult(fetch, blocks, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
         self._on_done()
@@ -184,8 +185,8 @@ class BlockFetcher:
 
     def _end(self, result: FetchResult) -> None:
         self._held.end(result.fetch.number)
-        if result.block is not None:
-            tracing.end(tracing.ROOT, result.fetch.number, result.block.ref.hash, number=result.fetch.number)
+        if result.blocks:
+            tracing.end(tracing.ROOT, result.fetch.number, result.blocks[0].ref.hash, number=result.fetch.number)
         self._results.append(result)
 
     async def _read_archive(self, fetch: Fetch) -> bool:
@@ -199,7 +200,7 @@ class BlockFetcher:
             self._end(FetchResult(fetch, archived, None))
         return archived is not None
 
-    async def _from_archive(self, fetch: Fetch) -> L1Block | None:
+    async def _from_archive(self, fetch: Fetch) -> tuple[L1Block, ...] | None:
         """Return the block if the archive has it; after a contradiction the endpoints say which is canonical."""
         archive = self._archive
         result = None if archive is None or fetch.generation else await archive.block(fetch.number)
@@ -212,14 +213,14 @@ class BlockFetcher:
         try:
             answer = _Answer(result.body, keep=False)
             verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, answer, receipts_of)
-            if verified is not None and verified.header.hash != result.hash:
-                raise InvalidDataError(f"it is block 0x{verified.header.hash.hex()}")
+            if verified is not None and (block_hash := verified[0].header.hash) != result.hash:
+                raise InvalidDataError(f"it is block 0x{block_hash.hex()}")
             return verified
         except InvalidDataError as error:
             archive.damaged(result.hash, str(error))
             return None
 
-    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: _Answer | None) -> L1Block | None:
+    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: _Answer | None) -> tuple[L1Block, ...] | None:
         try:
             return await self._fetch_within(ORDINARY_L1_BLOCK, endpoint, number, polled)
         except AnswerTooLargeError:
@@ -229,7 +230,7 @@ class BlockFetcher:
 
     async def _fetch_within(
         self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: _Answer | None = None
-    ) -> L1Block | None:
+    ) -> tuple[L1Block, ...] | None:
         if answer is None:
             body = await endpoint.block_body(to_quantity(number), limit)
             if body is None:
@@ -240,20 +241,20 @@ class BlockFetcher:
         async def receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
             return await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
 
-        block, receipts = await self._verified(limit, number, answer, receipts_of)
-        if block is None:
+        blocks, receipts = await self._verified(limit, number, answer, receipts_of)
+        if blocks is None:
             raise BehindError("the endpoint does not have the receipts yet")
         if self._archive is not None and limit is ORDINARY_L1_BLOCK:
-            await self._archive.keep(block.header, answer.body, None if receipts is None else receipts.body)
-        return block
+            await self._archive.keep(blocks[0].header, answer.body, None if receipts is None else receipts.body)
+        return blocks
 
     async def _verified(
         self, limit: AnswerLimit, number: int, answer: _Answer, receipts_of: ReceiptsOf
-    ) -> tuple[L1Block | None, _Answer | None]:
+    ) -> tuple[tuple[L1Block, ...] | None, _Answer | None]:
         """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
         receipts = None
         self._held.hold(number, len(answer))
-        result = await self._workers.run(VerifyBlock(number, answer.take(), self._trust, self._l1_filter))
+        result = await self._workers.run(VerifyBlock(number, answer.take(), self._trust, self._l1_filters))
         self._held.hold(number, len(answer))
         if isinstance(result, NeedsReceipts):
             block = result.block
@@ -266,7 +267,7 @@ class BlockFetcher:
             receipts = self._answer(body)
             del body
             self._held.hold(number, len(answer) + len(receipts))
-            result = await self._workers.run(VerifyReceipts(block, receipts.take(), self._l1_filter))
+            result = await self._workers.run(VerifyReceipts(block, receipts.take(), self._l1_filters))
         if isinstance(result, Verified):
-            return result.block, receipts
+            return result.take(), receipts
         raise InvalidDataError(result.reason if isinstance(result, Invalid) else "unexpected result from a worker")

@@ -47,19 +47,21 @@ class BlockGate:
         self._blame(ref.number, text)
         return text
 
-    def admits(self, ref: L1BlockRef, to_derivation: bool) -> bool:
-        """Whether a client may have a cached block now; a forged one is dropped, so that it is fetched again."""
-        standing = self._proof.admits(ref, to_derivation)
+    def admits(self, ref: L1BlockRef, derivation: int | None) -> bool:
+        """Whether a client may have a cached block now; a forged one is dropped, so that it is fetched again.
+
+        `derivation` is the L2 chain id of that client, None for another client."""
+        standing = self._proof.admits(ref, derivation)
         if standing is Standing.FORGED:
             self.forged(ref, None)
             self._window.discard(ref.number)
             self._wake()
         return standing in (Standing.PROVEN, Standing.FAR)
 
-    def sent(self, ref: L1BlockRef) -> None:
-        """Take a block that derivation was sent, which resets itself if the one before is not its parent."""
+    def sent(self, ref: L1BlockRef, derivation: int) -> None:
+        """Take a block that a derivation was sent, which resets itself if the one before is not its parent."""
         was_shown = self._proof.shows_finality
-        if not self._proof.sent(ref):
+        if not self._proof.sent(ref, derivation):
             text = f"its L1 block {ref.number - 1}, used unproven, is not the parent of {ref}"
             log.warn("a catch-up does not link to the proven L1 block", code=Code.L1_UNPROVEN.text, block=ref)
             self._blame(ref.number - 1, text)

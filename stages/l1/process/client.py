@@ -71,7 +71,7 @@ class L1Endpoint:
         self._refuses_subscriptions = False
         self.name = self._rpc.name
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._chain_id = config.rollup.l1_chain_id
+        self._chain_id = config.rollups[0].l1_chain_id
         self._methods = ReceiptsMethods(config.rpc_kind)
         self._chain_checked = False
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,14 @@ STEPS = 8
 
 
 class ProofPoller:
-    """Feeds `proof` and the tracker; `on_proven` is called when blocks may have become proven."""
+    """Feeds `proof` of the derivations of `rollups` (L2 chain ids) and the tracker.
+
+    `on_proven` is called when blocks may have become proven."""
 
     def __init__(
         self,
         config: CheckpointConfig,
+        rollups: Iterable[int],
         endpoints: L1Endpoints,
         tracker: HeadTracker,
         poller: HeadPoller,
@@ -70,7 +73,8 @@ class ProofPoller:
         self.beacons = LightClientEndpoints(config, meter)
         stored = read_stored_root(config)
         self._checkpoint, root = _roots(config, stored)
-        self.proof = Proof(time.monotonic, None if stored is None else stored.unproven)
+        before = {} if stored is None else stored.unproven
+        self.proof = Proof(time.monotonic, {rollup: before.get(rollup) for rollup in rollups})
         self.client = LightClient(config.network, root)
         self._stored = stored
         self._progress_at = self._finality_at = time.monotonic()
@@ -107,8 +111,7 @@ class ProofPoller:
             reason = f": the last update: {self._reason}" if self._reason else ""
             text = f"no new L1 head has been proven for {seconds:.0f} s{reason}"
             result.append(Problem(Code.L1_UNPROVEN, "head", text))
-        if (unproven := self.proof.problem()) is not None:
-            result.append(Problem(Code.L1_UNPROVEN, "", unproven))
+        result += [Problem(Code.L1_UNPROVEN, "", unproven) for unproven in self.proof.problems()]
         return tuple(result)
 
     def newest(self) -> L1Proof | None:
@@ -262,9 +265,10 @@ class ProofPoller:
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
         for _ in range(STEPS):
-            if gap := self.proof.gap[:BATCH]:
-                self.proof.catch_up.fill((await self._headers(gap))[1])
-                self.proof.gap = self.proof.gap[BATCH:]
+            gaps = {rollup: gap for rollup, gap in self.proof.gaps.items() if gap}
+            for rollup, gap in gaps.items():
+                self.proof.catch_ups[rollup].fill((await self._headers(gap[:BATCH]))[1])
+                self.proof.gaps[rollup] = gap[BATCH:]
             numbers = self.proof.missing()
             if numbers:
                 endpoint, refs = await self._headers(numbers)
@@ -272,7 +276,7 @@ class ProofPoller:
                     text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to the proven head"
                     self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
                     raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
-            if not gap and not numbers:
+            if not gaps and not numbers:
                 return
             self._on_proven()
 
@@ -293,8 +297,8 @@ class ProofPoller:
         if store is None or path is None:
             return
         header, network = store.finalized.beacon, self._config.network
-        unproven = self.proof.catch_up.unproven
-        stored = StoredRoot(network.genesis_validators_root, self._checkpoint, header.root, header.slot, unproven)
+        validators, unproven = network.genesis_validators_root, self.proof.unproven
+        stored = StoredRoot(validators, self._checkpoint, header.root, header.slot, unproven)
         if stored == self._stored:
             return
         self._stored = stored

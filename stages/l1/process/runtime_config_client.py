@@ -12,7 +12,8 @@ from rollup_node.stages.l1.process.failures import code_of
 from rollup_node.stages.l1.process.refs_client import check_refs
 from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import to_hex, to_quantity
@@ -26,7 +27,9 @@ RETRY_SECONDS = 60.0
 
 
 class RuntimeConfigReader:
-    """Reads at the L1 head less the confirmations [RTC1]; `head` is its number or None, `publish` takes values.
+    """Reads at the L1 head less a chain's confirmations [RTC1]; `head` is its number or None, `publish` takes values.
+
+    What several chains share is read once [LHD32].
 
     With `proof` it is the state of a proven block."""
 
@@ -35,12 +38,12 @@ class RuntimeConfigReader:
         config: L1Config,
         endpoints: L1Endpoints,
         head: Callable[[], int | None],
-        publish: Callable[[RuntimeConfig], None],
+        publish: Callable[[RuntimeConfigs], None],
         proof: Proof | None = None,
     ) -> None:
         self._config, self._endpoints, self._proof = config, endpoints, proof
         self._head, self._publish = head, publish
-        self._last: RuntimeConfig | None = None
+        self._last: RuntimeConfigs | None = None
         self._condition = LastingCondition(log)
 
     async def step(self) -> float:
@@ -52,7 +55,7 @@ class RuntimeConfigReader:
         if head is None and (self._config.poll_interval > 0 or self._proof is not None):
             return HEAD_WAIT_SECONDS
         try:
-            result = await self._read("latest" if head is None else to_quantity(self._confirmed(head)))
+            result = RuntimeConfigs(await self._read(head))
         except TemporaryError as error:
             if self._last is None:
                 raise
@@ -63,34 +66,48 @@ class RuntimeConfigReader:
                 log.debug(text, error=error)
             return min(interval, RETRY_SECONDS)
         self._condition.end("the runtime config was reloaded")
-        if self._last is None or result.unsafe_block_signer != self._last.unsafe_block_signer:
-            signer = "none" if result.unsafe_block_signer == ZERO_ADDRESS else to_hex(result.unsafe_block_signer)
-            log.info("unsafe block signer", address=signer)
+        for chain, config in result.chains.items():
+            signer, fields = config.unsafe_block_signer, {"chain": chain} if len(result.chains) > 1 else {}
+            if self._last is None or signer != self._last.chains[chain].unsafe_block_signer:
+                log.info("unsafe block signer", address="none" if signer == ZERO_ADDRESS else to_hex(signer), **fields)
         self._last = result
         self._publish(result)
         return interval if interval > 0 else NEVER_SECONDS
 
-    def _confirmed(self, head: int) -> int:
-        confs = self._config.verifier_confs
-        return head - confs if head >= confs else head
-
-    async def _read(self, block: str) -> RuntimeConfig:
+    async def _read(self, head: int | None) -> dict[int, RuntimeConfig]:
         endpoint: L1Endpoint | None = None
         try:
             endpoint = self._endpoints.pick()
-            result = await endpoint.block_json(block)
-            if result is None:
-                raise verify.InvalidDataError(f"there is no block {block}")
-            header, block_hash = verify.verify_header(result, self._config.trust_rpc)
-            self._check_proven(L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp))
-            slots = self._slots()
-            values = [await self._read_slot(endpoint, header, block_hash, *slot) for slot in slots]
-            return RuntimeConfig(verify.address_in(values[0]), *values[1:])
+            blocks: dict[str, tuple[Header, Hash]] = {}
+            read: dict[tuple[str, Address, Hash], bytes] = {}
+            result: dict[int, RuntimeConfig] = {}
+            for rollup in self._config.rollups:
+                block = "latest" if head is None else to_quantity(self._confirmed(head, rollup))
+                if block not in blocks:
+                    blocks[block] = await self._read_block(endpoint, block)
+                keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]
+                for key in [key for key in keys if key not in read]:
+                    read[key] = await self._read_slot(endpoint, *blocks[block], *key[1:])
+                values = [read[key] for key in keys]
+                result[rollup.l2_chain_id] = RuntimeConfig(verify.address_in(values[0]), *values[1:])
+            return result
         except (EndpointError, RpcFailure, verify.InvalidDataError) as error:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
             text = describe_error(endpoint, error)
             raise TemporaryError(f"the runtime config cannot be read from L1: {text}", code_of(error)) from None
+
+    def _confirmed(self, head: int, rollup: RollupConfig) -> int:
+        confs = self._config.confirmations(rollup)
+        return head - confs if head >= confs else head
+
+    async def _read_block(self, endpoint: L1Endpoint, block: str) -> tuple[Header, Hash]:
+        result = await endpoint.block_json(block)
+        if result is None:
+            raise verify.InvalidDataError(f"there is no block {block}")
+        header, block_hash = verify.verify_header(result, self._config.trust_rpc)
+        self._check_proven(L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp))
+        return header, block_hash
 
     def _check_proven(self, ref: L1BlockRef) -> None:
         """Raise TemporaryError if heads are proven, and a block is not [LCP15]."""
@@ -98,11 +115,10 @@ class RuntimeConfigReader:
         if problem is not None:
             raise TemporaryError(f"the runtime config cannot be read from L1: {problem.text}", problem.code)
 
-    def _slots(self) -> list[tuple[Address, Hash]]:
-        """Contract and slot of the values to read, in the order of RuntimeConfig [RTC4, PRV2]."""
-        rollup = self._config.rollup
+    def _slots(self, rollup: RollupConfig) -> list[tuple[Address, Hash]]:
+        """Contract and slot of a chain's values to read, in the order of RuntimeConfig [RTC4, PRV2]."""
         slots = [(rollup.l1_system_config, verify.SIGNER_SLOT)]
-        if self._config.protocol_versions:
+        if self._config.protocol_versions and rollup.protocol_versions != ZERO_ADDRESS:
             slots += [(rollup.protocol_versions, slot) for slot in (verify.REQUIRED_SLOT, verify.RECOMMENDED_SLOT)]
         return slots
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId, Server
 from rollup_node.stages.io.http.jsonrpc import carries_notifications
@@ -14,7 +15,7 @@ from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
-from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped
+from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped, memory_of
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.block_gate import BlockGate
@@ -28,12 +29,15 @@ from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1Heads, L1RefsRequest
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import L1BlockRef
 
 log = get_logger("l1")
 
 IDLE_SECONDS = 5.0
 RESEND_SECONDS = 0.1
+GONE_SECONDS = 5.0
+"""A client that cannot be sent anything for so long is forgotten until it asks again: its process does not run."""
 BLOCKS = "blocks"
 DERIVATION = "l1.blocks"
 """The channel of derivation; the engine reads origins on the other."""
@@ -41,14 +45,21 @@ DERIVATION = "l1.blocks"
 
 @dataclass
 class _Client:
-    """A process that requests blocks, and the channel it does so on."""
+    """A process that requests blocks of the rollup at an index; `derivation` is the chain id of one that derives."""
 
     process: ProcessId
+    rollup: int
+    derivation: int | None
     server: Server
-    is_derivation: bool
     subscription: BlockSubscription
     looked_up: int = -1
     """The last block that a request began with, of those that exist."""
+    unreachable_since: float | None = None
+
+
+def _is_gone(client: _Client) -> bool:
+    since = client.unreachable_since
+    return since is not None and time.monotonic() - since > GONE_SECONDS
 
 
 _HANGS = Problem(Code.L1_UNREACHABLE, "head", f"L1 has not answered for {LATE_SECONDS:g} s")
@@ -65,7 +76,9 @@ class L1Stage(Stage):
             meter.count("l1_source_cache_add", 0, type=BLOCKS, evicted=flag)
         self._endpoints = L1Endpoints(config, meter, self._on_notification)
         self._tracker = HeadTracker()
-        self._window = PrefetchWindow(config.cache_size or config.rollup.seq_window_size * 3 // 2, config.cache_bytes)
+        most_blocks = config.cache_size or max(rollup.seq_window_size for rollup in config.rollups) * 3 // 2
+        self._window = PrefetchWindow(most_blocks, config.cache_bytes, len(config.rollups))
+        self._rollups = {str(rollup.l2_chain_id): index for index, rollup in enumerate(config.rollups)}
         self._clients: dict[tuple[str, int], _Client] = {}
         self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
@@ -91,15 +104,18 @@ class L1Stage(Stage):
         checks = PeriodicTask("endpoints", self._checks.step)
         self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set
         self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs, checks]
-        self._serve(bus, DERIVATION, lambda: BlockSubscription(config.verifier_confs, config.window, resend_after=0.5))
-        self._origins = self._serve(bus, "l1.origins", lambda: BlockSubscription(0, 0, resend_after=0.2))
+        self._serve(bus, DERIVATION, lambda rollup: BlockSubscription(config.confirmations(rollup), config.window, 0.5))
+        self._origins = self._serve(bus, "l1.origins", lambda _: BlockSubscription(0, 0, resend_after=0.2))
 
     def _new_prover(self, meter: Meter) -> ProofPoller | None:
         """Return what proves the heads; None where the endpoints are believed."""
         if self._config.checkpoint is None:
             return None
         on_proven = self._blocks.wake.set
-        return ProofPoller(self._config.checkpoint, self._endpoints, self._tracker, self._poller, meter, on_proven)
+        rollups = [rollup.l2_chain_id for rollup in self._config.rollups]
+        return ProofPoller(
+            self._config.checkpoint, rollups, self._endpoints, self._tracker, self._poller, meter, on_proven
+        )
 
     def _new_gate(self, proof: Proof) -> BlockGate:
         return BlockGate(proof, self._endpoints, self._window, self._publish_heads, self._blocks.wake.set)
@@ -124,7 +140,7 @@ class L1Stage(Stage):
     async def start(self) -> None:
         """Log the configuration; connections are opened by the first call."""
         names = ", ".join(endpoint.name for endpoint in self._endpoints.all)
-        log.info("following L1", endpoints=names, chain=self._config.rollup.l1_chain_id)
+        log.info("following L1", endpoints=names, chain=self._config.rollups[0].l1_chain_id)
         if not self._polling:
             log.warn("the L1 head is not polled: l1.http-poll-interval is 0", code=Code.L1_NOT_POLLED.text)
         if self._prover is not None:
@@ -185,7 +201,7 @@ class L1Stage(Stage):
             return None
         return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
 
-    def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[], BlockSubscription]) -> Server:
+    def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[RollupConfig], BlockSubscription]) -> Server:
         def on_request(process: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
             if isinstance(request, L1RefsRequest):
                 self._refs.request(process, request)
@@ -193,7 +209,10 @@ class L1Stage(Stage):
             client = self._clients.get((channel, process.slot))
             # A new incarnation of a client does not have the blocks sent to the one before.
             if client is None or client.process != process:
-                client = _Client(process, server, channel == DERIVATION, new_subscription())
+                rollup = self._rollups.get(bus.group_of(process), 0)
+                config = self._config.rollups[rollup]
+                derivation = config.l2_chain_id if channel == DERIVATION else None
+                client = _Client(process, rollup, derivation, server, new_subscription(config))
                 self._clients[channel, process.slot] = client
             client.subscription.request(request.first, request.count, time.monotonic())
             self._count_lookup(client, request.first)
@@ -215,6 +234,7 @@ class L1Stage(Stage):
         taken = sum([self._take(result) for result in self._fetcher.take_results()])
         head = self._head_number()
         all_sent = all([self._send_blocks(client) for client in self._clients.values()])
+        self._clients = {key: client for key, client in self._clients.items() if not _is_gone(client)}
         ranges = []
         if head is not None or not self._polling:
             ranges = [wanted for c in self._clients.values() if (wanted := c.subscription.wanted(head)) is not None]
@@ -247,9 +267,9 @@ class L1Stage(Stage):
 
     def _take(self, result: FetchResult) -> bool:
         """Take the result of a fetch; whether it is a block."""
-        fetch, block, error, endpoint = result
+        fetch, blocks, error, endpoint = result
         now = time.monotonic()
-        if block is None:
+        if blocks is None:
             if error is None and self._polling:
                 text = f"the L1 endpoint does not have block {fetch.number}, although its head is higher"
                 error = Problem(Code.L1_BLOCK, "", text)
@@ -258,25 +278,28 @@ class L1Stage(Stage):
             if error is not None:
                 log.debug("could not fetch an L1 block", number=fetch.number, error=str(error))
             self._window.failed(fetch, error, now)
-        elif self._gate is not None and (forged := self._gate.forged(block.ref, endpoint)) is not None:
+        elif self._gate is not None and (forged := self._gate.forged(blocks[0].ref, endpoint)) is not None:
             self._window.failed(fetch, Problem(Code.L1_UNPROVEN, "", forged), now)
             return False
-        elif self._window.fetched(fetch, block, block.memory, now):
+        elif self._window.fetched(fetch, blocks, memory_of(blocks), now):
             text = "an L1 block does not link to the cached ones: they are verified again"
-            log.warn(text, code=Code.L1_CONTRADICTS.text, block=block.ref)
+            log.warn(text, code=Code.L1_CONTRADICTS.text, block=blocks[0].ref)
             self._endpoints.recheck_chains()
-        return block is not None
+        return blocks is not None
 
     def _send_blocks(self, client: _Client) -> bool:
         """Send a client its requested blocks that are cached; False if its queue is full or it is gone."""
-        for block in client.subscription.to_send(self._window.get, self._head_number()):
-            if self._gate is not None and not self._gate.admits(block.ref, client.is_derivation):
+        blocks = partial(self._window.get, rollup=client.rollup)
+        for block in client.subscription.to_send(blocks, self._head_number()):
+            if self._gate is not None and not self._gate.admits(block.ref, client.derivation):
                 return True
             if not client.server.send(client.process, L1BlockResponse(block)):
+                client.unreachable_since = client.unreachable_since or time.monotonic()
                 return False
+            client.unreachable_since = None
             client.subscription.sent(block, time.monotonic())
-            if self._gate is not None and client.is_derivation:
-                self._gate.sent(block.ref)
+            if self._gate is not None and client.derivation is not None:
+                self._gate.sent(block.ref, client.derivation)
         return True
 
     def _publish_health(self) -> None:

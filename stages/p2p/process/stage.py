@@ -11,7 +11,7 @@ from rollup_node.stages.io.system import map_large_blocks
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfig
+from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
@@ -163,9 +163,12 @@ class P2pStage(Stage):
     def _on_l1(self, message: Any) -> None:
         if isinstance(message, L1Heads) and message.head is not None:
             self.publisher.l1_chain.take(message.head)
-        if not isinstance(message, RuntimeConfig):
+        runtime_config = (
+            message.chains.get(self.config.rollup.l2_chain_id) if isinstance(message, RuntimeConfigs) else None
+        )
+        if runtime_config is None:
             return
-        address = message.unsafe_block_signer
+        address = runtime_config.unsafe_block_signer
         self._signer_known = True
         if self.signers.update(address, time.monotonic()):
             log.info("unsafe block signer updated", address=to_hex(address))

@@ -20,7 +20,8 @@ from rollup_node.stages.rpc.parameters import Method, parse_params
 from rollup_node.stages.rpc.process.listener import MALFORMED, TURN_SECONDS, Exchange, RequestTooLargeError
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
-from rollup_node.stages.rpc.status.readiness import lag_reason, read_lag
+from rollup_node.stages.rpc.process.supernode import Supernode, SupernodeStatus
+from rollup_node.stages.rpc.status.readiness import read_lag
 
 GUARDED = ("admin_", "opstack_")
 """Methods that need a token where there is a secret [RPC88]."""
@@ -45,14 +46,20 @@ class RpcServer:
     """Handles HTTP requests by a method table; `label` names the server in the metrics."""
 
     def __init__(
-        self, node: NodeView, status: StatusSource, meter: Meter, methods: Sequence[Method], label: str
+        self,
+        node: NodeView | Supernode,
+        status: StatusSource | SupernodeStatus,
+        meter: Meter,
+        methods: Sequence[Method],
+        label: str,
     ) -> None:
         self._node, self._status, self._meter, self._label = node, status, meter, label
         self.access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        response = await self._route(request, exchange)
+    async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
+        """Answer a request; `path` is the part of its path that is this server's, None for all of it."""
+        response = await self._route(request, exchange, request.path if path is None else path)
         if not response.prepared:
             self._add_headers(request, response)
         return response
@@ -69,13 +76,12 @@ class RpcServer:
         if _accepts_gzip(request) and (not isinstance(response, web.Response) or response.body):
             response.enable_compression(web.ContentCoding.gzip)
 
-    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest, exchange: Exchange, path: str) -> web.StreamResponse:
         if not self.access.accepts_host(request.headers.get("Host")):
             return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
         method = request.headers.get("Access-Control-Request-Method")
         if request.method == "OPTIONS" and "Origin" in request.headers and method is not None:
             return self._preflight(request, method)
-        path = request.path
         if path in ("/healthz", "/healthz/"):
             return _json({"version": self._node.config.version})
         if path in ("/readyz", "/readyz/"):
@@ -105,15 +111,12 @@ class RpcServer:
             seconds = read_lag(lag)
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
-        status = self._status.status()
-        reasons = list(status.reasons)
-        if seconds is not None and (reason := lag_reason(status, seconds)) is not None:
-            reasons.append(reason)
+        reasons, warnings = self._status.readiness(seconds)
         body: dict[str, object] = {"ready": not reasons}
         if reasons:
             body["reasons"] = reasons
-        if status.warnings:
-            body["warnings"] = [f"{warning.code}: {warning.text}" for warning in status.warnings]
+        if warnings:
+            body["warnings"] = warnings
         return _json(body, 503 if reasons else 200)
 
     async def _rpc(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.interop import (
@@ -106,7 +106,7 @@ REPEAT_SECONDS = 1.0
 class InteropClient:
     """The client of `engine.interop`: calls, and the events, which are asked for again every second."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus | GroupView) -> None:
         self.stream = EventStream()
         self._client = RequestClient(bus, "engine.interop", self._take_events)
         self.periodic_task = PeriodicTask("interop events", self._step)

@@ -1,6 +1,7 @@
 """THE METHOD TABLE: every JSON-RPC method with its parameters [RPC10, RPC25 to RPC65, RPC67 to RPC77, RPC85]."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.supernode import Supernode
 
 MAX_SHOWN = 100
 
@@ -170,25 +172,37 @@ async def _modules(node: NodeView) -> Any:
 
 async def _super_root(node: NodeView, timestamp: int) -> Any:
     # Derivation's L1 block is taken before the heads are asked for, never after [RPC43a].
-    number, derivation = _block_number(node.config.rollup, timestamp), node.derivation
+    rollup, derivation = node.config.rollup, node.derivation
+    if timestamp < rollup.genesis.l2_time:
+        raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {_before_genesis(rollup)}")
+    output = await _safe_output(node, timestamp)
+    heads = msgspec.structs.replace(output.status, current_l1=None) if output.status is not None else None
+    outputs = {}
+    if output.block is not None:
+        try:
+            outputs = {rollup.l2_chain_id: (output, await _required_l1(node, output.block))}
+        except JsonRpcError as error:
+            text = f"l1AtSafeHead@{to_hex(output.block.hash)}:{output.block.number}: {error.message}"
+            raise JsonRpcError(error.code, text) from None
+    status, is_verified = responses.sync_status(node.l1, heads, derivation), node.is_verified(timestamp)
+    return responses.superroot(timestamp, status, (rollup.l2_chain_id,), outputs, is_verified)
+
+
+def _before_genesis(rollup: RollupConfig) -> str:
+    return f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
+
+
+async def _safe_output(node: NodeView, timestamp: int) -> control.OutputResponse:
+    """Return the output of the last block at or before a time in seconds, without a block if it is not local safe."""
+    number = node.config.rollup.block_number_at(timestamp)
     output = await node.control.request(lambda request_id: control.OutputRequest(request_id, number, only_safe=True))
     if not isinstance(output, control.OutputResponse) or output.status is None:
         raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
-    heads = msgspec.structs.replace(output.status, current_l1=None)
-    chain = node.config.rollup.l2_chain_id
-    outputs = {chain: (output, await _required_l1(node, output.block))} if output.block is not None else {}
-    return responses.superroot(timestamp, responses.sync_status(node.l1, heads, derivation), (chain,), outputs)
-
-
-def _block_number(rollup: RollupConfig, timestamp: int) -> int:
-    """Return the number of the last block at or before a time in seconds."""
-    if timestamp < rollup.genesis.l2_time:
-        text = f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
-        raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {text}")
-    return rollup.genesis.l2.number + (timestamp - rollup.genesis.l2_time) // rollup.block_time
+    return output
 
 
 async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
+    """Return the first L1 block with which a block was safe. Raises JsonRpcError where it is not known."""
     if block.id == node.config.rollup.genesis.l2:
         return BlockId(0, ZERO_HASH)
     error: str | None = "safe head database not enabled"
@@ -197,7 +211,59 @@ async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
         if isinstance(response, control.SafeHeadResponse) and response.error is None:
             return response.l1_block
         error = response.error
-    raise JsonRpcError(SERVER_ERROR, f"l1AtSafeHead@{to_hex(block.hash)}:{block.number}: {error}")
+    raise JsonRpcError(SERVER_ERROR, error or "unknown")
+
+
+# --- supernode: all chains [LB7, SNO9] -------------------------------------------------------------------------------
+
+
+async def _supernode_super_root(supernode: Supernode, timestamp: int) -> Any:
+    # The L1 blocks are taken before the heads are asked for, never after [RPC43a].
+    before = supernode.sync_statuses()
+    branch = f"build optimistic branch at {timestamp}: failed to get optimistic"
+    of_chain = f"at timestamp {timestamp} for chain ID"
+
+    async def output_of(chain_id: int, node: NodeView) -> tuple[control.OutputResponse, BlockId] | None:
+        where = f"{branch} block {of_chain} {chain_id}"
+        if timestamp < node.config.rollup.genesis.l2_time:
+            text = f"failed to convert timestamp to block number: {_before_genesis(node.config.rollup)}"
+            raise JsonRpcError(SERVER_ERROR, f"{where}: {text}")
+        try:
+            output = await _safe_output(node, timestamp)
+            if output.block is None:
+                return None
+            block = output.block
+            where = (
+                f"{branch} source L1 {of_chain} {chain_id}: L1 at safe head unavailable for L2"
+                f" {to_hex(block.hash)}:{block.number}"
+            )
+            return output, await _required_l1(node, block)
+        except JsonRpcError as error:
+            raise JsonRpcError(error.code, f"{where}: {error.message}") from None
+
+    chains = supernode.chains
+    outputs = await asyncio.gather(*(output_of(chain_id, node) for chain_id, node in chains.items()))
+    # As op-supernode: one chain that has no such block hides the others.
+    fields = {chain_id: output for chain_id, output in zip(chains, outputs, strict=True) if output is not None}
+    is_verified = all(node.is_verified(timestamp) for node in chains.values())
+    return responses.superroot(timestamp, supernode.slowest(before), tuple(chains), fields, is_verified)
+
+
+async def _supernode_modules(supernode: Supernode) -> Any:
+    return {namespace: "1.0" for namespace in sorted({method.namespace for method in SUPERNODE_METHODS})}
+
+
+async def _heartbeat(supernode: Supernode) -> Any:
+    return to_hex(os.urandom(4))
+
+
+async def _supernode_version(supernode: Supernode) -> Any:
+    return supernode.config.version
+
+
+async def _supernode_status(supernode: Supernode) -> Any:
+    statuses = supernode.sync_statuses()
+    return responses.supernode_sync_status(statuses, supernode.slowest(statuses))
 
 
 # --- opstack: a test sequencer builds blocks [RPC61 to RPC66] --------------------------------------------------------
@@ -280,6 +346,16 @@ METHODS: tuple[Method, ...] = (
     *_peer_methods((parameters.ip_address,), "blockAddr", "unblockAddr"),
     *_peer_methods((parameters.subnet,), "blockSubnet", "unblockSubnet"),
 )
+
+
+SUPERNODE_METHODS: tuple[Method, ...] = (
+    Method("supernode_syncStatus", _supernode_status),
+    Method("superroot_atTimestamp", _supernode_super_root, (parameters.quantity,)),
+    Method("heartbeat_check", _heartbeat),
+    Method("health_status", _supernode_version),
+    Method("rpc_modules", _supernode_modules),
+)
+"""The methods of the root path of a supernode [SNO7]."""
 
 
 def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:

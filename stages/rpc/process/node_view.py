@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.ipc.bus.bus import Bus
+from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
@@ -16,6 +16,7 @@ from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, 
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
@@ -26,8 +27,9 @@ STATUS_SECONDS = 1.0
 class NodeView:
     """The rpc process's view of the other processes: their last published states, and clients of their channels."""
 
-    def __init__(self, config: RpcConfig, bus: Bus) -> None:
+    def __init__(self, config: RpcConfig, bus: Bus | GroupView) -> None:
         self.config = config
+        self.verdicts: Verdicts | None = None
         self.l1: L1Heads | None = None
         self.l1_proof: L1Proof | None = None
         self.engine: EngineStatus | None = None
@@ -44,7 +46,8 @@ class NodeView:
         self._engine_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
         deriving = ("blobs", "derivation") if config.derives else ()
-        processes = ("l1", *deriving, "engine", *(("p2p",) if config.p2p else ()))
+        others = (*(("p2p",) if config.p2p else ()), *(("interop",) if config.verified else ()))
+        processes = ("l1", *deriving, "engine", *others)
         self._subscribers: dict[str, Subscriber] = {process: self._subscribe(bus, process) for process in processes}
         self.control = RequestClient(bus, "engine.control")
         self.drops = DropsClient(bus) if config.derives else None
@@ -78,7 +81,14 @@ class NodeView:
                     self._engine_changed.clear()
                     await self._engine_changed.wait()
 
-    def _subscribe(self, bus: Bus, process: str) -> Subscriber:
+    def is_verified(self, timestamp: int) -> bool:
+        """Whether no message of a block of that time in seconds is left to be verified [LB7]."""
+        if not self.config.verified:
+            return True
+        verdicts = self.verdicts
+        return verdicts is not None and (timestamp < verdicts.activation or timestamp <= verdicts.timestamp)
+
+    def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
         def on_status(message: Any) -> None:
             if isinstance(message, Health):
                 self.health[process] = message.problems
@@ -108,21 +118,28 @@ class NodeView:
                 self.queues[process] = message
             elif isinstance(message, PeerStatus):
                 self.peer_status = message
+            elif isinstance(message, Verdicts):
+                self.verdicts = message
 
         return bus.subscribe(f"status.{process}", on_status)
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
-        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40]."""
+        """Return the status with the finalized head kept during a start search: what was final stays final [RPC40].
+
+        So does the safe head of a chain whose messages are verified, since what is verified stays safe [SNO13]."""
         last = self.engine
         if status.unsafe is not None or last is None:
             return status
-        return msgspec.structs.replace(status, finalized=last.finalized, pending_safe=last.pending_safe)
+        kept = {"finalized": last.finalized, "pending_safe": last.pending_safe}
+        if self.config.verified and last.safe is not None:
+            kept |= dict.fromkeys(("unsafe", "safe", "local_safe", "pending_safe"), last.safe)
+        return msgspec.structs.replace(status, **kept)
 
 
 class DropsClient:
     """Reads drops over `derivation.drops`; a request is repeated until it is answered."""
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus | GroupView) -> None:
         self._client = RequestClient(bus, "derivation.drops")
 
     async def fetch(self) -> tuple[int, list[derivation.Drop]]:

@@ -10,20 +10,22 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
 from rollup_node.stages.io.task import PeriodicTask, Stage
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcProcessConfig
 from rollup_node.stages.rpc.connections import Limits
+from rollup_node.stages.rpc.process.chains_page import ChainsPage
 from rollup_node.stages.rpc.process.head_subscriptions import WebSocketRpcServer
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
 from rollup_node.stages.rpc.process.listener import Handler, Listener, free_descriptors
-from rollup_node.stages.rpc.process.methods import enabled_methods
+from rollup_node.stages.rpc.process.methods import SUPERNODE_METHODS, enabled_methods
 from rollup_node.stages.rpc.process.metrics_server import MetricsServer, process_names
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.pprof_server import ANSWER_SECONDS, PprofServer
 from rollup_node.stages.rpc.process.status_server import StatusServer
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import DiskMetrics, ProgressLog, StatusMetrics
+from rollup_node.stages.rpc.process.supernode import Supernode, SupernodeStatus, route
 
 RPC_LIMITS = Limits(connections=512, per_address=256, held_bytes=32 << 20)
 METRICS_LIMITS = Limits(connections=64, per_address=32, held_bytes=8 << 20)
@@ -40,35 +42,57 @@ class RpcStage(Stage):
 
     periodic_tasks: Sequence[PeriodicTask] = ()
 
-    def __init__(self, config: RpcConfig, bus: Bus, meter: Meter) -> None:
-        self.node = NodeView(config, bus)
-        status = StatusSource(self.node)
-        self.periodic_tasks = (ProgressLog(status, finds_peers=config.finds_peers).periodic_task,)
+    def __init__(self, process_config: RpcProcessConfig, bus: Bus, meter: Meter) -> None:
+        config = next(iter(process_config.chains.values()))
+        self.nodes = {group: NodeView(of_chain, bus.within(group)) for group, of_chain in process_config.chains.items()}
+        statuses = {group: StatusSource(node) for group, node in self.nodes.items()}
+        self.node, status = next(iter(self.nodes.values())), next(iter(statuses.values()))
+        self.periodic_tasks = tuple(
+            ProgressLog(statuses[group], finds_peers=node.config.finds_peers, chain=group).periodic_task
+            for group, node in self.nodes.items()
+        )
         descriptors = free_descriptors()
 
         def listener(name: str, handler: Handler, addr: str, port: int, limits: Limits, share: float) -> Listener:
             return Listener(handler, name, addr, port, limits.within(int(descriptors * share)), meter)
 
-        server = RpcServer(self.node, status, meter, enabled_methods(config), "main")
-        self.websocket = WebSocketRpcServer(server, self.node) if config.ws_enabled else None
-        handle = (self.websocket or server).handle
+        servers = {
+            group: RpcServer(node, statuses[group], meter, enabled_methods(node.config), "main")
+            for group, node in self.nodes.items()
+        }
+        all_statuses = SupernodeStatus(statuses)
+        by_websocket = {group: WebSocketRpcServer(servers[group], node) for group, node in self.nodes.items()}
+        self.websockets = by_websocket if config.ws_enabled else {}
+        handlers = {group: (self.websockets.get(group) or server).handle for group, server in servers.items()}
+        if "" in servers:
+            handle: Handler = handlers[""]
+        else:
+            supernode = Supernode({int(group): node for group, node in self.nodes.items()})
+            root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
+            handle = route(root.handle, handlers)
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
-            serve = MetricsServer(config.metrics_dir).handle
-            metrics = (StatusMetrics(status, meter), DiskMetrics(config.databases, meter))
-            self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
-            self.metrics = listener("metrics", serve, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2)
+            merged = MetricsServer(config.metrics_dir)
+            for group, node in self.nodes.items():
+                of_chain = meter.of_chain(group)
+                metrics = (StatusMetrics(statuses[group], of_chain), DiskMetrics(node.config.databases, of_chain))
+                self.periodic_tasks = (*self.periodic_tasks, *(part.periodic_task for part in metrics))
+            self.metrics = listener(
+                "metrics", merged.handle, config.metrics_addr, config.metrics_port, METRICS_LIMITS, 0.2
+            )
         self.pprof: Listener | None = None
         if config.pprof_enabled:
             profiles = PprofServer(config.pprof_dir, lambda: process_names(Path(config.metrics_dir)))
             self.pprof = listener("pprof", profiles.handle, config.pprof_addr, config.pprof_port, PPROF_LIMITS, 0.2)
         self.status: Listener | None = None
-        self.status_server: StatusServer | None = None
+        self.status_pages: dict[str, StatusServer] = {}
         if config.status_enabled:
-            self.status_server = page = StatusServer(status, config.vhosts)
-            self.periodic_tasks = (*self.periodic_tasks, page.periodic_task)
-            self.status = listener("status", page.handle, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
+            self.status_pages = {group: StatusServer(source, config.vhosts) for group, source in statuses.items()}
+            self.periodic_tasks += tuple(page.periodic_task for page in self.status_pages.values())
+            pages = {group: page.handle for group, page in self.status_pages.items()}
+            show = pages.get("") or route(ChainsPage(statuses, all_statuses.json, config.vhosts).handle, pages)
+            self.status = listener("status", show, config.status_addr, config.status_port, STATUS_LIMITS, 0.1)
         self.interop: Listener | None = None
         self.interop_server: InteropRpcServer | None = None
         if config.interop_addr:
@@ -77,7 +101,8 @@ class RpcStage(Stage):
             self.interop_server = interop = InteropRpcServer(self.node, status, client, config.interop_jwt, meter)
             address = config.interop_addr, config.interop_port
             self.interop = listener("interop.rpc", interop.handle, *address, INTEROP_LIMITS, 0.2)
-        self.node.on_halt = self._halt
+        if "" in self.nodes:
+            self.node.on_halt = self._halt
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -91,13 +116,13 @@ class RpcStage(Stage):
             await server.start()
 
     async def close(self) -> None:
-        if self.websocket is not None:
-            await self.websocket.close()
+        for websocket in self.websockets.values():
+            await websocket.close()
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()
-        if self.status_server is not None:
-            self.status_server.close()
+        for page in self.status_pages.values():
+            page.close()
         for server in self._others:
             await server.close()
 

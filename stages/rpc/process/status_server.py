@@ -47,7 +47,7 @@ class StatusServer:
 
     def __init__(self, status: Statuses, vhosts: tuple[str, ...]) -> None:
         self._status, self.history = status, HeadHistory()
-        self._access = Access(("localhost", *(name for name in vhosts if name != ANY)))
+        self._access = page_access(vhosts)
         page = (FOLDER / "status.html").read_bytes()
         headers = {"Content-Security-Policy": content_security_policy(page.decode())}
         self._files = {
@@ -59,8 +59,9 @@ class StatusServer:
         self._closing = asyncio.Event()
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        response = await self._route(request, exchange)
+    async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
+        """Answer a request; `path` is the part of its path that is this server's, None for all of it."""
+        response = await self._route(request, exchange, request.path if path is None else path)
         if not response.prepared:
             add_headers(response)
         return response
@@ -73,12 +74,9 @@ class StatusServer:
         self.history.add(self._status.status())
         return STEP_SECONDS
 
-    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        if not self._access.accepts_host(request.headers.get("Host")):
-            return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
-        if request.method not in ("GET", "HEAD"):
-            return web.Response(status=405, text="method not allowed\n")
-        path = request.path
+    async def _route(self, request: web.BaseRequest, exchange: Exchange, path: str) -> web.StreamResponse:
+        if (refused := refused_page(request, self._access)) is not None:
+            return refused
         if path in ("/", f"{PATH}/"):
             return web.Response(status=302, headers={"Location": "status" if path == "/" else "../status"})
         if path == "/status.json":
@@ -120,6 +118,18 @@ class StatusServer:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closing.wait()
+
+
+def page_access(vhosts: tuple[str, ...]) -> Access:
+    """Return who may read status pages: a page of another site must not."""
+    return Access(("localhost", *(name for name in vhosts if name != ANY)))
+
+
+def refused_page(request: web.BaseRequest, access: Access) -> web.Response | None:
+    """Return why a request for a page is refused, None if it is not."""
+    if not access.accepts_host(request.headers.get("Host")):
+        return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
+    return None if request.method in ("GET", "HEAD") else web.Response(status=405, text="method not allowed\n")
 
 
 def content_security_policy(page: str) -> str:

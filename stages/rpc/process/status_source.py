@@ -5,15 +5,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from rollup_node.stages.io.files.private_files import read_private_file
-from rollup_node.stages.io.task import ProcessEntry
+from rollup_node.stages.io.task import ChainAside, ProcessEntry
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.readiness import Readiness, ReadyLimits, UnreadyReason, lag_reason
 from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
 
 KEPT_SECONDS = 0.25
@@ -32,6 +35,7 @@ _SAMPLE = re.compile(
     re.ASCII | re.MULTILINE,
 )
 
+T = TypeVar("T")
 Figures = Mapping[str, Mapping[str, float]]
 
 
@@ -65,6 +69,14 @@ class StatusSource:
         self.status()
         return self._builder.reasons
 
+    def readiness(self, lag: float | None) -> Readiness:
+        """Return what `/readyz` says, to a client that takes no unsafe head older than `lag` seconds [RPC92, RPC93]."""
+        status = self.status()
+        reasons = list(status.reasons)
+        if lag is not None and (reason := lag_reason(status, lag)) is not None:
+            reasons.append(reason)
+        return Readiness(reasons, [f"{warning.code}: {warning.text}" for warning in status.warnings])
+
     def json(self) -> bytes:
         """Return the status as a JSON object."""
         status = self.status()
@@ -81,7 +93,7 @@ class StatusSource:
             node.derivation,
             node.peer_status,
             node.drops_total,
-            node.faults(),
+            [*self._aside(), *node.faults()],
             processes,
             uptime,
             node.endpoints,
@@ -91,6 +103,15 @@ class StatusSource:
             node.l1_proof,
         )
         return self._builder.build(seen, now, wall)
+
+    def _aside(self) -> list[UnreadyReason]:
+        """Why the supervisor has stopped the processes of this chain, if it has [LIF34]."""
+        chain = str(self._node.config.rollup.l2_chain_id)
+        return [
+            UnreadyReason(SUPERVISOR, Problem(Code.CHAIN_ASIDE, "", f"{aside.reason} ({aside.code})"))
+            for aside in _read_list(self._node.config.aside_file, ChainAside)
+            if aside.chain == chain
+        ]
 
 
 class SupervisorFiles:
@@ -110,7 +131,7 @@ class SupervisorFiles:
         """Return the processes with `ages` of their statuses and the node's age, None for an unreadable list."""
         if self._due is None or now >= self._due:
             self._due = now + FILES_SECONDS
-            self._entries, self._figures = _entries(self._processes_file), _figures(self._metrics_file)
+            self._entries, self._figures = _read_list(self._processes_file, ProcessEntry), _figures(self._metrics_file)
             written = _written_at(self._metrics_file)
             if written is not None and (not self._cpu or written != self._cpu[-1][0]):
                 self._cpu.append((written, self._cpu_seconds()))
@@ -140,9 +161,9 @@ class SupervisorFiles:
         return shares
 
 
-def _entries(path: str) -> list[ProcessEntry]:
+def _read_list(path: str, item: type[T]) -> list[T]:
     try:
-        return msgspec.json.decode(read_private_file(path, MAX_FILE), type=list[ProcessEntry]) if path else []
+        return msgspec.json.decode(read_private_file(path, MAX_FILE), type=list[item]) if path else []  # type: ignore[valid-type]
     except (OSError, *DECODE_ERRORS):
         return []
 
@@ -160,8 +181,9 @@ def _figures(path: Path) -> Figures:
 
 
 def _name(entry: ProcessEntry, figures: Figures) -> str:
-    numbered = f"{entry.role}-{entry.copy}"
-    return numbered if numbered in figures or entry.copy > 0 else entry.role
+    role = f"{entry.role}.{entry.chain}" if entry.chain else entry.role
+    numbered = f"{role}-{entry.copy}"
+    return numbered if numbered in figures or entry.copy > 0 else role
 
 
 def _written_at(path: Path) -> float | None:

@@ -39,8 +39,6 @@ DISK_SECONDS = 30.0
 
 _SYNCING = (State.STARTING, State.EL_SYNC, State.SYNCING)
 
-log = get_logger("progress")
-
 
 class _Seen(NamedTuple):
     """A condition of a status, as it is logged."""
@@ -126,10 +124,10 @@ def _reasons(state: State, reasons: Sequence[UnreadyReason]) -> Iterator[_Seen]:
 class ProgressLog:
     """Looks at the status each second, and writes the lines that are due, and what is wrong with it."""
 
-    def __init__(self, source: StatusSource, *, finds_peers: bool = True) -> None:
-        self._source = source
+    def __init__(self, source: StatusSource, *, finds_peers: bool = True, chain: str = "") -> None:
+        self._source, self._log = source, get_logger("progress", chain)
         self._progress = Progress()
-        self._watch = StatusWatch(log, source.clock, finds_peers=finds_peers)
+        self._watch = StatusWatch(self._log, source.clock, finds_peers=finds_peers)
         self.periodic_task = PeriodicTask("progress", self.step, is_aligned=True)
 
     async def step(self) -> float:
@@ -138,7 +136,7 @@ class ProgressLog:
         self._watch.step(status, self._source.reasons())
         line = self._progress.step(status, self._source.clock())
         if line is not None:
-            log.info(line.message, **line.fields)
+            self._log.info(line.message, **line.fields)
         return STEP_SECONDS
 
 

@@ -33,6 +33,13 @@ class UnreadyReason(NamedTuple):
         return f"{self.process}: {self.problem}"
 
 
+class Readiness(NamedTuple):
+    """Why a node is not ready, and what its operator should mend all the same, a line for each."""
+
+    reasons: list[str]
+    warnings: list[str]
+
+
 class ReadyLimits(NamedTuple):
     """The options `rpc.ready-*`: L1 blocks and seconds, 0 for no limit."""
 

@@ -121,12 +121,12 @@ class L1Endpoint:
 
     def verified(self, number: int, l1_filter: L1Filter = L1_FILTER, trust: bool = False) -> L1Block:
         """Return the block as the l1 process hands it out."""
-        result = run(VerifyBlock(number, _answer(self.block(number)), trust, l1_filter))
+        result = run(VerifyBlock(number, _answer(self.block(number)), trust, (l1_filter,)))
         if isinstance(result, NeedsReceipts):
             receipts = self.receipts(result.block.header.hash)
-            result = run(VerifyReceipts(result.block, _answer(receipts), l1_filter))
+            result = run(VerifyReceipts(result.block, _answer(receipts), (l1_filter,)))
         assert isinstance(result, Verified), result
-        return result.block
+        return result.blocks[0]
 
     def methods(self) -> dict[str, Callable[..., Any]]:
         """By name, as a JSON-RPC server takes them."""

@@ -82,7 +82,7 @@ async def l1_running(methods: Mapping[str, Method]) -> AsyncIterator[Requester]:
     """Yield the l1 process with this endpoint."""
     async with AsyncExitStack() as stack:
         url = await _serving(application(JsonRpc(methods)), stack)
-        config = L1Config((url,), ROLLUP, poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
+        config = L1Config((url,), (ROLLUP,), poll_interval=0.05, epoch_poll_interval=0, timeout=2.0)
         buses, meter = _buses(stack), Meter("l1")
         stage = l1_process.build(config, buses["l1"], meter)
         requester = Requester(buses["derivation"], "l1.blocks")
@@ -96,7 +96,7 @@ async def blobs_running(app: web.Application | None) -> AsyncIterator[Requester]
     async with AsyncExitStack() as stack:
         url = None if app is None else await _serving(app, stack)
         buses, meter = _buses(stack), Meter("blobs")
-        stage = blobs_process.build(BlobsConfig(url, ROLLUP, timeout=TIMEOUT), buses["blobs"], meter)
+        stage = blobs_process.build(BlobsConfig(url, timeout=TIMEOUT), buses["blobs"], meter)
         requester = Requester(buses["derivation"], "blobs.contents")
         async with _running(stage, buses, meter, "blobs", requester):
             yield requester

@@ -13,7 +13,18 @@ import pytest
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.transport import COUNTERS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
-from tests.ipc.messages import CHANNELS, ECHO, STATE, WORK, EchoRequest, EchoResponse, HeadState, SquareTask, square
+from tests.ipc.messages import (
+    CHANNELS,
+    ECHO,
+    OTHER_WORK,
+    STATE,
+    WORK,
+    EchoRequest,
+    EchoResponse,
+    HeadState,
+    SquareTask,
+    square,
+)
 from tests.support.timing.conditions import until
 
 
@@ -76,6 +87,92 @@ def test_a_role_connects_once_to_a_channel(buses: dict[str, Bus]) -> None:
     buses["client"].connect(ECHO, print)
     with pytest.raises(ValueError, match=r"client is connected to channel server\.echo"):
         buses["client"].connect(ECHO, print)
+
+
+def grouped(directory: Path) -> dict[str, Bus]:
+    """Two groups with server and client each, and a shared client, worker and `other`."""
+    roles = ("server.10", "server.130", "client.10", "client.130", "client", "worker", "other")
+    return in_process_buses(CHANNELS, directory, dict.fromkeys(roles, 1))
+
+
+async def test_each_group_has_its_own_channels(tmp_path: Path) -> None:
+    """[LIF33]"""
+    buses = grouped(tmp_path)
+    received: dict[str, list[object]] = {name: [] for name in ("10", "130", "10 shared", "130 shared")}
+    served: list[tuple[str, str]] = []
+
+    def serve(group: str) -> None:
+        def on_request(sender: ProcessId, message: EchoRequest) -> None:
+            served.append((group, bus.group_of(sender)))
+            server.send(sender, EchoResponse(int(group)))
+
+        bus = buses[f"server.{group}"]
+        server = bus.serve(ECHO, on_request)
+        bus.publish(STATE).set(HeadState(int(group)))
+
+    async with running_buses(buses):
+        for group in ("10", "130"):
+            serve(group)
+            for name, bus in ((group, buses[f"client.{group}"]), (f"{group} shared", buses["client"].within(group))):
+                bus.subscribe(STATE, received[name].append)
+                bus.connect(ECHO, received[name].append).send(EchoRequest(1))
+        await until(lambda: all(len(messages) == 2 for messages in received.values()))
+        names = {f"{ECHO}.10.sock", f"{ECHO}.130.sock", f"{STATE}.10.sock", f"{STATE}.130.sock"}
+        assert {path.name for path in tmp_path.iterdir()} == names
+    for name, messages in received.items():
+        number = int(name.split()[0])
+        assert sorted(messages, key=repr) == [EchoResponse(number), HeadState(number)]
+    assert sorted(served) == [("10", ""), ("10", "10"), ("130", ""), ("130", "130")]
+
+
+async def test_a_message_from_another_group_is_refused(tmp_path: Path) -> None:
+    """[LIF33]"""
+    buses = grouped(tmp_path)
+    received: list[object] = []
+    async with running_buses(buses):
+        buses["server.10"].serve(ECHO, lambda sender, message: received.append(message))
+        buses["client.130"].connect(ECHO, received.append, group="10").send(EchoRequest(1))
+        await until(lambda: buses["server.10"].counters["messages_refused"])
+    assert not received
+    assert "slot 3 may not send on this channel" in buses["server.10"].last_rejection
+
+
+async def test_a_worker_works_for_the_dispatchers_of_all_groups(tmp_path: Path) -> None:
+    """[LIF33]"""
+    buses = grouped(tmp_path)
+    async with running_buses(buses):
+        dispatchers = [buses[f"server.{group}"].dispatch(WORK) for group in ("10", "130")]
+        dispatchers.append(buses["other"].dispatch(OTHER_WORK))
+        buses["worker"].work({WORK: square, OTHER_WORK: square})
+        results = await asyncio.gather(*(d.run(SquareTask(number)) for number in range(20) for d in dispatchers))
+    assert results == [square(SquareTask(number)) for number in range(20) for _ in dispatchers]
+
+
+def test_the_first_channel_comes_first_where_there_is_one_group(tmp_path: Path) -> None:
+    """With several all have the same rank [LIF33]."""
+    for roles, ranks in (
+        (("server", "other", "worker"), [1, 1]),
+        (("server.10", "server.130", "other", "worker"), [3]),
+    ):
+        buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(roles, 1))
+        worker = buses["worker"].work({WORK: square, OTHER_WORK: square})
+        assert [len(sources) for sources in worker.ranks] == ranks
+        for bus in buses.values():
+            bus.close()
+
+
+def test_a_group_without_a_server_uses_the_shared_one(tmp_path: Path) -> None:
+    """[LIF33]"""
+    buses = in_process_buses(CHANNELS, tmp_path, {"server": 1, "client.10": 1, "client": 1})
+    try:
+        for view in (buses["client.10"], buses["client"].within("10")):
+            view.subscribe(STATE, print)
+            view.connect(ECHO, print)
+        with pytest.raises(ValueError, match=r"client is connected to channel server\.echo"):
+            buses["client"].within("130").connect(ECHO, print)
+    finally:
+        for bus in buses.values():
+            bus.close()
 
 
 def test_counters_exist_from_the_start(buses: dict[str, Bus]) -> None:

@@ -13,12 +13,12 @@ from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.ipc.messages import CHANNELS, OTHER_WORK, WORK, EchoRequest, EchoResponse, SquareResult, SquareTask, square
 
 WORKER_SLOT = 2
-SLOTS = {"server": [0], "other": [1], "worker": [2, 3]}
+SLOTS = {("server", ""): [0], ("other", ""): [1], ("worker", ""): [2, 3]}
 
 
 @pytest.fixture
 def buses(tmp_path: Path) -> dict[str, Bus]:
-    return in_process_buses(CHANNELS, tmp_path, {role: len(slots) for role, slots in SLOTS.items()})
+    return in_process_buses(CHANNELS, tmp_path, {role: len(slots) for (role, _), slots in SLOTS.items()})
 
 
 @pytest.mark.parametrize("size", [0, 100_000, 1_000_000])
@@ -98,7 +98,7 @@ async def run_malformed(
     """Run a task, which must fail, between processes that declare the channel differently; the buses."""
     buses = in_process_buses(CHANNELS, directory, {"server": 1, "worker": 1})
     liveness = buses["worker"].transport.liveness
-    worker = Bus((worker_channel,), "worker", ProcessId(1, 1), {"server": [0]}, liveness, {}, directory)
+    worker = Bus((worker_channel,), "worker", ProcessId(1, 1), {("server", ""): [0]}, liveness, {}, directory)
     buses = {"server": buses["server"], "unused": buses["worker"], "worker": worker}
     async with running_buses(buses):
         dispatcher = buses["server"].dispatch(WORK)

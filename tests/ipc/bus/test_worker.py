@@ -26,7 +26,7 @@ class WorkerHarness:
         self.ran: list[tuple[str, int]] = []
         self.sockets = (RecordingSocket(), RecordingSocket())
         self.sources = [self.source(slot, name, self.handler(name)) for slot, name in enumerate((WORK, OTHER_WORK))]
-        self.worker = Worker(self.sources)
+        self.worker = Worker([[source] for source in self.sources])
 
     def source(self, slot: int, name: str, handler: Callable[[SquareTask], SquareResult]) -> TaskSource:
         return TaskSource(name, self.sockets[slot], self.transport, slot, SquareTask, SquareResult, handler)
@@ -157,6 +157,19 @@ def test_malformed_messages_are_rejected(harness: WorkerHarness, frames: list[by
     assert harness.transport.counters["messages_refused"] == 1 and not harness.sources[FIRST].tasks
 
 
+def test_dispatchers_of_one_rank_take_turns(harness: WorkerHarness) -> None:
+    """[LIF33]"""
+    worker = Worker([harness.sources])
+    for number in (1, 2, 3):
+        harness.assign(FIRST, number)
+    assert worker.receive()
+    for number in (1, 2):
+        harness.assign(SECOND, number)
+    while worker.receive():
+        pass
+    assert harness.ran == [(WORK, 1), (OTHER_WORK, 1), (WORK, 2), (OTHER_WORK, 2), (WORK, 3)]
+
+
 def test_an_exception_of_a_handler_is_a_bug_and_propagates(harness: WorkerHarness) -> None:
     def broken(task: SquareTask) -> SquareResult:
         raise RuntimeError("bug")
@@ -164,7 +177,7 @@ def test_an_exception_of_a_handler_is_a_bug_and_propagates(harness: WorkerHarnes
     harness.sources[FIRST] = harness.source(FIRST, WORK, broken)
     harness.assign(FIRST, 1)
     with pytest.raises(RuntimeError, match="bug"):
-        Worker(harness.sources).receive()
+        Worker([harness.sources]).receive()
 
 
 def test_the_next_report_is_aligned(harness: WorkerHarness) -> None:

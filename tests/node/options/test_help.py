@@ -1,7 +1,9 @@
 """The help texts: one screen, and all options [CMD8]."""
 
+import re
+
 from rollup_node.node.cli import COMMANDS
-from rollup_node.node.options.help import MAIN_OPTIONS, full_help_text, help_text
+from rollup_node.node.options.help import BY_NAME_ALONE, MAIN_OPTIONS, full_help_text, help_text
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 
 SUMMARIES = {name: command.summary for name, command in COMMANDS.items()}
@@ -12,7 +14,9 @@ def test_help_fits_a_screen() -> None:
     assert len(lines) <= 36
     assert max(map(len, lines)) <= 79
     assert [line.split()[0] for line in lines[2 : 2 + len(MAIN_OPTIONS)]] == [f"--{name}" for name in MAIN_OPTIONS]
-    assert all(any(line.startswith(f"  {name} ") for line in lines) for name in COMMANDS)
+    more = " ".join(lines).partition(" more: ")[2].partition(" Example:")[0]
+    assert set(re.split("[, ]+", more)) == set(BY_NAME_ALONE)
+    assert all(name in BY_NAME_ALONE or any(line.startswith(f"  {name} ") for line in lines) for name in COMMANDS)
 
 
 def test_the_main_options_are_shown_options() -> None:

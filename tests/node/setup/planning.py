@@ -1,12 +1,26 @@
 """Planned nodes, from words of a command line, for the tests of set-up."""
 
+from functools import partial
 from typing import NamedTuple
 
 from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.rules import worker_count
+from rollup_node.node.setup.endpoint_checks import check_chains
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.plan import NodeConfigs, NodePlan, NodeSecrets, node_configs, plan_node
+from rollup_node.node.setup.plan import (
+    NodeConfigs,
+    NodePlan,
+    NodeSecrets,
+    endpoints_to_check,
+    node_configs,
+    node_settings,
+    plan_node,
+    processes,
+)
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files
+from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.system.process_table import ProcessSpec
 
 NETWORK = ("--network=op-sepolia",)
 REQUIRED = ("--l2=http://e:8551", "--l1.beacon=http://b:5052")
@@ -20,6 +34,15 @@ class PreparedNode(NamedTuple):
     secrets: NodeSecrets
     configs: NodeConfigs
     notices: list[str]
+
+    @property
+    def processes(self) -> tuple[ProcessSpec, ...]:
+        return processes({"": self.configs}, worker_count(self.plan.values))
+
+    @property
+    def settings(self) -> NodeSettings:
+        check = partial(check_chains, [endpoints_to_check(self.plan, self.configs, self.secrets)])
+        return node_settings(self.plan, [self.configs], check)
 
 
 def plan_of(*words: str, chain: tuple[str, ...] = NETWORK) -> NodePlan:

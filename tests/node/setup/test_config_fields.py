@@ -13,7 +13,6 @@ from rollup_node.node.options.value_types import COUNT
 from rollup_node.node.options.values import GivenTexts, Values
 from rollup_node.node.setup.config_fields import FIELD_OPTIONS, build_config
 from rollup_node.node.setup.networks import find_network
-from rollup_node.node.setup.plan import node_settings
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.io.log.logger import Level
@@ -83,7 +82,7 @@ def test_the_option_table_sets_each_field_once() -> None:
 def test_configurations_are_built_from_the_option_table() -> None:
     values = Values({"log.level": GivenTexts(("debug",), "", True), "l1.beacon": GivenTexts(("http://b",), "", True)})
     assert build_config(LogSettings, values) == LogSettings(level=Level.DEBUG)
-    blobs = build_config(BlobsConfig, values, rollup=ROLLUP, timeout=5.0)
+    blobs = build_config(BlobsConfig, values, timeout=5.0)
     assert (blobs.beacon, blobs.fallbacks, blobs.header, blobs.timeout) == ("http://b", (), None, 5.0)
 
 
@@ -138,11 +137,11 @@ def configurations(*words: str) -> dict[type, object]:
     """Return the configurations of a node with these words, by class."""
     node = prepare(*words)
     result = [config for config in vars(node.configs).values() if config is not None]
-    result.append(node_settings(node.plan, node.configs, node.secrets).log)
+    result.append(node.settings.log)
     if node.configs.p2p is not None and node.configs.p2p.signer is not None:
         result.append(node.configs.p2p.signer)
-    if node.configs.blobs is not None and node.configs.blobs.da_server is not None:
-        result.append(node.configs.blobs.da_server)
+    if node.configs.blobs is not None:
+        result += node.configs.blobs.da_servers.values()
     return {type(config): config for config in result}
 
 

@@ -14,7 +14,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.runtime.runtime import Build
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners, node_settings, processes
+from rollup_node.node.setup.plan import NodeConfigs, endpoints_to_check, listeners
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
@@ -43,9 +43,11 @@ def p2p_of(*words: str, chain: tuple[str, ...] = NETWORK) -> P2pConfig:
 
 def test_every_process_is_started() -> None:
     node = prepare()
-    assert [spec.role for spec in processes(node.plan, node.configs)] == [template.role for template in PROCESSES]
+    assert [spec.role for spec in node.processes] == [
+        template.role for template in PROCESSES if template.role != "interop"
+    ]
     without = prepare("--p2p.disable")
-    assert "p2p" not in [spec.role for spec in processes(without.plan, without.configs)]
+    assert "p2p" not in [spec.role for spec in without.processes]
 
 
 @pytest.mark.parametrize("follows", [(), ("--l2.follow.source=http://f:9545",)])
@@ -57,7 +59,7 @@ async def test_each_process_uses_only_channels_whose_servers_are_started(
     """Each process of each kind of node is built on the buses of that node's processes alone."""
     memory = ("--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
     node = prepare(*follows, *sequences, *(p2p or memory), "--workers=1")
-    specs = processes(node.plan, node.configs)
+    specs = node.processes
 
     buses = in_process_buses(CHANNELS, tmp_path, {spec.role: spec.copies for spec in specs})
     try:
@@ -98,21 +100,21 @@ def test_what_no_option_sets_reaches_the_configurations() -> None:
     rollup = find_network("op-sepolia").config
     configs = node.configs
     assert configs.blobs is not None and configs.derivation is not None
-    assert (configs.l1.rollup, configs.derivation.rollup, configs.derivation.l1_chain.chain_id) == (
+    assert (configs.l1.rollups[0], configs.derivation.rollup, configs.derivation.l1_chain.chain_id) == (
         rollup,
         rollup,
         11155111,
     )
     assert (configs.engine.url, configs.engine.jwt_secret, configs.engine.timeout) == ("http://e:8551", JWT, 3.0)
-    assert configs.engine.sequencer_state_file == f"{Path.cwd()}/run/sequencer.state"
-    settings = node_settings(node.plan, configs, node.secrets)
-    assert settings.chain == "op-sepolia"
+    assert configs.engine.sequencer_state_file == f"{Path.cwd()}/run/state/sequencer.state"
+    settings = node.settings
+    assert settings.chains == ("op-sepolia",)
     assert (configs.rpc.version, configs.rpc.l1_confs) == (settings.version, 7)
     assert configs.rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
     assert configs.rpc.processes_file == f"{Path.cwd()}/run/processes.json"
     assert settings.runtime_dir == Path.cwd() / "run"
     assert settings.version.startswith("v") and settings.precheck is not None
-    assert next(spec.copies for spec in processes(node.plan, configs) if spec.role == "compute") == 5
+    assert next(spec.copies for spec in node.processes if spec.role == "compute") == 5
 
 
 @pytest.mark.option("l2.engine-sync", "syncmode", "syncmode.offset-el-safe")
@@ -136,8 +138,8 @@ def test_defaults_reach_the_configurations() -> None:
     assert (l1.endpoints, l1.cache_size, l1.epoch_poll_interval) == (("http://127.0.0.1:8545",), 900, 384.0)
     assert blobs is not None and blobs.slot_seconds is None
     assert (engine.finality_lookback, engine.sealing_duration, engine.engine_kind) == (None, 0.05, "geth")
-    assert node_settings(node.plan, node.configs, node.secrets).log == LogSettings()
-    workers = next(spec.copies for spec in processes(node.plan, node.configs) if spec.role == "compute")
+    assert node.settings.log == LogSettings()
+    workers = next(spec.copies for spec in node.processes if spec.role == "compute")
     assert workers == max(1, usable_cores() - 1)
 
 
@@ -159,16 +161,17 @@ def test_zero_stands_for_the_usual_number() -> None:
 def test_a_node_that_follows_another_one_does_not_derive(words: tuple[str, ...], roles: list[str]) -> None:
     """[FSR9] No beacon node is needed, and safe heads are not recorded."""
     node = prepare("--l2.follow.source=http://f:9545", "--l2.follow.source.rpc-timeout=3s", *words)
-    specs = processes(node.plan, node.configs)
+    specs = node.processes
     assert [spec.role for spec in specs] == roles
     assert all(spec.copies == 1 for spec in specs)
     engine, rpc = node.configs.engine, node.configs.rpc
     assert (engine.follow_url, engine.follow_timeout) == ("http://f:9545", 3.0)
     assert not rpc.derives and not rpc.safedb
     assert any("safe heads are not recorded" in notice for notice in node.notices) == ("--safedb.path=safe.db" in words)
-    check = node_settings(node.plan, node.configs, node.secrets).precheck
+    check = node.settings.precheck
     assert isinstance(check, partial)
-    assert (check.args[0].follow, check.args[0].beacon) == ("http://f:9545", None)
+    (endpoints,) = check.args[0]
+    assert (endpoints.follow, endpoints.beacon) == ("http://f:9545", None)
 
 
 @pytest.mark.option("p2p.scoring")
@@ -265,7 +268,7 @@ def test_a_profile_is_written_where_the_option_says(working_directory: Path) -> 
 
     def of(*words: str) -> ProfilingSettings:
         node = prepare(*words)
-        return node_settings(node.plan, node.configs, node.secrets).profiling
+        return node.settings.profiling
 
     assert of() == ProfilingSettings(is_served=False, kind=None)
     assert of("--pprof.enabled").is_served

@@ -43,12 +43,12 @@ def test_without_discovery_there_is_no_discovery_database(working_directory: Pat
 @pytest.mark.parametrize(
     ("config", "error"),
     [
-        (P2pConfig(ROLLUP, peerstore_path="bad.txt"), "bad.txt is not a peer store: give another path"),
+        (P2pConfig(ROLLUP, peerstore_path="bad.txt"), "bad.txt is no peer store: give another path"),
         (
             P2pConfig(ROLLUP, peerstore_path="p", sequencer_key=bytes(31) + b"\x01"),
-            "p_signed_blocks is not a file of signed blocks",
+            "p_signed_blocks is no file of signed blocks",
         ),
-        (P2pConfig(ROLLUP, discovery_path="bad.txt"), "bad.txt is not a database of nodes"),
+        (P2pConfig(ROLLUP, discovery_path="bad.txt"), "bad.txt is no database of nodes"),
     ],
 )
 def test_a_damaged_database_is_named(working_directory: Path, config: P2pConfig, error: str) -> None:
@@ -87,7 +87,7 @@ def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Pa
     for path, problem in (
         ("other", f"is of chain {other.l2_chain_id} with genesis 0x"),
         ("folder", "is a directory (op-node's cannot be read): give the path of a file"),
-        ("text", "text is not a safe head database: give another path"),
+        ("text", "text is no safe head database: give another path"),
         ("text/safe", "give a path that this node may write"),
         ("used", "is in use by another node: give each its own"),
     ):

@@ -45,7 +45,7 @@ def liveness() -> Iterator[LivenessTable]:
 
 def test_a_process_that_has_exited_is_down_and_its_own_file_is_removed(tmp_path: Path, liveness: LivenessTable) -> None:
     process = SupervisedProcess(ProcessSpec("l1", "m:f", None), 0, 0, RestartPolicy(), incarnation=3)
-    metrics = SupervisorMetrics("v1", tmp_path, liveness, chain="op-sepolia")
+    metrics = SupervisorMetrics("v1", tmp_path, liveness, chains=("op-sepolia",))
     own = tmp_path / "l1.prom"
     own.touch()
     metrics.restarted(process)

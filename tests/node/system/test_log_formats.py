@@ -33,6 +33,14 @@ def test_the_component_is_named_where_it_is_not_the_process() -> None:
     assert b" process=l1 component=heads msg=hi\n" in formatter(LogSettings())(record("hi", component="heads"))
 
 
+def test_a_process_of_a_chain_is_named_with_it() -> None:
+    """[LIF33]"""
+    line = record("hi", chain="10")._replace(process="l1.10")
+    assert b" process=l1.10 msg=hi chain=10\n" in formatter(LogSettings())(line)
+    shown = json.loads(formatter(LogSettings(format="json"))(line))
+    assert (shown["process"], shown["chain"], "component" in shown) == ("l1.10", "10", False)
+
+
 @pytest.mark.option("log.pid")
 def test_the_process_id_is_shown_with_the_option() -> None:
     pid = os.getpid()

@@ -12,6 +12,7 @@ from rollup_node.stages.blobs.process import stage as blobs_stage
 from rollup_node.stages.compute.process import stage as compute_stage
 from rollup_node.stages.derivation.process import stage as derivation_stage
 from rollup_node.stages.engine.process import stage as engine_stage
+from rollup_node.stages.interop.process import stage as interop_stage
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.l1.process import stage as l1_stage
@@ -23,7 +24,7 @@ ROLES = ("l1", "blobs", "derivation", "compute", "engine", "rpc")
 
 
 def test_processes_stand_in_start_order() -> None:
-    specs = node_processes({role: f"config of {role}" for role in ROLES}, workers=3)
+    specs = node_processes({"": {role: f"config of {role}" for role in ROLES}}, workers=3)
     assert tuple(spec.role for spec in specs) == ROLES
     assert [spec.copies for spec in specs] == [1, 1, 1, 3, 1, 1]
     assert [spec.config for spec in specs] == [f"config of {role}" for role in ROLES]
@@ -32,14 +33,30 @@ def test_processes_stand_in_start_order() -> None:
 
 
 def test_the_p2p_process_comes_after_the_engine_if_there_is_one() -> None:
-    specs = node_processes({role: None for role in (*ROLES, "p2p")}, workers=1)
+    specs = node_processes({"": {role: None for role in (*ROLES, "p2p")}}, workers=1)
     assert [spec.role for spec in specs][4:] == ["engine", "p2p", "rpc"]
+
+
+def test_each_chain_has_processes_of_its_own_beside_the_shared_ones() -> None:
+    """In the order of roles [LIF33]."""
+    shared = dict.fromkeys(("l1", "blobs", "compute", "rpc"), "shared")
+    chains = {chain: dict.fromkeys(("derivation", "engine", "p2p"), chain) for chain in ("10", "130")}
+    specs = node_processes({"": shared, **chains}, workers=2)
+    names = [spec.name(copy) for spec in specs for copy in range(spec.copies)]
+    assert names == [
+        *("l1", "blobs", "derivation.10", "derivation.130", "compute-0", "compute-1"),
+        *("engine.10", "engine.130", "p2p.10", "p2p.130", "rpc"),
+    ]
+    assert all(spec.config == (spec.group or "shared") for spec in specs)
+    del chains["130"]["engine"]
+    with pytest.raises(ValueError, match="required are engine, l1, rpc"):
+        node_processes({"": shared, **chains}, workers=1)
 
 
 @pytest.mark.parametrize("roles", [("l1", "rpc"), (*ROLES, "another")])
 def test_a_missing_or_unknown_config_is_an_error(roles: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="required are engine, l1, rpc"):
-        node_processes(dict.fromkeys(roles), workers=1)
+        node_processes({"": dict.fromkeys(roles)}, workers=1)
 
 
 def test_a_command_may_do_with_fewer_processes() -> None:
@@ -60,6 +77,7 @@ def test_every_stage_is_what_the_runtime_runs() -> None:
         "derivation": derivation_stage.build,
         "compute": compute_stage.build,
         "engine": engine_stage.build,
+        "interop": interop_stage.build,
         "p2p": p2p_stage.build,
         "rpc": rpc_stage.build,
     }

@@ -17,12 +17,13 @@ from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.runtime_dir import (
     DirectoryInUseError,
     RuntimeDirectory,
+    end_file,
     open_runtime_directory,
     read_processes,
     take_lock,
 )
 from rollup_node.stages.io.files.private_files import UnsafeFileError
-from rollup_node.stages.io.task import ProcessEntry
+from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from tests.support.processes.leftovers import Leftovers
 
 SHORT = 20
@@ -192,3 +193,15 @@ def test_a_directory_that_changes_hands_while_it_is_used_is_left_alone(folder: P
     with pytest.raises(UnsafeFileError):
         directory.remove()
     assert directory.sockets.exists()
+
+
+def test_the_ends_of_chains_are_read_and_swept(folder: Path) -> None:
+    """[LIF34]"""
+    directory = open_runtime_directory(folder / "d", SHORT)
+    for group in ("", "10"):
+        directory.end.with_name(end_file(directory.end.name, group)).write_text(f"because of {group or 'all'}")
+    assert [directory.read_end(group) for group in ("", "10", "130")] == ["because of all", "because of 10", ""]
+    directory.write_aside([ChainAside("10", "CRITICAL", "because of 10", 1.0, 16.0)])
+    assert (directory.path / "aside.json").stat().st_mode & 0o777 == 0o644
+    directory.remove()
+    assert not (folder / "d").exists()

@@ -25,16 +25,16 @@ L1_FILTER = L1Filter(1, b"\xff" * 20, b"\x11" * 20, b"\x22" * 20)
 
 @given(others=st.lists(st.binary(min_size=20, max_size=32), max_size=20), event=st.integers(0, 1))
 def test_a_bloom_that_holds_an_event_never_excludes_it(others: list[bytes], event: int) -> None:
-    address, topic = wanted_events(L1_FILTER)[event]
-    assert not bloom_excludes_logs(logs_bloom([*others, address, topic]), L1_FILTER)
+    address, topic = wanted_events([L1_FILTER])[event]
+    assert not bloom_excludes_logs(logs_bloom([*others, address, topic]), [L1_FILTER])
 
 
 def test_a_bloom_with_only_half_of_an_event_excludes_it() -> None:
-    (portal, deposit), (system_config, update) = wanted_events(L1_FILTER)
-    assert bloom_excludes_logs(logs_bloom([]), L1_FILTER)
-    assert bloom_excludes_logs(logs_bloom([portal]), L1_FILTER)
-    assert bloom_excludes_logs(logs_bloom([portal, update]), L1_FILTER)
-    assert bloom_excludes_logs(logs_bloom([system_config, deposit]), L1_FILTER)
+    (portal, deposit), (system_config, update) = wanted_events([L1_FILTER])
+    assert bloom_excludes_logs(logs_bloom([]), [L1_FILTER])
+    assert bloom_excludes_logs(logs_bloom([portal]), [L1_FILTER])
+    assert bloom_excludes_logs(logs_bloom([portal, update]), [L1_FILTER])
+    assert bloom_excludes_logs(logs_bloom([system_config, deposit]), [L1_FILTER])
 
 
 def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recording) -> None:
@@ -49,12 +49,33 @@ def test_blooms_of_real_blocks_hold_what_their_receipts_hold(recording: Recordin
 
 
 def test_logs_are_split_by_their_event() -> None:
-    (portal, deposit), (system_config, update) = wanted_events(L1_FILTER)
+    (portal, deposit), (system_config, update) = wanted_events([L1_FILTER])
     logs = tuple(
         Log(address, (topic, b"\0" * 32), b"", index)
         for index, (address, topic) in enumerate([(system_config, update), (portal, deposit), (portal, deposit)])
     )
-    assert split_logs(logs) == (logs[1:], logs[:1], ())
+    assert split_logs(logs, L1_FILTER) == (logs[1:], logs[:1], ())
+
+
+def test_several_rollups_have_each_their_own_logs() -> None:
+    """[LHD32]"""
+    others = [
+        L1Filter(1, b"\xee" * 20, b"\x33" * 20, b"\x44" * 20),
+        L1Filter(1, b"\xdd" * 20, b"\x55" * 20, b"\x22" * 20, b"\xda" * 20),
+    ]
+    filters = [L1_FILTER, *others]
+    for events in map(wanted_events, [[one] for one in filters]):
+        for event in events:
+            assert not bloom_excludes_logs(logs_bloom(event), filters)
+    assert bloom_excludes_logs(logs_bloom([b"\x11" * 20, b"\x33" * 20]), filters)
+    assert bloom_excludes_challenges(logs_bloom(wanted_events(others[:1])[0]), filters)
+    assert not bloom_excludes_challenges(logs_bloom([b"\xda" * 20, CHALLENGE_TOPIC]), filters)
+    logs = [Log(address, (topic,), b"", index) for index, (address, topic) in enumerate(wanted_events(filters))]
+    assert split_logs(logs, filters[0]) == ((logs[0],), (logs[1], logs[5]), ())
+    assert split_logs(logs, filters[1]) == ((logs[2],), (logs[3],), ())
+    assert split_logs(logs, filters[2]) == ((logs[4],), (logs[1], logs[5]), (logs[6],)), (
+        "a contract of two is read by both"
+    )
 
 
 def test_the_filter_of_a_rollup() -> None:
@@ -74,14 +95,14 @@ def test_the_filter_of_a_rollup() -> None:
 
 
 def test_challenges_are_wanted_on_chains_that_have_them() -> None:
-    assert bloom_excludes_challenges(bytes([255] * 256), L1_FILTER)
+    assert bloom_excludes_challenges(bytes([255] * 256), [L1_FILTER])
     challenged = msgspec.structs.replace(L1_FILTER, challenge_contract=b"\xda" * 20)
-    (*others, (contract, topic)) = wanted_events(challenged)
-    assert (tuple(others), contract, topic) == (wanted_events(L1_FILTER), b"\xda" * 20, CHALLENGE_TOPIC)
+    (*others, (contract, topic)) = wanted_events([challenged])
+    assert (tuple(others), contract, topic) == (wanted_events([L1_FILTER]), b"\xda" * 20, CHALLENGE_TOPIC)
     bloom = logs_bloom([contract, topic])
-    assert bloom_excludes_logs(bloom, L1_FILTER)
-    assert not bloom_excludes_logs(bloom, challenged)
-    assert not bloom_excludes_challenges(bloom, challenged)
-    assert bloom_excludes_challenges(logs_bloom([contract]), challenged)
+    assert bloom_excludes_logs(bloom, [L1_FILTER])
+    assert not bloom_excludes_logs(bloom, [challenged])
+    assert not bloom_excludes_challenges(bloom, [challenged])
+    assert bloom_excludes_challenges(logs_bloom([contract]), [challenged])
     log = Log(contract, (topic, bytes(32)), b"", 0)
-    assert split_logs((log,)) == ((), (), (log,))
+    assert split_logs((log,), challenged) == ((), (), (log,))

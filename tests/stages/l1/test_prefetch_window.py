@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,10 @@ from rollup_node.stages.l1.prefetch_window import (
     PrefetchWindow,
     blocks_per_request,
     grouped,
+    memory_of,
 )
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import HEADER_MEMORY, InboxTransaction, L1Block
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 
 SIZE = 1000
@@ -38,7 +40,7 @@ def fill(target: PrefetchWindow, chain: FakeL1Chain, wanted: BlockRange, now: fl
     while fetches := target.plan([wanted], 8, now):
         for fetch in fetches:
             fetched.append(fetch.number)
-            target.fetched(fetch, chain.block(fetch.number), SIZE, now)
+            target.fetched(fetch, (chain.block(fetch.number),), SIZE, now)
     return fetched
 
 
@@ -64,7 +66,7 @@ def test_a_failure_is_retried_after_growing_pauses_and_delays_nothing_else() -> 
         first, *others = w.plan([BlockRange(10, 12)], 9, now)
         assert first.number == 10
         for other in others:
-            w.fetched(other, chain.block(other.number), SIZE, now)
+            w.fetched(other, (chain.block(other.number),), SIZE, now)
         w.failed(first, REFUSED, now)
         failure = w.failure(10)
         assert failure is not None and failure.error is REFUSED
@@ -94,7 +96,7 @@ def test_of_blocks_that_failed_only_the_first_is_tried_again() -> None:
     assert tried == [10] * 9
     chain = FakeL1Chain(50)
     (first,) = w.plan([wanted], 99, now := now + MAX_PAUSE)
-    w.fetched(first, chain.block(10), SIZE, now)
+    w.fetched(first, (chain.block(10),), SIZE, now)
     assert fill(w, chain, wanted, now) == list(range(11, 41))
 
 
@@ -124,6 +126,24 @@ def test_prefetching_stops_at_half_of_the_bytes_but_waited_for_blocks_are_fetche
     assert w.bytes == len(w) * SIZE
 
 
+def test_a_client_that_takes_nothing_does_not_keep_others_from_prefetching() -> None:
+    """It holds its share and what nobody else needs; the others get theirs [LHD32]."""
+    chain = FakeL1Chain(200)
+    w = PrefetchWindow(900, 60 * SIZE, rollups=3)
+    stuck, other, third = BlockRange(1, 99), BlockRange(100, 140), BlockRange(150, 190)
+    assert 31 <= len(fill(w, chain, stuck)) < 40, "half of the cache, and the one that it waits for"
+    fetched = [fetch.number for fetch in w.plan([stuck, other, third], 30, 0.0)]
+    assert fetched[:2] == [100, 150] and not [number for number in fetched if number < 100]
+    for number in fetched:
+        w.fetched(Fetch(number, 0), (chain.block(number),), SIZE, 0.0)
+    w.trim([stuck, other, third])
+    assert {1, 100, 150} <= {number for number in range(200) if w.get(number) is not None}
+    assert w.bytes <= 60 * SIZE
+    one = PrefetchWindow(900, 60 * SIZE)
+    fill(one, chain, stuck)
+    assert numbers(one.plan([stuck, other], 30, 0.0)) == [100], "as ever with one rollup"
+
+
 @pytest.mark.option("l1.cache-size", by="max_blocks")
 def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> None:
     w, chain = window(max_blocks=5), FakeL1Chain(100)
@@ -139,12 +159,33 @@ def test_trimming_drops_acknowledged_blocks_first_and_then_the_farthest() -> Non
     assert len(small) == 2
 
 
+def test_trimming_keeps_what_a_client_far_behind_needs_next() -> None:
+    """First go the blocks below all clients, then those that it needs last; what others want now stays [LHD32]."""
+    chain = FakeL1Chain(100)
+    w = window(max_blocks=16)
+    for first, last in ((5, 12), (20, 25), (40, 49)):
+        fill(w, chain, BlockRange(first, last))
+    w.trim([BlockRange(10, 14), BlockRange(48, 49)])
+    kept = [number for number in range(100) if w.get(number) is not None]
+    assert kept == [10, 11, 12, 20, 21, 22, 23, 24, 25, 40, 41, 42, 48, 49]
+
+
+def test_a_block_is_kept_as_each_rollup_sees_it() -> None:
+    """[LHD32]"""
+    chain, w = FakeL1Chain(20), window()
+    (fetch,) = w.plan([BlockRange(10, 10)], 1, 0.0)
+    own = chain.block(10)
+    other = msgspec.structs.replace(own, inbox=(InboxTransaction(2, bytes(20), bytes(500), ()),))
+    w.fetched(fetch, (own, other), memory_of((own, other)), 0.0)
+    assert (w.get(10), w.get(10, 1), w.bytes) == (own, other, own.memory + other.memory - HEADER_MEMORY)
+
+
 def test_a_block_that_does_not_link_makes_those_below_unverified() -> None:
     w, chain = window(), FakeL1Chain(30)
     fill(w, chain, BlockRange(10, 20))
     chain.reorg(depth=12, length=12)
     (fetch,) = w.plan([BlockRange(21, 21)], 1, 0.0)
-    assert w.fetched(fetch, chain.block(21), SIZE, 0.0)
+    assert w.fetched(fetch, (chain.block(21),), SIZE, 0.0)
     assert all(w.get(n) is None for n in range(10, 21))
     assert sorted(fill(w, chain, BlockRange(10, 29))) == [10, 17, 18, 19, 20, *range(22, 30)]
     assert all(w.get(n) == chain.block(n) for n in range(10, 30))
@@ -194,7 +235,7 @@ def test_the_block_of_a_fetch_from_before_a_reorg_is_unverified() -> None:
     stale = chain.block(18)
     chain.reorg(depth=3, length=4)
     w.update_head(chain.ref(chain.head), True, -1)
-    assert not w.fetched(old, stale, SIZE, 0.0)
+    assert not w.fetched(old, (stale,), SIZE, 0.0)
     assert w.get(18) is None
     fill(w, chain, BlockRange(18, 20))
     assert w.get(18) == chain.block(18)
@@ -209,7 +250,7 @@ def test_endpoints_that_contradict_each_other_lead_to_a_cool_down() -> None:
         for fetch in w.plan([BlockRange(15, 16)], 1, now):
             chain = one if fetches % 2 else two
             fetches += 1
-            w.fetched(fetch, chain.block(fetch.number), SIZE, now)
+            w.fetched(fetch, (chain.block(fetch.number),), SIZE, now)
         now += 0.05
     assert fetches < 60
 
@@ -245,7 +286,7 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
             if result is None or data.draw(st.booleans()):
                 w.failed(fetch, REFUSED, now)
             else:
-                w.fetched(fetch, result, SIZE, now)
+                w.fetched(fetch, (result,), SIZE, now)
         held = {n: block for n in range(60) if (block := w.get(n)) is not None}
         assert all(held[n].header.parent_hash == held[n - 1].header.hash for n in held if n - 1 in held)
         assert w.bytes == len(w) * SIZE
@@ -256,7 +297,7 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
         if result is None:
             w.failed(fetch, None, now)
         else:
-            w.fetched(fetch, result, SIZE, now)
+            w.fetched(fetch, (result,), SIZE, now)
     w.update_head(chain.ref(chain.head), True, -1)
     for first in range(wanted.first, chain.head + 1):
         for _ in range(200):
@@ -265,7 +306,7 @@ def test_the_window_converges_on_the_chain_whatever_happens(data: st.DataObject)
             now += 1.0
             goal = BlockRange(first, min(first + 20, chain.head))
             for fetch in w.plan([goal], 4, now):
-                w.fetched(fetch, chain.block(fetch.number), SIZE, now)
+                w.fetched(fetch, (chain.block(fetch.number),), SIZE, now)
             w.trim([goal])
         assert w.get(first) == chain.block(first)
 

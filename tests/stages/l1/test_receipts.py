@@ -25,7 +25,7 @@ Json = Any
 
 
 def logs_of(receipts: Json, block: VerifiedBlock, l1_filter: L1Filter) -> VerifiedLogs:
-    return verified_logs(orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": receipts}), block, l1_filter)
+    return verified_logs(orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": receipts}), block, (l1_filter,))[0]
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_all_recorded_receipts_verify(recording: Recording, l1_filter: L1Filter)
             continue
         verified_block = verify_json(item.block(True), item.number, False, l1_filter)
         hashes = tuple(bytes.fromhex(tx["hash"][2:]) for tx in item.transactions_json)
-        block = VerifiedBlock(verified_block.header, (), verified_block.receipts_root, True, hashes, 30_000_000)
+        block = VerifiedBlock(verified_block.header, ((),), verified_block.receipts_root, True, hashes, 30_000_000)
         logs = logs_of(item.receipts_json(), block, l1_filter).deposits
         assert len(logs) == (1 if item.number in (BLOCK, 6_582_952) else 0)
         verified += 1

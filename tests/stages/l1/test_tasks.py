@@ -37,35 +37,55 @@ def run_over_the_codec(task: Task) -> Result:
 def test_a_block_whose_bloom_excludes_events_needs_no_receipts(
     block_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
 ) -> None:
-    result = run_over_the_codec(VerifyBlock(6_582_951, response_body(block_json(6_582_951)), False, l1_filter))
+    result = run_over_the_codec(VerifyBlock(6_582_951, response_body(block_json(6_582_951)), False, (l1_filter,)))
     assert isinstance(result, Verified)
-    assert result.block.deposits == result.block.config_updates == ()
-    assert result.block.header.number == 6_582_951
+    assert result.blocks[0].deposits == result.blocks[0].config_updates == ()
+    assert result.blocks[0].header.number == 6_582_951
 
 
 def test_a_block_with_a_deposit(
     block_json: JsonByNumber, receipts_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
 ) -> None:
-    first = run_over_the_codec(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, l1_filter))
+    first = run_over_the_codec(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, (l1_filter,)))
     assert isinstance(first, NeedsReceipts)
-    second = run_over_the_codec(VerifyReceipts(first.block, response_body(receipts_json(6_582_952)), l1_filter))
+    second = run_over_the_codec(VerifyReceipts(first.block, response_body(receipts_json(6_582_952)), (l1_filter,)))
     assert isinstance(second, Verified)
-    assert [log.index for log in second.block.deposits] == [56]
-    assert len(second.block.inbox) == 1
-    assert second.block.header.hash == first.block.header.hash
+    assert [log.index for log in second.blocks[0].deposits] == [56]
+    assert len(second.blocks[0].inbox) == 1
+    assert second.blocks[0].header.hash == first.block.header.hash
+
+
+def test_a_block_is_verified_once_for_all_rollups(
+    block_json: JsonByNumber, receipts_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
+) -> None:
+    """Each gets what it would get alone, under one header [LHD32]."""
+    other = L1Filter(l1_filter.chain_id, b"\x01" * 20, b"\x02" * 20, b"\x03" * 20)
+    nothing = msgspec.structs.replace(l1_filter, inbox=other.inbox)
+    filters = (other, l1_filter, nothing)
+    first = run_over_the_codec(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, filters))
+    assert isinstance(first, NeedsReceipts), "one of them has a deposit"
+    second = run_over_the_codec(VerifyReceipts(first.block, response_body(receipts_json(6_582_952)), filters))
+    assert isinstance(second, Verified)
+    blocks = second.take()
+    assert [(len(block.inbox), len(block.deposits)) for block in blocks] == [(0, 0), (1, 1), (0, 1)]
+    assert all(block.header is blocks[0].header for block in blocks)
+    alone = run(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, (l1_filter,)))
+    assert isinstance(alone, NeedsReceipts)
+    result = run(VerifyReceipts(alone.block, response_body(receipts_json(6_582_952)), (l1_filter,)))
+    assert result == Verified((blocks[1],))
 
 
 def test_invalid_responses_are_results(
     block_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
 ) -> None:
-    first = run(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, l1_filter))
+    first = run(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, (l1_filter,)))
     assert isinstance(first, NeedsReceipts)
     for task in (
-        VerifyBlock(1, b"<html>", False, l1_filter),
-        VerifyBlock(1, response_body(None), False, l1_filter),
-        VerifyBlock(1, orjson.dumps({"error": {"code": -32000, "message": "x" * 5000}}), False, l1_filter),
-        VerifyReceipts(first.block, b"", l1_filter),
-        VerifyReceipts(first.block, response_body(None), l1_filter),
+        VerifyBlock(1, b"<html>", False, (l1_filter,)),
+        VerifyBlock(1, response_body(None), False, (l1_filter,)),
+        VerifyBlock(1, orjson.dumps({"error": {"code": -32000, "message": "x" * 5000}}), False, (l1_filter,)),
+        VerifyReceipts(first.block, b"", (l1_filter,)),
+        VerifyReceipts(first.block, response_body(None), (l1_filter,)),
     ):
         result = run_over_the_codec(task)
         assert isinstance(result, Invalid)
@@ -74,7 +94,7 @@ def test_invalid_responses_are_results(
 
 @given(st.binary(max_size=200), st.booleans())
 def test_no_bytes_raise(body: bytes, trust: bool) -> None:
-    assert isinstance(run(VerifyBlock(1, body, trust, L1_FILTER)), Invalid)
+    assert isinstance(run(VerifyBlock(1, body, trust, (L1_FILTER,))), Invalid)
 
 
 def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) -> None:
@@ -83,11 +103,11 @@ def test_memory_holds_the_objects_of_one_receipt(response_body: ResponseBody) ->
     hashes = tuple(bytes([index]) * 32 for index in range(8))
     receipts = [_full_of_empty_logs(header, index, item, 2_000) for index, item in enumerate(hashes)]
     root = ordered_root([receipt_from_json(receipt) for receipt in receipts])
-    block, body = VerifiedBlock(header, (), root, True, hashes, 60_000_000), response_body(receipts)
+    block, body = VerifiedBlock(header, ((),), root, True, hashes, 60_000_000), response_body(receipts)
     del receipts
     tracemalloc.start()
     try:
-        assert isinstance(run(VerifyReceipts(block, body, L1_FILTER)), Verified)
+        assert isinstance(run(VerifyReceipts(block, body, (L1_FILTER,))), Verified)
         assert tracemalloc.get_traced_memory()[1] < len(body) / 2
     finally:
         tracemalloc.stop()
@@ -171,6 +191,6 @@ def test_calldata_is_kept_only_where_a_challenge_may_be() -> None:
     endpoint = L1Endpoint()
     block = endpoint.add(call(resolve_call(b"input"), config_event()))
     body = orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": endpoint.block(block.number)})
-    result = run_over_the_codec(VerifyBlock(block.number, body, False, WITH_CHALLENGES))
+    result = run_over_the_codec(VerifyBlock(block.number, body, False, (WITH_CHALLENGES,)))
     assert isinstance(result, NeedsReceipts)
     assert result.block.resolve_data == ()

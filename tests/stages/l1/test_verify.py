@@ -50,12 +50,12 @@ def test_all_recorded_blocks_verify(recording: Recording, l1_filter: L1Filter) -
     for block in whole:
         verified = verify_json(block.block(True), block.number, False, l1_filter)
         assert verified.header.hash == block.hash
-        assert all(transaction.sender == BATCHER for transaction in verified.inbox)
-        inbox += [(block.number, transaction.blobs) for transaction in verified.inbox]
+        assert all(transaction.sender == BATCHER for transaction in verified.inboxes[0])
+        inbox += [(block.number, transaction.blobs) for transaction in verified.inboxes[0]]
         if verified.needs_receipts:
             with_receipts.append(block.number)
             assert len(verified.transaction_hashes) == len(block.transactions or ())
-        for transaction in verified.inbox:
+        for transaction in verified.inboxes[0]:
             for blob in transaction.blobs:
                 assert recording.block(block.number).blob_hashes()[blob.index] == blob.hash
     assert {blob.hash for _, blobs in inbox for blob in blobs} == set(recording.blobs)
@@ -74,7 +74,7 @@ def test_recorded_mainnet_blocks_verify(form: str, shared_data: Path, l1_filter:
     number = int(block["number"], 16)
     verified = verify_json(block, number, False, l1_filter)
     assert "0x" + verified.header.hash.hex() == block["hash"]
-    assert verified.inbox == ()
+    assert verified.inboxes == ((),)
     if form == "post-shanghai":
         assert block["withdrawals"]
         block["withdrawals"][0]["amount"] = "0x1"

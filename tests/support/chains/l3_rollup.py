@@ -117,12 +117,12 @@ class L3Rollup(SmallRollup):
 
     def l1_block(self, number: int) -> L1Block:
         """Return a block of the L2 as the l1 process verifies it."""
-        result = run(VerifyBlock(number, self._answer("eth_getBlockByNumber", hex(number), True), False, L1_FILTER))
+        result = run(VerifyBlock(number, self._answer("eth_getBlockByNumber", hex(number), True), False, (L1_FILTER,)))
         if isinstance(result, NeedsReceipts):
             body = self._answer("eth_getBlockReceipts", to_hex(result.block.header.hash))
-            result = run(VerifyReceipts(result.block, body, L1_FILTER))
+            result = run(VerifyReceipts(result.block, body, (L1_FILTER,)))
         assert isinstance(result, Verified), result
-        return result.block
+        return result.blocks[0]
 
     def _answer(self, method: str, *params: Any) -> bytes:
         return orjson.dumps({"jsonrpc": "2.0", "id": 1, "result": self.l2.eth[method](*params)})

@@ -1,7 +1,7 @@
 """The engine core with a model engine, a small L1 and a derivation that works, in virtual time."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -60,6 +60,7 @@ from rollup_node.stages.messages.engine import (
 )
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, PayloadResponse, UnsafeBlock
+from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
@@ -169,6 +170,8 @@ class CoreHarness:
                 return L2BlocksResponse(reset, first, last, (), "not read in this test")
             case OutputRequest(id=number):
                 return OutputResponse(number, "not read in this test", None, ZERO_HASH, ZERO_HASH, ZERO_HASH, None)
+            case L1AtSafeHeadRequest(id=number) if (entry := self.record.l1_of(pending.call.number)) is not None:
+                return SafeHeadResponse(number, None, entry.l1_block, entry.safe_head)
             case SafeHeadRequest(id=number) | L1AtSafeHeadRequest(id=number):
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
             case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
@@ -256,6 +259,23 @@ class CoreHarness:
         self.l1_head = head
         final = None if finalized is None else self.chain.l1_ref(finalized)
         self.core.on_message(L1Heads(self.chain.l1_ref(head), None, final), self.now)
+        self.drain()
+
+    def judge(
+        self,
+        verified: BlockId | None = None,
+        final: BlockId | None = None,
+        denied: Iterable[BlockId] = (),
+        transition: int = 0,
+        go_back: BlockId | None = None,
+        activation: int = 0,
+        chain_id: int | None = None,
+    ) -> None:
+        """The interop process publishes another state of this chain, or of another one with `chain_id`."""
+        blocks = tuple(DeniedBlock(block.number, block.hash) for block in denied)
+        verdict = ChainVerdict(verified, final, blocks, transition, go_back)
+        chains = {self.chain.rollup.l2_chain_id if chain_id is None else chain_id: verdict}
+        self.core.on_message(Verdicts(chains, activation, None, 0), self.now)
         self.drain()
 
     def gossip(self, payload: ExecutionPayload) -> None:

@@ -96,7 +96,7 @@ class EngineNode:
         self.peer_payloads: list[PayloadResponse] = []
         self.engine_process: ProcessId | None = None
         self._calls = 0
-        roles = dict.fromkeys(("l1", "blobs", "derivation", "engine", "p2p", "rpc"), 1)
+        roles = dict.fromkeys(("l1", "blobs", "derivation", "engine", "p2p", "interop", "rpc"), 1)
         self.buses = in_process_buses(CHANNELS, directory, roles, incarnation=incarnation)
         settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
         self.interop_messages: list[InteropEvents | InteropResponse] = []
@@ -104,6 +104,7 @@ class EngineNode:
         self.meter = Meter("engine")
         self.stage = EngineStage(self.config, self.buses["engine"], self.meter, TaskBackoff(first=FIRST_PAUSE), clock)
         self.heads = self.buses["l1"].publish("status.l1")
+        self.verdicts = self.buses["interop"].publish("status.interop")
         self.origins = self.buses["l1"].serve("l1.origins", self._serve_l1)
         self.blocks = self.buses["derivation"].connect("engine.blocks", self._take_from_engine)
         self.buses["rpc"].subscribe("status.engine", self._take_status)

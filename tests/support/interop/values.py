@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -82,3 +83,10 @@ def block(number: int, timestamp: int, parent: Hash = bytes(32), branch: int = 0
 def logs_of(ref: BlockRef, logs: Sequence[bytes | Claim]) -> BlockLogs:
     """Return the block with these initiating and executing messages."""
     return block_logs(ref, [executing_log(log) if isinstance(log, Claim) else plain_log(log) for log in logs])
+
+
+def numbered_content(number: int, branch: int = 0) -> BlockContent:
+    """Return a block without logs, whose hash is of its number and branch, on that of branch 0 before."""
+    parent = bytes(24) + max(number - 1, 0).to_bytes(8, "big")
+    ref = BlockRef(bytes([branch]) * 24 + number.to_bytes(8, "big"), number, parent, 0)
+    return BlockContent(BlockLogs(ref, b"", ()), bytes(32), bytes(32))

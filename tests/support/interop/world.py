@@ -72,26 +72,32 @@ class World:
     def derive(self, chain_id: int, timestamp: int, l1: Sequence[Hash], denied: Denied) -> list[Block] | None:
         """Return the blocks of a chain up to a time, None if the last one is not derived yet."""
         last = self.config.heights_at(timestamp)[chain_id]
-        if self._source(chain_id, last) >= len(l1):
+        if self.source(chain_id, last) >= len(l1):
             return None
         chain, result, parent = self.config.chains[chain_id], [], bytes(32)
         for number in range(last + 1):
-            source = self._source(chain_id, number)
-            logs = self._content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
-            time, hash_ = chain.timestamp_of(number), keccak256(parent + repr(logs).encode())
+            source = self.source(chain_id, number)
+            logs = self.content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
+            time = chain.timestamp_of(number)
+            hash_ = self.seal(number, time, parent, logs)
             if (chain_id, number, hash_) in denied:
-                logs, hash_ = (), keccak256(parent + b"deposits of %d" % number)
+                logs, hash_ = (), self.seal(number, time, parent, None)
             origin = BlockId(source, l1[source]) if number else NO_L1_BLOCK
             result.append(Block(BlockRef(hash_, number, parent, time), logs, origin))
             parent = hash_
         return result
 
-    def _source(self, chain_id: int, number: int) -> int:
+    def seal(self, number: int, time: int, parent: Hash, logs: Logs | None) -> Hash:
+        """Return the hash of a block; its logs are None for one of deposits alone."""
+        return keccak256(parent + (b"deposits of %d" % number if logs is None else repr(logs).encode()))
+
+    def source(self, chain_id: int, number: int) -> int:
         """Return the number of the L1 block with which a block becomes safe."""
         chain = self.config.chains[chain_id]
         return 1 + (chain.timestamp_of(number) - chain.genesis.l2_time) // L1_STEP + chain_id % 2
 
-    def _content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+    def content(self, chain_id: int, number: int, variant: bytes) -> Logs:
+        """Return the logs of a block, by what its L1 block makes of it."""
         key = chain_id, number, variant
         if key not in self._known:
             time = self.config.chains[chain_id].timestamp_of(number)

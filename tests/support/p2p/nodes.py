@@ -13,7 +13,7 @@ import orjson
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Health
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.messages.p2p import (
     LatestBlocksRequest,
     LatestBlocksResponse,
@@ -32,7 +32,7 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_tex
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.types import Address, BlockId
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
@@ -97,12 +97,16 @@ class P2pNode:
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys(("l1", "engine", "p2p", "rpc"), 1))
         self.meter = Meter("p2p")
         self.l1 = self.buses["l1"].publish("status.l1")
-        self.l1.set(RuntimeConfig(SIGNER.address))
+        self.set_signer(SIGNER.address)
         self.stage: P2pStage = build(self.config, self.buses["p2p"], self.meter)
         self.engine = self.buses["engine"].connect("p2p.blocks", self._on_block_message)
         self.payloads = self.buses["engine"].serve("engine.payloads", self._on_payload_request)
         self.calls = self.buses["rpc"].connect("p2p.control", self._on_peer_response)
         self.buses["rpc"].subscribe("status.p2p", self._on_status)
+
+    def set_signer(self, address: Address) -> None:
+        """Publish the unsafe block signer of its chain."""
+        self.l1.set(RuntimeConfigs({self.config.rollup.l2_chain_id: RuntimeConfig(address)}))
 
     @property
     def address(self) -> str:

@@ -104,7 +104,8 @@ class ToyNode:
     def processes(self) -> dict[str, Line]:
         """Return the entries of processes.json by the name of the process."""
         entries = json.loads((self.directory / "processes.json").read_text())
-        return {f"{e['role']}-{e['copy']}" if e["role"] == "copy" else e["role"]: e for e in entries}
+        names = [f"{e['role']}.{e['chain']}" if "chain" in e else e["role"] for e in entries]
+        return {f"{n}-{e['copy']}" if n == "copy" else n: e for n, e in zip(names, entries, strict=True)}
 
     def wait_for_entry(self, name: str, incarnation: int) -> Line:
         """Wait for the entry of that incarnation in processes.json."""
@@ -128,19 +129,19 @@ class ToyNode:
         self.wait_for_line("process started", "supervisor", name=name, incarnation=incarnation)
         self.wait_for_exchange()
 
-    def wait_for_exchange(self, count: int = 1) -> None:
-        """Wait until the toys have exchanged so many messages more."""
-        before = self.exchanged()
-        self.wait(lambda: self.exchanged() not in range(before, before + count), "the toys exchange messages")
+    def wait_for_exchange(self, count: int = 1, chain: str = "") -> None:
+        """Wait until the toys of a chain have exchanged so many messages more."""
+        before = self.exchanged(chain)
+        self.wait(lambda: self.exchanged(chain) not in range(before, before + count), "the toys exchange messages")
 
-    def exchanged(self) -> int:
-        """Return the number of the last response that `right` got from `left`; 0 before the first."""
-        return int(self.last_response().partition(" ")[0] or 0)
+    def exchanged(self, chain: str = "") -> int:
+        """Return the number of the last response that `right` of a chain got from `left`; 0 before the first."""
+        return int(self.last_response(chain).partition(" ")[0] or 0)
 
-    def last_response(self) -> str:
+    def last_response(self, chain: str = "") -> str:
         """Return the number and the size of that response."""
         with contextlib.suppress(OSError):
-            return (self.folder / "response").read_text()
+            return (self.folder / (f"response.{chain}" if chain else "response")).read_text()
         return ""
 
     def wait_for_exit(self, seconds: float = 50) -> tuple[int, str]:

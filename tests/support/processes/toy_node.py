@@ -1,6 +1,6 @@
 """A node of toy stages for tests of the supervisor: `python -m tests.support.processes.toy_node FOLDER SETTINGS`.
 
-Its processes are `left`, `right` and two copies of `copy`."""
+Its processes are `left`, `right` and two copies of `copy`; with `chains`, a `right` and a `copy` for each of these."""
 
 import asyncio
 import json
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rollup_node.node.supervisor import chain_group, supervisor
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.supervisor.watchdog import RestartPolicy
@@ -41,17 +42,29 @@ def main(words: Sequence[str]) -> int:
         if result.get("precheck"):
             raise SetupError(result["precheck"])
 
-    def spec(role: str, copies: int = 1, build: str = BUILD) -> ProcessSpec:
-        config = ToyConfig(role, folder, refuse_to_stop=role in result.get("refuse_to_stop", ()))
+    def spec(role: str, copies: int = 1, build: str = BUILD, chain: str = "") -> ProcessSpec:
+        name = f"{role}.{chain}" if chain else role
+        config = ToyConfig(name, folder, refuse_to_stop=name in result.get("refuse_to_stop", ()))
         timeout = result.get("stop_timeout", {}).get(role, 30.0)
         build = result.get("build", build)
         outlives_halt = role == result.get("outlives_halt")
         numbered = copies > 1
         return ProcessSpec(
-            role, build, config, copies, numbered=numbered, stop_timeout=timeout, outlives_halt=outlives_halt
+            role,
+            build,
+            config,
+            copies,
+            numbered=numbered,
+            stop_timeout=timeout,
+            outlives_halt=outlives_halt,
+            group=chain,
         )
 
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
+    if chains := result.get("chains"):
+        specs = [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    for name, seconds in result.get("pauses", {}).items():
+        setattr(supervisor if hasattr(supervisor, name) else chain_group, name, seconds)
     if "job" in result:
         output = os.dup(1)
         config = ToyConfig("job", folder, output=output, code=result["job"])

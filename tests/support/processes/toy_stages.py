@@ -1,5 +1,6 @@
 """The stages of the toy node: `left` serves a channel, `right` sends requests to it and writes the last response into
-FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once."""
+FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once.
+The role of a process of chain 10 ends in `.10`."""
 
 import hashlib
 import os
@@ -57,9 +58,11 @@ class ToyStage(Stage):
         self.periodic_tasks = [PeriodicTask("orders", self.take_order)]
         self.requests = 0
         self.problems: tuple[Problem, ...] = ()
-        if config.role == "left":
+        role, dot, chain = config.role.partition(".")
+        self.response = f"response{dot}{chain}"
+        if role == "left":
             self.server = bus.serve("left.toys", self.respond)
-        if config.role == "right":
+        if role == "right":
             self.client = bus.connect("left.toys", self.on_response)
             self.periodic_tasks.append(PeriodicTask("requests", self.request))
 
@@ -83,9 +86,9 @@ class ToyStage(Stage):
         self.server.send(client, ToyResponse(request.number, bytes(100_000)))
 
     def on_response(self, response: ToyResponse) -> None:
-        new = self.folder / "response.new"
+        new = self.folder / f"{self.response}.new"
         new.write_text(f"{response.number} {len(response.padding)}")
-        new.rename(self.folder / "response")
+        new.rename(self.folder / self.response)
 
     async def request(self) -> float:
         self.requests += 1

@@ -20,7 +20,7 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
@@ -79,7 +79,7 @@ class RpcHarness:
         )
         self.config = msgspec.structs.replace(usual, **options)
         self.meter = Meter("rpc")
-        self.stage: RpcStage = build(self.config, self.buses["rpc"], self.meter)
+        self.stage: RpcStage = build(RpcProcessConfig({"": self.config}), self.buses["rpc"], self.meter)
         self.status = {name: self.buses[name].publish(f"status.{name}") for name in others}
         self.control_requests: list[Any] = []
         self.signed_blocks: list[PublishSignedRequest] = []

@@ -24,7 +24,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from tests.support.rpc.harness import L1, L2, ROLLUP
 
 STATES = {
@@ -64,7 +64,7 @@ def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
         metrics_dir=str(folder / METRICS),
         rollup=rollup,
     )
-    (spec,) = command_processes({"rpc": msgspec.structs.replace(config, **fields)}, workers=1)
+    (spec,) = command_processes({"rpc": RpcProcessConfig({"": msgspec.structs.replace(config, **fields)})}, workers=1)
     return spec
 
 

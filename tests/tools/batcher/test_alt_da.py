@@ -67,12 +67,12 @@ class Harness:
         self.l1.mine(self.l1.chain.head.header.timestamp + 2)
         number = self.l1.chain.head.number
         body = _answer(self.methods["eth_getBlockByNumber"](hex(number), True))
-        result = run(VerifyBlock(number, body, False, L1_FILTER))
+        result = run(VerifyBlock(number, body, False, (L1_FILTER,)))
         if isinstance(result, NeedsReceipts):
             receipts = _answer(self.methods["eth_getBlockReceipts"](hex(number)))
-            result = run(VerifyReceipts(result.block, receipts, L1_FILTER))
+            result = run(VerifyReceipts(result.block, receipts, (L1_FILTER,)))
         assert isinstance(result, Verified), result
-        return result.block
+        return result.blocks[0]
 
     @asynccontextmanager
     async def running(self, app: web.Application, resolves: bool = True) -> AsyncIterator[AltDaBatcher]:

@@ -1,11 +1,13 @@
 """op-supernode's options become those of a node of one of its chains."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from rollup_node.node.options.errors import WrongOptions
-from rollup_node.tools.convert.op_supernode import ALONE, RENAMED, convert
+from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.tools.convert.op_supernode import ALONE, RENAMED, convert, convert_all
 from rollup_node.tools.convert.options_file import toml_lines
 from tests.support.foreign.op_programs import find_program
 from tests.tools.convert.test_op_node import source
@@ -16,12 +18,12 @@ UNICHAIN = ("--vn.1301.network=unichain-sepolia", "--vn.1301.l2=http://127.0.0.1
 ALL = ("--vn.all.l2.jwt-secret=jwt.hex", "--vn.all.l1.cache-size=7", "--vn.1301.l1.cache-size=8")
 
 
-def converted(chain: str | None, *words: str, **variables: str) -> dict[str, str]:
+def converted(chain: str, *words: str, **variables: str) -> dict[str, str]:
     lines = toml_lines(convert(source(*words, **variables), chain).values(), hide=False)
     return dict(line.replace('"', "", 2).split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
-def errors(chain: str | None, *words: str) -> tuple[str, ...]:
+def errors(chain: str, *words: str) -> tuple[str, ...]:
     with pytest.raises(WrongOptions) as error:
         convert(source(*words), chain).values()
     return error.value.lines
@@ -52,20 +54,17 @@ def test_variables() -> None:
 def test_what_has_no_counterpart_or_no_effect_is_named() -> None:
     more = ("--vn.all.log.level=debug", "--interop.activation-timestamp=1", "--log.level=warn")
     words = ("--chains", "11155420", *SHARED[1:], *OP, ALL[0], *more)
-    conversion = convert(source(*words), None)
+    conversion = convert(source(*words), "11155420")
     notes = "\n".join(conversion.notes)
     assert "vn.all.log.level is left out: op-supernode ignores it for a chain" in notes
-    assert "interop.activation-timestamp is left out: this node verifies no messages" in notes
-    assert converted(None, *words)["log.level"] == '"warn"'
+    assert "interop.activation-timestamp is left out: a node of one chain verifies no messages" in notes
+    assert converted("11155420", *words)["log.level"] == '"warn"'
 
 
 def test_what_it_refuses_has_its_line() -> None:
-    assert errors(None, *SHARED, *OP, *UNICHAIN, *ALL)[0] == (
-        "op-supernode runs several chains: choose one of 11155420, 1301 with --chain"
-    )
     assert errors("5", *SHARED, *OP)[0].startswith('op-supernode runs no chain "5"')
     assert errors("901", "--chains=901,901")[0] == "f, line 1: op-supernode refuses chain 901 twice"
-    assert errors(None, "--chains=abc")[0] == "f, line 1: op-supernode refuses the chain id 'abc'"
+    assert errors("abc", "--chains=abc")[0] == "f, line 1: op-supernode refuses the chain id 'abc'"
     assert errors("11155420", *SHARED, *OP, ALL[0], "--vn.902.l2=http://a")[0] == (
         "f, line 8: op-supernode has no flag --vn.902.l2; did you mean --vn.1301.l2?"
     )
@@ -76,8 +75,37 @@ def test_what_it_refuses_has_its_line() -> None:
 
 
 def test_options_of_a_chain_are_not_read_where_a_variable_names_the_chains() -> None:
-    conversion = convert(source(OP_SUPERNODE_CHAINS="10", OP_SUPERNODE_VN_10_NETWORK="op-mainnet"), None)
+    conversion = convert(source(OP_SUPERNODE_CHAINS="10", OP_SUPERNODE_VN_10_NETWORK="op-mainnet"), "10")
     assert "e, line 2: OP_SUPERNODE_VN_10_NETWORK is left out: op-supernode does not read it" in conversion.notes
+
+
+def test_all_chains_become_a_file_of_a_supernode(tmp_path: Path) -> None:
+    more = ("--vn.all.safedb.path=/x", "--vn.1301.p2p.netrestrict=10.0.0.0/8", "--vn.1301.p2p.netrestrict=11.0.0.0/8")
+    conversion, lines = convert_all(source(*SHARED, *OP, *UNICHAIN, *ALL, *more, "--disable-p2p"), hide=False)
+    file = tmp_path / "supernode.toml"
+    file.write_text("\n".join(lines))
+    options = read_supernode_options([f"--config={file}"], {})
+    assert options.errors == () and list(options.chains) == [11155420, 1301]
+    assert options.own["data-dir"] == "/d/" and options.own["disable-p2p"]
+    assert [values["l1.cache-size"] for values in options.chains.values()] == [900, 900], "as op-supernode shares them"
+    assert options.chains[1301]["p2p.netrestrict"] == ("10.0.0.0/8", "11.0.0.0/8")
+    assert [values["l2"] for values in options.chains.values()] == ["http://127.0.0.1:3", "http://127.0.0.1:4"]
+    assert any("vn.all.safedb.path is ignored" in note and "f, line 12" in note for note in conversion.notes)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--vn.902.l2=http://a",), "f, line 9: op-supernode has no flag --vn.902.l2"),
+        (("--vn.1301.syncmode=foo",), "f, line 9: invalid value"),
+        (("--vn.1301.l1.trustrpc=maybe",), "f, line 9: op-node refuses the value 'maybe'"),
+    ],
+)
+def test_what_is_wrong_in_it_has_its_line(words: tuple[str, ...], error: str) -> None:
+    with pytest.raises(WrongOptions) as raised:
+        convert_all(source(*SHARED, *OP, *UNICHAIN, *words), hide=False)
+    assert raised.value.lines[0].startswith(error)
+    assert "op-supernode requires l2.jwt-secret for chain 1301" in raised.value.lines or len(raised.value.lines) == 1
 
 
 def test_its_own_flags_are_those_of_the_program() -> None:

@@ -71,14 +71,21 @@ async def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
         {"role": "l1", "copy": 0, "pid": os.getpid(), "incarnation": 2},
         {"role": "compute", "copy": 0, "pid": os.getpid(), "incarnation": 1},
         {"role": "compute", "copy": 1, "pid": 1 << 30, "incarnation": 1},
+        *({"role": "p2p", "copy": 0, "pid": os.getpid(), "incarnation": 1, "chain": chain} for chain in ("10", "130")),
     ]
     (tmp_path / "verifier" / "processes.json").write_text(json.dumps(entries))
     (tmp_path / "batcher.json").write_text('{"channels": 4}')
     async with polling(tmp_path) as poller:
         status = await poller.poll()
     assert status.batches == {"channels": 4}
-    assert [process.role for process in status.processes["verifier"]] == ["l1", "compute-0", "compute-1"]
-    assert [process.memory > 0 for process in status.processes["verifier"]] == [True, True, False]
+    assert [process.role for process in status.processes["verifier"]] == [
+        "l1",
+        "compute-0",
+        "compute-1",
+        "p2p.10",
+        "p2p.130",
+    ]
+    assert [process.memory > 0 for process in status.processes["verifier"]][:3] == [True, True, False]
     async with polling(tmp_path, has_processes=False) as poller:
         assert (await poller.poll()).processes == {}
         assert poller.processes().keys() == {"verifier"}, "they are read where they are shown"

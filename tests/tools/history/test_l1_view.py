@@ -36,7 +36,7 @@ async def _view(methods: Methods, first: int, archive: Path | None = None) -> tu
 
     known: Methods = {"eth_blockNumber": lambda: "0x9", "eth_getBlockByNumber": by_number}
     async with listening(json_rpc_app({**known, **methods})) as urls:
-        config = L1Config(urls, PLAIN_ROLLUP, archive=None if archive is None else str(archive), archive_last=9)
+        config = L1Config(urls, (PLAIN_ROLLUP,), archive=None if archive is None else str(archive), archive_last=9)
         if archive is not None:
             body = msgspec.json.encode({"result": CHAIN.block_json(4)})
             await BlockArchive(str(archive), config).keep(CHAIN.block(4).header, body, None)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from rollup_node.node.checks.finding import Finding, FindingLevel
-from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.beacon_api import RETENTION_SECONDS
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
@@ -26,7 +25,7 @@ async def probe(
     beacon: FakeBeacon, block: BlobBlock | None = BLOCK, is_needed: bool = True, now: float = TIME + 60.0
 ) -> Finding:
     async with listening(beacon.app()) as (url,):
-        config = BlobsConfig(url, find_network("op-sepolia").config, timeout=20.0)
+        config = BlobsConfig(url, timeout=20.0)
         sources = BeaconEndpoints(config, Meter("test"))
         try:
             return await probe_blobs(sources, "blobs", block, is_needed, now)

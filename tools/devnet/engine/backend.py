@@ -11,7 +11,7 @@ from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.types import Hash
+from rollup_node.stages.protocol.types import CROSS_L2_INBOX, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.engine.execution import (
@@ -28,8 +28,10 @@ from rollup_node.tools.devnet.engine.genesis import ParsedGenesis
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State
 from rollup_node.tools.devnet.evm.transactions import (
+    AnyTransaction,
     InvalidTransaction,
     MalformedTransaction,
+    SignedTransaction,
     UnusableTransaction,
     read_signed,
     read_transaction,
@@ -107,7 +109,8 @@ class L2Backend:
         """Make a known block the head, and move transactions between chain and pool."""
         change = self.chain.set_head(head)
         for block in change.removed:
-            self.pool.reinject(block.transactions)
+            # As the interop filter of a public engine: a message that made its block invalid must not come back.
+            self.pool.reinject(item for item in block.transactions if not _executes_message(item))
         for block in change.added:
             self.pool.remove(block.transactions)
 
@@ -191,3 +194,7 @@ class Journal:
 
     def _append(self, entry: dict[str, Any]) -> None:
         self._file.write(orjson.dumps(entry) + b"\n")
+
+
+def _executes_message(transaction: AnyTransaction) -> bool:
+    return isinstance(transaction, SignedTransaction) and transaction.body.to == CROSS_L2_INBOX

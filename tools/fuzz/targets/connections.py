@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -20,6 +20,7 @@ from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process import http_server, listener
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Listener
+from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.status_page.scenes import SCENES, scene
@@ -132,9 +133,10 @@ def _listener() -> Listener:
         jwt_secret=bytes(32),
     )
     status = scene(next(iter(SCENES))).status
-    source = SimpleNamespace(status=lambda: status, json=lambda: b"{}")
+    source: Any = SimpleNamespace(status=lambda: status, json=lambda: b"{}")
+    source.readiness = partial(StatusSource.readiness, source)
     node: Any = SimpleNamespace(config=config)
-    server = RpcServer(node, source, Meter("rpc"), (), "fuzz")  # type: ignore[arg-type]
+    server = RpcServer(node, source, Meter("rpc"), (), "fuzz")
     return Listener(server.handle, "rpc", "127.0.0.1", 0, Limits(8, 8, 32 << 20), Meter("rpc"))
 
 

@@ -45,14 +45,14 @@ def block(data: bytes) -> object:
     """Return a block, verified and trusted, by way of the codec as in a worker."""
     outcomes = []
     for trust in (False, True):
-        result = _worked(VerifyBlock(NUMBER, data, trust, L1_FILTER))
+        result = _worked(VerifyBlock(NUMBER, data, trust, (L1_FILTER,)))
         outcomes.append(type(result).__name__)
     return outcomes
 
 
 def receipts(data: bytes) -> object:
     """Receipts of the block of the seeds."""
-    result = _worked(VerifyReceipts(_BLOCK, data, L1_FILTER))
+    result = _worked(VerifyReceipts(_BLOCK, data, (L1_FILTER,)))
     return type(result).__name__
 
 
@@ -93,7 +93,7 @@ def _worked(task: Task) -> Result:
 
 
 def _prepared() -> VerifiedBlock:
-    result = run(VerifyBlock(NUMBER, answer(l1_seed().block), False, L1_FILTER))
+    result = run(VerifyBlock(NUMBER, answer(l1_seed().block), False, (L1_FILTER,)))
     assert not isinstance(result, Invalid), result.reason
     assert isinstance(result, NeedsReceipts)
     return result.block

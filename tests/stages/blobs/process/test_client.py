@@ -17,7 +17,6 @@ from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobsNotFou
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.types import BlobRef
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
 
 WANTED = [BlobRef(0, b"\x01" * 32), BlobRef(2, b"\x02" * 32)]
@@ -29,7 +28,7 @@ async def beacon_endpoints(
 ) -> AsyncIterator[BeaconEndpoints]:
     """Yield the endpoints of a server that answers by this handler; `options` of BlobsConfig."""
     async with listening(app_for_every_path(handler)) as urls:
-        endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, PLAIN_ROLLUP, **options), meter or Meter("blobs"))
+        endpoints = BeaconEndpoints(BlobsConfig(urls[0] + path, **options), meter or Meter("blobs"))
         try:
             yield endpoints
         finally:

@@ -26,7 +26,6 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
 from rollup_node.stages.protocol.keccak import Keccak256
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.hostile_bodies import endless
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
@@ -285,7 +284,7 @@ class InputsClient:
 async def running(**options: Any) -> AsyncIterator[InputsClient]:
     server = DaServer()
     async with listening(app_for_every_path(server.handler)) as urls:
-        config = BlobsConfig(None, PLAIN_ROLLUP, da_server=DaServerConfig(urls[0], **options))
+        config = BlobsConfig(None, da_servers={"": DaServerConfig(urls[0], **options)})
         async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
             try:
                 yield InputsClient(buses, server)
@@ -405,7 +404,7 @@ async def test_a_fetch_ahead_that_hangs_gives_way_to_what_is_waited_for(inputs: 
 
 
 async def test_without_a_da_server_requests_are_ignored() -> None:
-    config = BlobsConfig(None, PLAIN_ROLLUP)
+    config = BlobsConfig(None)
     async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
         client = InputsClient(buses, DaServer())
         client.request(0)

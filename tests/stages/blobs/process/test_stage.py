@@ -21,7 +21,6 @@ from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import GENESIS, SLOT, FakeBeacon, KnownBlob
 from tests.support.servers.http_listener import listening
@@ -78,7 +77,7 @@ class BlobsClient:
 async def running_blobs(beacons: Sequence[FakeBeacon], **options: Any) -> AsyncIterator[BlobsClient]:
     """Yield the blobs process with these Beacon APIs, the first as primary; `options` of BlobsConfig."""
     async with listening(*(beacon.app() for beacon in beacons)) as urls:
-        config = BlobsConfig(urls[0], PLAIN_ROLLUP, fallbacks=urls[1:], timeout=5.0, **options)
+        config = BlobsConfig(urls[0], fallbacks=urls[1:], timeout=5.0, **options)
         meters: list[Meter] = []
 
         def build(bus: Bus, meter: Meter) -> BlobsStage:
@@ -402,7 +401,7 @@ async def test_an_earlier_block_than_genesis_belongs_to_another_chain(beacon: Fa
 
 async def test_without_an_endpoint_every_request_fails_and_the_process_goes_on(small_blobs: KnownBlobs) -> None:
     """[O6]"""
-    config = BlobsConfig(None, PLAIN_ROLLUP)
+    config = BlobsConfig(None)
     reason = f"BLOB-NO-SOURCE: blobs of L1 block {BLOCK}: {blobs.NO_ENDPOINT}"
     async with running_stage("blobs", lambda bus, meter: blobs.build(config, bus, meter)) as buses:
         client = BlobsClient(buses, small_blobs, Meter("blobs"))

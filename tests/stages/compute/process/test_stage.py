@@ -18,7 +18,7 @@ from tests.conformance.kit.processes import bounded
 
 TASKS = {
     "blobs": VerifyBlobs((b"\x01" * 32,), ()),
-    "l1": VerifyBlock(1, b"<html>", False, L1Filter(1, bytes(20), bytes(20), bytes(20))),
+    "l1": VerifyBlock(1, b"<html>", False, (L1Filter(1, bytes(20), bytes(20), bytes(20)),)),
     "derivation": DecodeChannel(b"\x78 no channel", 1000, False, SpanRules(10, 0, 2)),
 }
 RESULTS = {
@@ -38,5 +38,22 @@ def test_tasks_of_every_stage_are_run(tmp_path: Path) -> None:
             results = await asyncio.gather(*(pools[role].run(task) for role, task in TASKS.items()))
         await stage.close()
         assert dict(zip(TASKS, results, strict=True)) == RESULTS
+
+    bounded(use)
+
+
+def test_a_worker_serves_the_dispatchers_of_all_chains(tmp_path: Path) -> None:
+    """[LIF33]"""
+    chains = ("derivation.10", "derivation.130", "derivation.8453")
+
+    async def use() -> None:
+        buses = in_process_buses(CHANNELS, tmp_path, {**dict.fromkeys(("l1", "blobs", *chains), 1), "compute": 2})
+        for worker in ("compute", "compute:1"):
+            build(ComputeConfig(), buses[worker], Meter("compute"))
+        pools = {role: buses[role].dispatch(f"work.{role.partition('.')[0]}") for role in ("l1", "blobs", *chains)}
+        tasks = [(role, role.partition(".")[0]) for role in pools for _ in range(5)]
+        async with running_buses(buses):
+            results = await asyncio.gather(*(pools[role].run(TASKS[name]) for role, name in tasks))
+        assert results == [RESULTS[name] for _, name in tasks]
 
     bounded(use)

@@ -13,12 +13,14 @@ def test_all_calls_that_move_heads_share_a_lane() -> None:
         CallPurpose.UNSAFE_BLOCK,
         CallPurpose.UNSAFE_GAP,
     ]
-    assert moving == [*first, CallPurpose.SEQUENCER, CallPurpose.BUILD_API, CallPurpose.REPLACEMENT]
+    last = [CallPurpose.SEQUENCER, CallPurpose.BUILD_API, CallPurpose.REPLACEMENT, CallPurpose.DENIED_BLOCK]
+    assert moving == first + last
     others = [work.lane for work in CallPurpose if work not in moving]
     assert len(others) == len(set(others)) == len(Lane) - 1, "each kind of read has a lane of its own"
 
 
 def test_tasks_have_the_names_of_the_metrics() -> None:
-    names = {"EL sync", "drive", "follow source", "unsafe blocks", "unsafe gap", "sequence", "build API", "replacement"}
+    unsafe = {"unsafe blocks", "unsafe gap", "denied block"}
+    names = unsafe | {"EL sync", "drive", "follow source", "sequence", "build API", "replacement"}
     assert {work.task for work in CallPurpose if work.lane is Lane.HEADS} == names
     assert (CallPurpose.START.task, CallPurpose.FINALITY.task) == ("drive", "finalize")

@@ -5,6 +5,7 @@ once, no block passes the conductor, and there is always a way on."""
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -51,6 +52,8 @@ class Walk(RuleBasedStateMachine):
     """All times are virtual. What a rule does to the core goes through `watched`, which checks the heads' moves."""
 
     roles: tuple[Role, ...] = tuple(Role)
+    harness_kind: type[CoreHarness] = CoreHarness
+    verified = False
     records = False
     """Whether there is a safe head database."""
     recorded = 0
@@ -69,18 +72,19 @@ class Walk(RuleBasedStateMachine):
         self.role = self.roles[role % len(self.roles)]
         forks = ("regolith", "canyon", "delta", "ecotone", "fjord", "granite", *(("holocene",) if holocene else ()))
         self.chain = chain_with(dict.fromkeys(forks, 0), l1_step=4)
-        self.harness = CoreHarness(
-            self.chain,
-            sequencer_enabled=self.role is not Role.VERIFIER,
-            sequencer_l1_confs=0,
-            conductor_enabled=self.role is Role.CONDUCTED,
-            p2p=True,
-            finality_delay=1,
-            el_sync=bool(el_sync),
-            engine_kind=el_sync or "geth",
-            offset_el_safe=OFFSET if el_sync else 0.0,
-            safedb_path="safe" if self.records else None,
-        )
+        self.config: dict[str, Any] = {
+            "sequencer_enabled": self.role is not Role.VERIFIER,
+            "sequencer_l1_confs": 0,
+            "conductor_enabled": self.role is Role.CONDUCTED,
+            "p2p": True,
+            "finality_delay": 1,
+            "el_sync": bool(el_sync),
+            "engine_kind": el_sync or "geth",
+            "offset_el_safe": OFFSET if el_sync else 0.0,
+            "safedb_path": "safe" if self.records else None,
+            "verified": self.verified,
+        }
+        self.harness = self.harness_kind(self.chain, **self.config)
         self.conducted = self.role is Role.CONDUCTED
         refs = self.chain.build(length, per_epoch=2)
         engine = self.harness.engine
@@ -97,6 +101,7 @@ class Walk(RuleBasedStateMachine):
         self.rpc_requests: set[int] = set()
         self.payload_requests: set[int] = set()
         self.building = False
+        self.judge(running)
         if running:
             self.harness.run_until_idle()
             if self.conducted:
@@ -104,6 +109,9 @@ class Walk(RuleBasedStateMachine):
                 self.harness.run_until_idle()
                 assert self.harness.status.sequencer_active
             self.harness.derive()
+
+    def judge(self, is_begun: bool) -> None:
+        """An interop process, if there is one, says what it knows, or decides something."""
 
     # --- checks ----------------------------------------------------------------------------------------------------
 
@@ -127,7 +135,8 @@ class Walk(RuleBasedStateMachine):
         moved = {name for name in Heads.__struct_fields__ if getattr(before, name) != getattr(after, name)}
         allowed = {
             "step": {"finalized", "pending_safe"},
-            CallPurpose.ATTRIBUTES: {"unsafe", "pending_safe", "safe"},
+            CallPurpose.ATTRIBUTES: {"unsafe", "pending_safe", "safe", "cross_safe"},
+            CallPurpose.VERIFIED_BLOCK: {"cross_safe", "finalized"},
             CallPurpose.FORKCHOICE: {"unsafe"},
             CallPurpose.UNSAFE_BLOCK: {"unsafe"},
             CallPurpose.UNSAFE_GAP: {"unsafe"},
@@ -157,7 +166,8 @@ class Walk(RuleBasedStateMachine):
     def heads_are_on_one_chain(self) -> None:
         heads = self.harness.core.heads if hasattr(self, "harness") else None
         if heads is not None:
-            assert self.is_ancestor(heads.finalized, heads.safe)
+            assert self.is_ancestor(heads.finalized, heads.verified_safe)
+            assert self.is_ancestor(heads.verified_safe, heads.safe)
             assert self.is_ancestor(heads.safe, heads.pending_safe)
             assert self.is_ancestor(heads.pending_safe, heads.unsafe)
 
@@ -446,6 +456,7 @@ class Walk(RuleBasedStateMachine):
         goal: int | None = None
         built: int | None = None
         for _ in range(600):
+            self.judge(True)
             heads = harness.core.heads
             if heads is not None and not harness.core.open_calls and harness.start is not None:
                 goal = heads.safe.number + 1 if goal is None else goal

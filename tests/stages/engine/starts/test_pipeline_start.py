@@ -12,6 +12,7 @@ from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, Ge
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.starts.pipeline_start import PREFETCH, FoundStart, PipelineStartSearch, StartCall
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
@@ -34,6 +35,7 @@ class Searcher:
         self.calls.append(call)
         if isinstance(call, GetL1BlockRef):
             return self.chain.l1_ref(call.number)
+        assert not isinstance(call, L1AtSafeHeadRequest), "nothing is verified"
         result = self.engine.answer(call)
         if isinstance(call, GetBlockRefs) and isinstance(result, tuple):
             return tuple(ref for ref in result if ref.number not in self.holes)

@@ -58,7 +58,7 @@ async def signer(url: str) -> Any:
 
 
 async def beacon(url: str) -> Any:
-    client = BeaconEndpoint(url, BlobsConfig(url, PLAIN_ROLLUP), {}, Meter("blobs"), asyncio.Lock())
+    client = BeaconEndpoint(url, BlobsConfig(url), {}, Meter("blobs"), asyncio.Lock())
     try:
         return await client.genesis_time()
     finally:

@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
 ROOT = Path(__file__).parents[4]
-ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
+ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "interop", "p2p", "rpc")
 
 
 def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -53,6 +53,14 @@ def test_every_metric_can_be_set(metric: Metric) -> None:
     suffix = {MetricType.HISTOGRAM: "_count", MetricType.EVENT: "_total"}.get(metric.type, "")
     expected = 1 if metric.type is MetricType.HISTOGRAM else 2
     assert series(meter)[metric.prefix + metric.name + suffix, tuple(sorted(labels.items()))] == expected
+
+
+@pytest.mark.parametrize("metric", TABLE, ids=lambda metric: metric.name)
+def test_every_series_of_a_process_of_a_chain_names_it(metric: Metric) -> None:
+    """[LIF33]"""
+    meter = Meter("engine.10", "10")
+    meter.expose((metric.processes or ("engine",))[0])
+    assert all(dict(labels)["chain"] == "10" for _, labels in series(meter))
 
 
 def test_an_event_records_its_time() -> None:

@@ -60,7 +60,7 @@ async def _fetch(
 
     methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
     async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, ROLLUP, archive=str(folder), archive_last=LAST)
+        config = L1Config(urls, (ROLLUP,), archive=str(folder), archive_last=LAST)
         endpoints, archive = L1Endpoints(config, Meter("l1")), BlockArchive(str(folder), config)
         workers: Any = InlineWorkers()
         done = asyncio.Event()
@@ -71,7 +71,7 @@ async def _fetch(
             if refs is None:
                 fetcher.start([Fetch(number, generation)])
                 await asyncio.wait_for(done.wait(), 10)
-                value.extend(result.block for result in fetcher.take_results())
+                value.extend(None if result.blocks is None else result.blocks[0] for result in fetcher.take_results())
                 done.clear()
             else:
                 reader.request(ProcessId(1, 1), L1RefsRequest(number, 1))

@@ -84,7 +84,7 @@ async def running_fetcher(
 
     `polled` are the answers to polls of the head, by number, and `options` those of L1Config."""
     async with listening((batches or Batches()).app(methods)) as urls:
-        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
         endpoints = L1Endpoints(config, Meter("l1"))
         newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
         for number, body in (polled or {}).items():
@@ -125,8 +125,8 @@ async def test_each_fetch_has_one_result() -> None:
             fetcher.start([Fetch(number, 0)])
         assert len(fetcher) == 3
         block, failed, missing = await results(fetcher, done, 3)
-        assert block == FetchResult(Fetch(2, 0), chain.block(2), None)
-        assert failed.block is None and failed.error is not None
+        assert block == FetchResult(Fetch(2, 0), (chain.block(2),), None)
+        assert failed.blocks is None and failed.error is not None
         error = str(failed.error)
         assert error.startswith("L1-BLOCK: L1 block 3: 127.0.0.1:") and "database is down" in error
         assert missing == FetchResult(Fetch(9, 0), None, None)
@@ -137,7 +137,7 @@ async def test_a_task_that_no_worker_completes_is_an_error() -> None:
     async with running_fetcher(FakeL1Chain(5).methods(5), TaskFailed("3 workers died")) as (fetcher, done):
         fetcher.start([Fetch(2, 0)])
         (result,) = await results(fetcher, done, 1)
-        assert result.block is None and "3 workers died" in str(result.error)
+        assert result.blocks is None and "3 workers died" in str(result.error)
 
 
 async def test_a_bug_is_raised_where_results_are_taken() -> None:
@@ -160,14 +160,14 @@ async def test_the_block_that_a_poll_of_the_head_has_brought_is_not_fetched() ->
     async with running_fetcher(methods, polled={3: body}) as (fetcher, done):
         for expected in ([], ["0x3"]):
             fetcher.start([Fetch(3, 0)])
-            assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), chain.block(3), None)]
+            assert await results(fetcher, done, 1) == [FetchResult(Fetch(3, 0), (chain.block(3),), None)]
             assert asked == expected
     async with running_fetcher(methods, polled={4: body}) as (fetcher, done):
         fetcher.start([Fetch(4, 0)])
         (failed,) = await results(fetcher, done, 1)
-        assert failed.block is None and "requested block 4, got block 3" in str(failed.error)
+        assert failed.blocks is None and "requested block 4, got block 3" in str(failed.error)
         fetcher.start([Fetch(4, 0)])
-        assert await results(fetcher, done, 1) == [FetchResult(Fetch(4, 0), chain.block(4), None)]
+        assert await results(fetcher, done, 1) == [FetchResult(Fetch(4, 0), (chain.block(4),), None)]
 
 
 async def test_closing_cancels_running_fetches() -> None:
@@ -194,7 +194,7 @@ async def test_blocks_of_long_answers_are_fetched_again_one_at_a_time(monkeypatc
     async with running_fetcher({**chain.methods(5), "eth_getBlockByNumber": by_number}) as (fetcher, done):
         for number in range(3):
             fetcher.start([Fetch(number, 0)])
-        assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in range(3)]
+        assert [result.blocks for result in await results(fetcher, done, 3)] == [(chain.block(n),) for n in range(3)]
         assert sorted(asked) == sorted(2 * [hex(n) for n in range(3)])
 
 
@@ -207,7 +207,7 @@ async def test_several_blocks_come_by_one_request() -> None:
     async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3, 4))
         assert len(fetcher) == 1
-        assert [result.block for result in await results(fetcher, done, 3)] == [chain.block(n) for n in (2, 3, 4)]
+        assert [result.blocks for result in await results(fetcher, done, 3)] == [(chain.block(n),) for n in (2, 3, 4)]
         assert batches.sizes == [3]
 
 
@@ -223,7 +223,7 @@ async def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() 
     async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}, batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3, 4, 9))
         block, failed, wrong, missing = await results(fetcher, done, 4)
-        assert block.block == chain.block(2)
+        assert block.blocks == (chain.block(2),)
         assert "database is down" in str(failed.error)
         assert "requested block 4, got block 2" in str(wrong.error)
         assert missing == FetchResult(Fetch(9, 0), None, None)
@@ -244,8 +244,8 @@ async def test_where_batches_are_refused_each_block_is_asked_for_alone(status: i
     async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         for first in (2, 4):
             fetcher.start(fetches(first, first + 1))
-            blocks = [result.block for result in await results(fetcher, done, 2)]
-            assert blocks == [chain.block(first), chain.block(first + 1)]
+            blocks = [result.blocks for result in await results(fetcher, done, 2)]
+            assert blocks == [(chain.block(first),), (chain.block(first + 1),)]
         assert batches.sizes == [2, 1, 1, 1, 1]
         assert fetcher.request_size == 1
 
@@ -267,7 +267,7 @@ async def test_a_batch_with_a_long_answer_is_fetched_again_block_by_block(monkey
     monkeypatch.setattr(block_fetcher, "ORDINARY_L1_BLOCK", AnswerLimit(size + 500, 10_000))
     async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3))
-        assert [result.block for result in await results(fetcher, done, 2)] == [chain.block(2), chain.block(3)]
+        assert [result.blocks for result in await results(fetcher, done, 2)] == [(chain.block(2),), (chain.block(3),)]
         assert batches.sizes == [2, 1, 1]
 
 

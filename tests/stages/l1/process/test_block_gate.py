@@ -30,6 +30,9 @@ def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "REACH", REACH)
 
 
+CHAIN = 10
+
+
 class AttackedL1:
     """The gate between an L1 whose endpoint lies at random, and a model of derivation that keeps what it was sent.
 
@@ -39,9 +42,9 @@ class AttackedL1:
         self.random, self.clock = random.Random(seed), ManualClock(0.0)
         self.honest = FakeL1Chain(40)
         self.forged: list[FakeL1Chain] = []
-        self.proof = Proof(self.clock)
+        self.proof = Proof(self.clock, {CHAIN: None})
         self.window = PrefetchWindow(50, 1 << 30)
-        self.endpoints = L1Endpoints(L1Config(URLS, PLAIN_ROLLUP), Meter("l1"))
+        self.endpoints = L1Endpoints(L1Config(URLS, (PLAIN_ROLLUP,)), Meter("l1"))
         self.gate = BlockGate(self.proof, self.endpoints, self.window, lambda: None, lambda: None)
         self.subscription = BlockSubscription(0, 20, resend_after=0.0)
         self.derived: dict[int, Hash] = {}
@@ -94,13 +97,13 @@ class AttackedL1:
         return self.random.choice(self.forged)
 
     def link(self) -> None:
-        numbers = self.proof.gap or self.proof.missing()
+        numbers = self.proof.gaps.get(CHAIN) or self.proof.missing()
         source = self._source("headers")
         refs = [source.ref(number) for number in numbers if number < len(source.headers)]
         if not self.is_honest and self.random.random() < 0.1:
             self.random.shuffle(refs)
-        if refs and self.proof.gap:
-            self.proof.catch_up.fill(refs)
+        if refs and self.proof.gaps.get(CHAIN):
+            self.proof.catch_ups[CHAIN].fill(refs)
         elif refs:
             self.proof.chain.extend(refs)
 
@@ -118,7 +121,7 @@ class AttackedL1:
         elif (text := self.gate.forged(block.ref, self.endpoints.all[0])) is not None:
             self.window.failed(fetch, Problem(Code.L1_UNPROVEN, "", text), self.clock.now)
         else:
-            self.window.fetched(fetch, block, 100, self.clock.now)
+            self.window.fetched(fetch, (block,), 100, self.clock.now)
 
     def derive(self) -> None:
         if self.random.random() < 0.05:
@@ -134,14 +137,14 @@ class AttackedL1:
     def send(self) -> None:
         for block in self.subscription.to_send(self.window.get, self.honest.head):
             ref = block.ref
-            if not self.gate.admits(ref, True):
+            if not self.gate.admits(ref, CHAIN):
                 return
             if ref.number >= self.honest.head - REACH:
                 assert ref.hash == self.honest.hash(ref.number), "a forged block at the tip"
             elif ref.number == self.position:
                 self.far += 1
             self.subscription.sent(block, self.clock.now)
-            self.gate.sent(ref)
+            self.gate.sent(ref, CHAIN)
             if ref.number == self.position:
                 self._take(ref.number, ref.hash, ref.parent_hash)
 
@@ -201,7 +204,7 @@ async def test_an_honest_endpoint_closes_a_catch_up_after_a_forged_one(capsys: p
     assert l1.endpoints.pool.verdicts[0] is not None
     assert "not" in l1.endpoints.pool.verdicts[0].reason and "L1-UNPROVEN" in capsys.readouterr().err
     assert l1.derived[l1.honest.head] == l1.honest.hash(l1.honest.head)
-    assert l1.proof.shows_finality and l1.proof.problem() is None
+    assert l1.proof.shows_finality and not l1.proof.problems()
     await l1.endpoints.close()
 
 
@@ -211,10 +214,10 @@ async def test_a_forged_block_in_the_cache_is_dropped_when_the_links_reach_it() 
     block.reorg(39, 39)
     (fetch,) = l1.window.plan([BlockRange(35, 35)], 1, 0.0)
     assert l1.gate.forged(block.ref(35), l1.endpoints.all[1]) is None
-    l1.window.fetched(fetch, block.block(35), 100, 0.0)
-    assert not l1.gate.admits(block.ref(35), False) and l1.window.get(35) is not None
+    l1.window.fetched(fetch, (block.block(35),), 100, 0.0)
+    assert not l1.gate.admits(block.ref(35), None) and l1.window.get(35) is not None
     l1.proof.chain.extend([l1.honest.ref(number) for number in l1.proof.missing()])
-    assert not l1.gate.admits(block.ref(35), False) and l1.window.get(35) is None
+    assert not l1.gate.admits(block.ref(35), None) and l1.window.get(35) is None
     verdict = l1.endpoints.pool.verdicts[1]
     assert verdict is not None and verdict.fault.words == "has blocks that are not proven"
     await l1.endpoints.close()

@@ -27,7 +27,7 @@ HASHES = [bytes([n]) * 32 for n in range(1, 6)]
 @asynccontextmanager
 async def endpoints_of_apps(apps: Sequence[web.Application], **options: Any) -> AsyncIterator[L1Endpoints]:
     async with listening(*apps) as urls:
-        endpoints = L1Endpoints(L1Config(urls, ROLLUP, timeout=2.0, **options), Meter("l1"))
+        endpoints = L1Endpoints(L1Config(urls, (ROLLUP,), timeout=2.0, **options), Meter("l1"))
         try:
             yield endpoints
         finally:
@@ -200,7 +200,7 @@ async def test_metrics_of_endpoints_and_of_their_requests() -> None:
     ours: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda label, full: None}
     async with listening(json_rpc_app({"eth_chainId": lambda: "0x7"}), json_rpc_app(ours)) as urls:
         meter = Meter("l1")
-        endpoints = L1Endpoints(L1Config(urls, ROLLUP, timeout=2.0), meter)
+        endpoints = L1Endpoints(L1Config(urls, (ROLLUP,), timeout=2.0), meter)
         first = endpoints.pick()
         with pytest.raises(OtherChainError) as caught:
             await first.block_json("latest")

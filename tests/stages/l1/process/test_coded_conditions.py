@@ -29,7 +29,7 @@ ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 async def following(app: web.Application) -> AsyncIterator[L1Clients]:
     """Run the l1 process with one endpoint."""
     async with listening(app) as urls:
-        config = L1Config(urls, ROLLUP, poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
+        config = L1Config(urls, (ROLLUP,), poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
         async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
             yield L1Clients(buses, Meter("l1"))
 

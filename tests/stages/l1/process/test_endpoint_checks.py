@@ -54,7 +54,7 @@ class Checked:
 @asynccontextmanager
 async def running_checks(servers: Sequence[Methods], chain: FakeL1Chain, **options: Any) -> AsyncIterator[Checked]:
     async with listening(*map(json_rpc_app, servers)) as urls:
-        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
         endpoints = L1Endpoints(config, Meter("l1"))
         try:
             yield Checked(endpoints, chain, config)

@@ -48,7 +48,7 @@ class PolledHeads:
 @asynccontextmanager
 async def running_poller(methods: Methods, **options: Any) -> AsyncIterator[PolledHeads]:
     async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
         endpoints = L1Endpoints(config, Meter("l1"))
         try:
             yield PolledHeads(config, endpoints)
@@ -64,7 +64,7 @@ async def test_a_web_socket_endpoint_notifies_of_new_heads(monkeypatch: pytest.M
     server = WebSocketServer(chain.methods(5))
     woken = asyncio.Event()
     async with listening(server.app) as (url,):
-        config = L1Config((web_socket_url(url),), ROLLUP, timeout=2.0, poll_interval=0)
+        config = L1Config((web_socket_url(url),), (ROLLUP,), timeout=2.0, poll_interval=0)
         endpoints = L1Endpoints(config, Meter("l1"), woken.set)
         polled = PolledHeads(config, endpoints)
         assert await polled.poller.poll_head() == SUBSCRIBED_POLL_SECONDS

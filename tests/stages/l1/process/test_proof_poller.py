@@ -123,7 +123,7 @@ async def running_l1(
         checkpoint = CheckpointConfig(
             l1.beacon.root(slot), urls[len(servers) :], l1.beacon.network, timeout=5.0, **options
         )
-        config = L1Config(urls[: len(servers)], PLAIN_ROLLUP, timeout=5.0, window=8, checkpoint=checkpoint)
+        config = L1Config(urls[: len(servers)], (PLAIN_ROLLUP,), timeout=5.0, window=8, checkpoint=checkpoint)
         async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
             yield Clients(buses)
 
@@ -321,7 +321,7 @@ async def test_a_signer_is_read_from_the_state_of_a_proven_block(monkeypatch: py
     mixed = {**methods_of(forged), "eth_getBlockByHash": honest["eth_getBlockByHash"]}
     async with listening(json_rpc_app(mixed), l1.beacon.app()) as urls:
         checkpoint = CheckpointConfig(l1.beacon.root(CHECKPOINT), urls[1:], l1.beacon.network, timeout=5.0)
-        config = L1Config(urls[:1], PLAIN_ROLLUP, timeout=5.0, checkpoint=checkpoint, runtime_config=True)
+        config = L1Config(urls[:1], (PLAIN_ROLLUP,), timeout=5.0, checkpoint=checkpoint, runtime_config=True)
         async with running_stage("l1", lambda bus, meter: L1Stage(config, bus, meter)) as buses:
             clients = Clients(buses)
             await clients.until(lambda: clients.says("is not the one that is proven"))
@@ -329,5 +329,5 @@ async def test_a_signer_is_read_from_the_state_of_a_proven_block(monkeypatch: py
 
 def test_the_configuration_is_sent_to_the_process() -> None:
     l1 = L1()
-    config = L1Config((), PLAIN_ROLLUP, checkpoint=CheckpointConfig(b"\1" * 32, ("a",), l1.beacon.network))
+    config = L1Config((), (PLAIN_ROLLUP,), checkpoint=CheckpointConfig(b"\1" * 32, ("a",), l1.beacon.network))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(config), type=L1Config) == config

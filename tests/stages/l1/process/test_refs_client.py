@@ -53,7 +53,7 @@ async def read(
     responses: list[L1RefsResponse] = []
     woken: list[bool] = []
     async with listening(*(json_rpc_app(server.methods()) for server in servers)) as urls:
-        config = L1Config(urls or (REFUSING,), ROLLUP, max_batch=500, rate_limit=rate_limit)
+        config = L1Config(urls or (REFUSING,), (ROLLUP,), max_batch=500, rate_limit=rate_limit)
         endpoints = L1Endpoints(config, Meter("l1"))
         reader = RefsReader(config, endpoints, lambda: woken.append(True))
         for request in requests:
@@ -132,7 +132,7 @@ def test_references_are_those_of_proven_blocks_where_heads_are_proven() -> None:
     """[LCP15] One that is not linked yet, or above the head, is asked for again; a forged one is wrong data."""
     chain, forged = FakeL1Chain(40), FakeL1Chain(40)
     forged.reorg(20, 20)
-    proof = Proof(time.monotonic)
+    proof = Proof(time.monotonic, {})
     problem = check_refs(proof, [chain.ref(10)])
     assert problem is not None and problem.text == "block 10 is not proven yet"
     proof.chain.advance(chain.ref(30))

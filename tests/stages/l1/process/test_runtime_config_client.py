@@ -1,7 +1,8 @@
 """Reading the unsafe block signer from a real L1 state, with proofs and without [RTC1 to RTC4]."""
 
 import re
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +19,8 @@ from rollup_node.stages.l1.process.runtime_config_client import (
     RuntimeConfigReader,
 )
 from rollup_node.stages.l1.verify import RECOMMENDED_SLOT, REQUIRED_SLOT, SIGNER_SLOT
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
+from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
@@ -35,15 +37,18 @@ ROLLUP = msgspec.structs.replace(
 HEAD = 3
 
 
+CHAIN = ROLLUP.l2_chain_id
+
+
 @asynccontextmanager
 async def running_reader(
-    methods: Methods, **options: Any
-) -> AsyncIterator[tuple[RuntimeConfigReader, list[RuntimeConfig]]]:
+    methods: Methods, rollups: Sequence[RollupConfig] = (ROLLUP,), **options: Any
+) -> AsyncIterator[tuple[RuntimeConfigReader, list[RuntimeConfigs]]]:
     """Yield a reader and the list of what it publishes; `options` of L1Config."""
     async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, ROLLUP, timeout=2.0, **options)
+        config = L1Config(urls, tuple(rollups), timeout=2.0, **options)
         endpoints = L1Endpoints(config, Meter("l1"))
-        published: list[RuntimeConfig] = []
+        published: list[RuntimeConfigs] = []
         try:
             yield RuntimeConfigReader(config, endpoints, lambda: HEAD, published.append), published
         finally:
@@ -62,7 +67,7 @@ async def test_the_signer_is_read_below_the_confirmations(trust: bool, method: s
 
     async with running_reader({**api, method: recorded}, trust_rpc=trust, verifier_confs=2) as (reader, published):
         assert await reader.step() == 600.0
-        assert published == [RuntimeConfig(SIGNER)]
+        assert published == [RuntimeConfigs({CHAIN: RuntimeConfig(SIGNER)})]
         assert calls[0][-1] == api["eth_getBlockByNumber"]("0x1")["hash"]
 
 
@@ -75,14 +80,41 @@ async def test_the_protocol_versions_are_read_with_the_signer(trust: bool) -> No
     api = EthApi(l1_with_signer(storage), "test").methods()
     async with running_reader(api, trust_rpc=trust, protocol_versions=True) as (reader, published):
         await reader.step()
-        assert published == [RuntimeConfig(SIGNER, b"\x01" * 32, b"\x02" * 32)]
+        assert published == [RuntimeConfigs({CHAIN: RuntimeConfig(SIGNER, b"\x01" * 32, b"\x02" * 32)})]
+
+
+async def test_what_chains_share_is_read_once() -> None:
+    """Chains with own contracts and confirmations have own reads [LHD32]."""
+    api = EthApi(l1_with_signer(), "test").methods()
+    calls: Counter[str] = Counter()
+
+    def counted(name: str) -> Callable[..., Any]:
+        def call(*params: Any) -> Any:
+            calls[name] += 1
+            return api[name](*params)
+
+        return call
+
+    rollups = [
+        msgspec.structs.replace(ROLLUP, l2_chain_id=10),
+        msgspec.structs.replace(ROLLUP, l2_chain_id=130),
+        msgspec.structs.replace(ROLLUP, l2_chain_id=8453, l1_system_config=b"\x99" * 20),
+        msgspec.structs.replace(ROLLUP, l2_chain_id=7777),
+    ]
+    methods = {name: counted(name) for name in api}
+    async with running_reader(methods, rollups, chain_confs={7777: 2}) as (reader, published):
+        await reader.step()
+        (configs,) = published
+        signers = {chain: config.unsafe_block_signer for chain, config in configs.chains.items()}
+        assert signers == {10: SIGNER, 130: SIGNER, 8453: ZERO_ADDRESS, 7777: SIGNER}
+        assert (calls["eth_getProof"], calls["eth_getBlockByNumber"]) == (3, 2)
 
 
 @pytest.mark.parametrize("storage", [{}, {to_hex(bytes(31) + b"\x01"): to_hex(bytes(31) + b"\x07")}])
 async def test_a_slot_that_is_not_set_is_no_signer(storage: dict[str, str]) -> None:
     async with running_reader(EthApi(l1_with_signer(storage), "test").methods()) as (reader, published):
         await reader.step()
-        assert published == [RuntimeConfig(ZERO_ADDRESS)]
+        assert published == [RuntimeConfigs({CHAIN: RuntimeConfig(ZERO_ADDRESS)})]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +151,7 @@ async def test_the_last_value_stays_when_l1_fails_later() -> None:
         await reader.step()
         failing[0] = True
         assert await reader.step() == RETRY_SECONDS
-        assert published == [RuntimeConfig(SIGNER)]
+        assert published == [RuntimeConfigs({CHAIN: RuntimeConfig(SIGNER)})]
 
 
 @pytest.mark.option("l1.runtime-config-reload-interval")
@@ -134,9 +166,9 @@ async def test_without_an_interval_it_is_read_once() -> None:
 
 
 async def test_it_waits_for_the_head() -> None:
-    config = L1Config(("http://127.0.0.1:1",), ROLLUP)
+    config = L1Config(("http://127.0.0.1:1",), (ROLLUP,))
     endpoints = L1Endpoints(config, Meter("l1"))
-    published: list[RuntimeConfig] = []
+    published: list[RuntimeConfigs] = []
     reader = RuntimeConfigReader(config, endpoints, lambda: None, published.append)
     assert await reader.step() == HEAD_WAIT_SECONDS
     assert published == []

@@ -123,7 +123,7 @@ async def running_l1(
     async with listening(*map(json_rpc_app, servers)) as urls:
         endpoints = tuple(f"{url}/?key=secret" for url in urls) if url is None else (web_socket_url(url),)
         values: dict[str, Any] = {"poll_interval": 0.05, "epoch_poll_interval": 0.1, "timeout": 2.0, **options}
-        config = L1Config(endpoints, rollup, **values)
+        config = L1Config(endpoints, (rollup,), **values)
         meters: list[Meter] = []
 
         def build(bus: Bus, meter: Meter) -> L1Stage:

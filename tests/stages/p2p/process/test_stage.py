@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.messages.l1 import RuntimeConfig
+from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
@@ -20,16 +20,17 @@ async def test_a_signer_change_is_followed(rollup: RollupConfig, tmp_path: Path)
         P2pNode(2, rollup, tmp_path, static=(source.address,)).running() as node,
     ):
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
-        node.l1.set(RuntimeConfig(b"\x01" * 20))
+        chain = rollup.l2_chain_id
+        node.l1.set(RuntimeConfigs({chain: RuntimeConfig(b"\x01" * 20), chain + 1: RuntimeConfig(b"\x02" * 20)}))
         await node.until(lambda: node.stage.signers.current == b"\x01" * 20)
         await source.wait_for_mesh()
         assert await source.publish(now_block(1)) is None
         await node.until(lambda: len(node.received_blocks) == 1)
-        node.l1.set(RuntimeConfig(bytes(20)))
+        node.set_signer(bytes(20))
         await node.until(lambda: node.stage.signers.current is None)
         assert await source.publish(now_block(2)) is None
         await node.until(lambda: node.stage.gossip.failures["no_signer"] == 1)
-        node.l1.set(RuntimeConfig(SIGNER.address))
+        node.set_signer(SIGNER.address)
         await node.until(lambda: node.stage.signers.current == SIGNER.address)
         assert await source.publish(now_block(3)) is None
         await node.until(lambda: len(node.received_blocks) == 2)
@@ -75,7 +76,7 @@ async def test_an_unusable_peerstore_is_replaced_by_memory(tmp_path: Path) -> No
     (tmp_path / "store").write_text("a text of the user's")
     async with P2pNode(1, chain_of_now(), tmp_path, peerstore_path=str(tmp_path / "store")).running() as node:
         await node.until(lambda: node.health)
-        assert node.health is not None and "is not a peer store: give another path" in node.health[0]
+        assert node.health is not None and "is no peer store: give another path" in node.health[0]
         assert (await node.call("peerStats"))["connected"] == 0
     assert (tmp_path / "store").read_text() == "a text of the user's"
 
@@ -85,7 +86,7 @@ async def test_with_an_unusable_file_of_signed_blocks_nothing_is_signed(tmp_path
     options: dict[str, Any] = {"peerstore_path": str(tmp_path / "store"), "sequencer_key": KEY}
     async with P2pNode(1, chain_of_now(), tmp_path, **options).running() as node:
         await node.until(lambda: node.health)
-        assert node.health is not None and "is not a file of signed blocks: give another path" in node.health[0]
+        assert node.health is not None and "is no file of signed blocks: give another path" in node.health[0]
         error = await node.publish(now_block(1))
         assert error == "the file of signed blocks cannot be used, so that no block is signed"
     assert (tmp_path / "store_signed_blocks").read_text() == "a text of the user's"

@@ -171,8 +171,8 @@ async def test_a_client_that_does_not_read_is_disconnected(tmp_path: Path, monke
         with pytest.raises((ConnectionError, TypeError)):
             for _ in range(100):
                 await client.socket.receive_json()
-        server = client.rpc.stage.websocket
-        await client.rpc.until(lambda: server is not None and not server.connections)
+        server = client.rpc.stage.websockets[""]
+        await client.rpc.until(lambda: not server.connections)
 
 
 async def test_a_node_that_stops_says_so(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process import interop_server, websocket
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
 from rollup_node.stages.rpc.process.listener import Listener
@@ -55,7 +55,7 @@ class Supervisor:
             interop_addr="127.0.0.1",
             interop_jwt=SECRET,
         )
-        self.stage = RpcStage(config, self.node.buses["rpc"], Meter("rpc"))
+        self.stage = RpcStage(RpcProcessConfig({"": config}), self.node.buses["rpc"], Meter("rpc"))
         async with self.node.running(), ClientSession() as self.http:
             await self.stage.start()
             try:

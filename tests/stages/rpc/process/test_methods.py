@@ -18,7 +18,7 @@ from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_to_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.methods import METHODS
 from rollup_node.stages.rpc.process.stage import build
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
@@ -247,7 +247,7 @@ async def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
 
     async with asyncio.timeout(30), engine.serving(), EngineNode(chain, engine, tmp_path).running() as node:
         config = RpcConfig(*("127.0.0.1", 0, False, "v", False, "", 0, str(tmp_path), chain.rollup), sequencer_api=True)
-        stage = build(config, node.buses["rpc"], Meter("rpc"))
+        stage = build(RpcProcessConfig({"": config}), node.buses["rpc"], Meter("rpc"))
         await stage.start()
 
         async def call(method: str, *params: Any) -> Any:

@@ -12,7 +12,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import Halting
 from rollup_node.stages.protocol.errors import ResetError
-from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
@@ -54,7 +54,7 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
         url_file=str(tmp_path / "rpc.url"),
     )
     async with running_buses(buses), ClientSession() as http:
-        stage = RpcStage(config, buses["rpc"], Meter("rpc"))
+        stage = RpcStage(RpcProcessConfig({"": config}), buses["rpc"], Meter("rpc"))
         await stage.start()
         for host, port, path in (
             (2, metrics_port, ""),

@@ -52,6 +52,15 @@ def test_processes_as_the_supervisor_lists_them(tmp_path: Path) -> None:
     assert files.processes({}, 5.0 + FILES_SECONDS, 1102.0) == (None, None)
 
 
+def test_processes_of_a_chain_are_named_with_it(tmp_path: Path) -> None:
+    """[LIF33]"""
+    path = tmp_path / "processes.json"
+    path.write_bytes(msgspec.json.encode([*ENTRIES, ProcessEntry("engine", 0, 14, 1, 1001.0, 5, "10")]))
+    (tmp_path / "supervisor.prom").write_text('process_up{process="engine.10"} 1.0\n')
+    result, _ = SupervisorFiles(str(path), str(tmp_path)).processes({"engine.10": 0.5}, 5.0, 1100.0)
+    assert result is not None and (result[-1].name, result[-1].up, result[-1].status_age_s) == ("engine.10", True, 0.5)
+
+
 def test_the_share_of_a_core(tmp_path: Path) -> None:
     """[RPC94] Over the last samples of the same incarnation, by the times when they were written."""
     path, metrics = tmp_path / "processes.json", tmp_path / "supervisor.prom"

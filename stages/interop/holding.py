@@ -1,0 +1,86 @@
+"""What holds the rounds, as a problem with a code: above all which chain holds the others [VR15]."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rollup_node.stages.interop.config import InteropConfig
+from rollup_node.stages.interop.rounds import Wait, WaitReason
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.texts import duration
+from rollup_node.stages.protocol.types import L2BlockRef
+
+PATIENCE_SECONDS = 10.0
+"""How long a chain may have no heads, or its engine give no block."""
+SETTLE_SECONDS = 60.0
+"""How long a chain may take to follow L1."""
+MAX_LEAD = 600
+"""Seconds by which the other chains may be ahead of a chain that goes on by itself: batches do not come at one time."""
+
+CODES = {
+    WaitReason.NO_HISTORY: Code.INTEROP_HISTORY,
+    WaitReason.L1_FINAL: Code.INTEROP_L1_FINAL,
+    WaitReason.DIVERGED: Code.INTEROP_DIVERGED,
+    WaitReason.NO_LOGS: Code.INTEROP_LOGS,
+}
+"""The waits that end by an operator alone, but for those before the first round."""
+
+
+class ChainState(msgspec.Struct, frozen=True):
+    """The local safe block of a chain, None without heads, and why it gave no answer, empty if it did."""
+
+    local_safe: L2BlockRef | None
+    error: str = ""
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """What holds the rounds: a chain or L1, and why. It is ordinary for so many seconds of `patience`."""
+
+    code: Code
+    subject: str
+    text: str
+    patience: float = 0.0
+
+    def problem(self, seconds: float) -> Problem | None:
+        """Return the problem after it has lasted so long; None while it is ordinary."""
+        if seconds < self.patience:
+            return None
+        return Problem(self.code, self.subject, f"{self.text}, for {duration(seconds)}")
+
+
+def obstacle_of(config: InteropConfig, wait: Wait, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
+    """Return what holds the round of a time in seconds; None where chains just have not got their blocks yet."""
+    subject = "L1" if wait.chain_id is None else _name(wait.chain_id)
+    text = f"{wait.reason.text} ({wait.detail})" if wait.detail else wait.reason.text
+    if (code := CODES.get(wait.reason)) is not None:
+        return Obstacle(code, subject, text)
+    if wait.reason is WaitReason.L1_UNSETTLED:
+        return Obstacle(Code.INTEROP_WAITS, subject, text, SETTLE_SECONDS)
+    return holding_chain(config, timestamp, chains)
+
+
+def going_back(chain_id: int) -> Obstacle:
+    """Return the obstacle of a pending transition: a chain that has not carried it out [IV4]."""
+    return Obstacle(Code.INTEROP_WAITS, _name(chain_id), "it has not gone back yet", PATIENCE_SECONDS)
+
+
+def holding_chain(config: InteropConfig, timestamp: int, chains: Mapping[int, ChainState]) -> Obstacle | None:
+    """Return the chain that holds the others in the round of a time: one that gives no answer, or is far behind."""
+    for chain_id, chain in sorted(chains.items()):
+        if chain.local_safe is None or chain.error:
+            text = f"it holds the others: {chain.error or 'it has no safe head'}"
+            return Obstacle(Code.INTEROP_WAITS, _name(chain_id), text, PATIENCE_SECONDS)
+    heights = config.heights_at(timestamp)
+    heads = {chain_id: chain.local_safe for chain_id, chain in chains.items() if chain.local_safe is not None}
+    behind = [chain_id for chain_id, head in heads.items() if head.number < heights[chain_id]]
+    lead = min((head.timestamp for chain_id, head in heads.items() if chain_id not in behind), default=0) - timestamp
+    if not behind or lead < MAX_LEAD:
+        return None
+    slowest = min(behind, key=lambda chain_id: heads[chain_id].timestamp)
+    text = f"it holds the others: its safe head {heads[slowest]} is {duration(lead)} behind theirs"
+    return Obstacle(Code.INTEROP_WAITS, _name(slowest), text)
+
+
+def _name(chain_id: int) -> str:
+    return f"chain {chain_id}"

@@ -1,0 +1,1 @@
+"""The interop process: reads the chains' blocks, runs the rounds, and tells the chains what is verified."""

@@ -1,0 +1,115 @@
+"""Reads verified blocks of a chain from its execution engine: several at once, within bounds of bytes [VR8, VR10]."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rollup_node.stages.interop.block_content import (
+    BlockContent,
+    ContentError,
+    HeaderJson,
+    VerifiedHeader,
+    block_content,
+    verified_header,
+)
+from rollup_node.stages.interop.config import ChainEngine
+from rollup_node.stages.io.http.engine_token import RequestHeaders
+from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.protocol.answer_limits import AnswerLimit, receipts_limit
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.types import Hash
+
+MAX_BLOCKS = 128
+"""Blocks of one read."""
+BATCH_LIMIT = AnswerLimit(32 << 20, 4_000_000)
+"""Of the receipts of several blocks; those of one block may be longer, by its gas."""
+
+_Receipts = list[msgspec.Raw]
+
+
+class EngineReader:
+    """The reads of one chain. All raise TemporaryError when the engine does not answer, or not as it should."""
+
+    def __init__(self, engine: ChainEngine) -> None:
+        self._rpc = JsonRpcClient(
+            engine.url,
+            timeout=engine.timeout,
+            headers=RequestHeaders(engine.url, engine.jwt_secret),
+            max_batch=MAX_BLOCKS,
+            long_answers=True,
+            direct=True,
+        )
+
+    async def close(self) -> None:
+        await self._rpc.close()
+
+    async def block_hash(self, number: int) -> Hash | None:
+        """Return the hash of the canonical block of a number, None if there is none."""
+        (header,) = await self._headers(number, number)
+        return None if header is None else header.ref.hash
+
+    async def blocks(self, first: int, last: int) -> list[BlockContent]:
+        """Return the canonical blocks of a range, at most MAX_BLOCKS of them."""
+        headers = [header for header in await self._headers(first, last) if header is not None]
+        if len(headers) <= last - first:
+            raise self._error(f"it does not have all of the blocks {first} to {last}")
+        receipts = await self._receipts([header for header in headers if header.has_logs])
+        # In a thread: the hashes of large blocks take longer than the process may be silent.
+        return await asyncio.to_thread(self._contents, headers, receipts)
+
+    def _contents(
+        self, headers: Sequence[VerifiedHeader], receipts: dict[Hash, Sequence[msgspec.Raw]]
+    ) -> list[BlockContent]:
+        try:
+            return [block_content(header, receipts.get(header.ref.hash, ())) for header in headers]
+        except ContentError as error:
+            raise self._error(error) from None
+
+    async def _headers(self, first: int, last: int) -> list[VerifiedHeader | None]:
+        calls = [("eth_getBlockByNumber", (hex(number), False)) for number in range(first, last + 1)]
+        answers = await self._batch(calls, HeaderJson | None)
+        try:
+            return [
+                None if answer is None else verified_header(answer, number)
+                for number, answer in enumerate(answers, first)
+            ]
+        except ContentError as error:
+            raise self._error(error) from None
+
+    async def _receipts(self, headers: Sequence[VerifiedHeader]) -> dict[Hash, Sequence[msgspec.Raw]]:
+        """Return the receipts of blocks by hash; those of long answers are asked for again, half of them at a time."""
+        if not headers:
+            return {}
+        calls = [("eth_getBlockReceipts", (to_hex(header.ref.hash),)) for header in headers]
+        limit = receipts_limit(headers[0].header.gas_used) if len(headers) == 1 else BATCH_LIMIT
+        try:
+            answers = await self._batch(calls, _Receipts | None, limit)
+        except AnswerTooLargeError as error:
+            if len(headers) == 1:
+                raise self._error(error) from None
+            half = len(headers) // 2
+            return {**await self._receipts(headers[:half]), **await self._receipts(headers[half:])}
+        for header, answer in zip(headers, answers, strict=True):
+            if answer is None:
+                raise self._error(f"it has no receipts of block {header.ref}")
+        return dict(zip((header.ref.hash for header in headers), answers, strict=True))
+
+    async def _batch(self, calls: list[Any], shape: Any, limit: AnswerLimit | None = None) -> list[Any]:
+        """Return the results of calls. Raises AnswerTooLargeError besides."""
+        try:
+            answers = await self._rpc.batch(calls, shape, limit)
+        except AnswerTooLargeError:
+            raise
+        except (EndpointError, RpcFailure) as error:
+            raise self._error(error) from None
+        for answer in answers:
+            if isinstance(answer, RpcFailure):
+                raise self._error(f"{calls[0][0]}: {answer}")
+        return answers
+
+    def _error(self, what: object) -> TemporaryError:
+        text = str(what).removeprefix(f"{self._rpc.name}: ")
+        return TemporaryError(f"execution engine {self._rpc.name}: {text}")

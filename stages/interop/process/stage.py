@@ -1,0 +1,376 @@
+"""The interop process: runs the rounds over the chains, and has the chains carry out what is decided [VR1 to VR15]."""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from rollup_node.ipc.bus.bus import Bus
+from rollup_node.stages.interop.backfill import backfill
+from rollup_node.stages.interop.config import InteropProcessConfig
+from rollup_node.stages.interop.holding import (
+    CODES,
+    PATIENCE_SECONDS,
+    ChainState,
+    Obstacle,
+    going_back,
+    holding_chain,
+    obstacle_of,
+)
+from rollup_node.stages.interop.io.store import InteropStore, Round
+from rollup_node.stages.interop.message_checks import LogPlace, Stored
+from rollup_node.stages.interop.process.chain_view import ChainView
+from rollup_node.stages.interop.process.database import InteropDatabase
+from rollup_node.stages.interop.process.l1_reader import L1Reader
+from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.rounds import (
+    NO_L1_BLOCK,
+    Advance,
+    AskChains,
+    AskL1,
+    AskStored,
+    ChainBlock,
+    Change,
+    Deliver,
+    Finished,
+    InvalidateHeads,
+    Observed,
+    Rewind,
+    Wait,
+    WaitReason,
+    diverged,
+    next_step,
+    next_time,
+)
+from rollup_node.stages.interop.verdicts import verdicts
+from rollup_node.stages.io.log.lasting_conditions import LastingCondition
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import PeriodicTask, Stage
+from rollup_node.stages.messages.base import Health, Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.verification import DeniedBlock
+from rollup_node.stages.protocol.config import utc_time
+from rollup_node.stages.protocol.types import BlockId, Hash
+
+log = get_logger("interop")
+
+NOT_READY_SECONDS = 0.5
+"""Between two looks at chains that have not got their blocks yet; a change of their heads ends it."""
+WAIT_SECONDS = 2.0
+PROGRESS_SECONDS = 10.0
+CLOSE_SECONDS = 0.5
+NOT_STARTED, COLD_START, RUNNING, HALTED = range(4)
+"""Values of the metric of the state, which are op-supernode's [LB12]."""
+
+Decision = Advance | InvalidateHeads | Rewind | Deliver | Wait
+_OF_L1 = frozenset({WaitReason.L1_UNSETTLED, WaitReason.L1_FINAL})
+_BEFORE_FIRST = frozenset({WaitReason.DIVERGED, WaitReason.NO_HISTORY, WaitReason.NO_LOGS})
+"""What another backfill may end as long as nothing is verified [VR10]."""
+
+
+class InteropStage(Stage):
+    """State: what is on disk, what is published of it, and what the present round waits for. `clock` is monotonic."""
+
+    def __init__(
+        self, config: InteropProcessConfig, bus: Bus, meter: Meter, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._meter, self._clock, self._depth = meter, clock, config.backfill_depth
+        self._set = config.dependency_set
+        self._database = InteropDatabase(config.store_path, self._set)
+        store = self._database.store
+        self._state = store.state()
+        self._transition, self._denied = _decisions(store)
+        self._rounds = PeriodicTask("rounds", self._step)
+        self.periodic_tasks = [self._rounds]
+        wake = self._rounds.wake.set
+        self._chains = {
+            chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
+        }
+        self._l1 = L1Reader(bus, store.l1_final(), wake)
+        self._l1_final = self._l1.finalized
+        self._final = _heads(store.final_round(self._l1_final))
+        self._publisher = bus.publish("status.interop")
+        self._runtime_problems: tuple[Problem, ...] = ()
+        self._problem: Problem | None = None
+        self._condition = LastingCondition(log, clock)
+        self._held_by: tuple[Code, str] | None = None
+        self._held_since = self._fresh_due = self._progress_due = 0.0
+        self._is_ready, self._delivered = False, 0
+        self._backfill: LogBackfill | None = None
+        for chain_id in config.chains:
+            meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
+        self._publish()
+
+    async def start(self) -> None:
+        """Log what is verified."""
+        verified = self._state.verified
+        last = "none" if verified is None else utc_time(verified.timestamp)
+        chains, begins = ", ".join(map(str, self._set.chains)), utc_time(self._set.activation)
+        log.info("verifying the messages between chains", chains=chains, activation=begins, last_round=last)
+
+    async def close(self) -> None:
+        """End the reads, then close the database."""
+        await self._drop_backfill()
+        await asyncio.gather(*(chain.close() for chain in self._chains.values()))
+        await self._database.close(CLOSE_SECONDS)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems of the task, and what the rounds wait for."""
+        return (*self._runtime_problems, *(() if self._problem is None else (self._problem,)))
+
+    def report(self, problems: tuple[Problem, ...]) -> None:
+        """Take the problems of the task."""
+        self._runtime_problems = problems
+        self._publisher.set(Health(self.problems))
+
+    # --- one step ----------------------------------------------------------------------------------------------------
+
+    async def _step(self) -> float:
+        """Make one decision, or wait; returns the seconds until the next."""
+        decision = await self._decide(fresh=False)
+        if not _is_ordinary(decision):
+            # What denies a block, goes back or stops is decided by chains and L1 as they are now.
+            if (left := self._fresh_due - self._clock()) > 0:
+                return left
+            self._forget()
+            decision = await self._decide(fresh=True)
+        match decision:
+            case Wait(reason=WaitReason.NOT_READY) if not self._is_ready:
+                return await self._prepare()
+            case Wait():
+                return self._wait(decision)
+            case Deliver():
+                return await self._deliver(decision)
+            case change:
+                await self._carry_out(change)
+                return 0.0
+
+    async def _decide(self, *, fresh: bool) -> Decision:
+        """Bring what the round asks for until it decides; `fresh` asks L1 for all of its blocks again [VR4]."""
+        observed = Observed()
+        while True:
+            match next_step(self._set, self._state, observed):
+                case AskChains(timestamp=timestamp):
+                    observed = msgspec.structs.replace(observed, blocks=await self._ask_chains(timestamp))
+                case AskL1(numbers=numbers):
+                    observed = msgspec.structs.replace(observed, l1=await self._l1.view(numbers, fresh=fresh))
+                case AskStored(places=places):
+                    observed = msgspec.structs.replace(observed, stored=await self._stored(places))
+                case decision:
+                    if observed.l1 is not None and not _is_of_l1(decision):
+                        await self._follow_finality(observed.l1.finalized)
+                    return decision
+
+    def _forget(self) -> None:
+        """Have all blocks read again."""
+        for chain in self._chains.values():
+            chain.forget()
+
+    async def _stored(self, places: Collection[LogPlace]) -> Stored:
+        return await self._database.run(lambda store: store.stored(places))
+
+    async def _ask_chains(self, timestamp: int) -> dict[int, ChainBlock | WaitReason]:
+        """Return the answers of all chains, asked at once; none before the start is prepared."""
+        if not self._is_ready:
+            return {}
+        heights = self._set.heights_at(timestamp)
+        observe = [self._chains[chain_id].observe(height) for chain_id, height in heights.items()]
+        return dict(zip(heights, await asyncio.gather(*observe), strict=True))
+
+    async def _carry_out(self, change: Advance | InvalidateHeads | Rewind) -> None:
+        """Write a decision, then tell the chains [VR6]."""
+        await self._write(change)
+        match change:
+            case Advance(timestamp=timestamp):
+                self._count("advance")
+                self._meter.count("supernode_interop_timestamps_verified_total")
+                self._meter.set("supernode_interop_verified_timestamp", timestamp)
+                self._set_activity(RUNNING)
+                # The round's L1 blocks are those of the view by which it was decided.
+                await self._follow_finality(self._l1_final)
+            case InvalidateHeads(timestamp=timestamp, heads=heads):
+                self._count("invalidate")
+                for head in heads:
+                    self._meter.count("supernode_interop_invalidations_total", chain_id=str(head.chain_id))
+                    text = "a block is invalid: its chain derives its deposits alone in its place"
+                    code, about = Code.INTEROP_INVALID.text, head.chain_id
+                    log.warn(text, code=code, chain=about, block=head.block, time=timestamp, reason=head.reason)
+            case Rewind(first=first):
+                self._count("rewind")
+                self._meter.count("supernode_interop_rewinds_total")
+                log.debug("L1 has left a block that verified blocks depend on", first=utc_time(first))
+        self._meet(None)
+
+    async def _write(self, change: Change) -> None:
+        self._state = await self._database.run(lambda store: store.write(change))
+        if isinstance(change, InvalidateHeads | Rewind):
+            self._transition, self._denied = await self._database.run(_decisions)
+        else:
+            self._publish()
+
+    async def _deliver(self, deliver: Deliver) -> float:
+        """Publish the pending transition, and look whether its chains have carried it out [VR6, IV4, RA1]."""
+        transition = deliver.transition
+        if isinstance(transition, Rewind) and self._delivered != self._transition:
+            text = "L1 has left a block that verified blocks depend on: all chains go back"
+            log.warn(text, code=Code.INTEROP_REWIND.text, first=utc_time(transition.first))
+        self._delivered = self._transition
+        self._publish()
+        left = [chain_id for chain_id in deliver.chains if self._chains[chain_id].transition < self._transition]
+        if not left:
+            self._forget()
+            await self._write(Finished())
+            self._meet(None)
+            return 0.0
+        self._meet(going_back(left[0]))
+        return WAIT_SECONDS
+
+    async def _follow_finality(self, finalized: int) -> None:
+        """Take the last round that is final, by a view of L1 that has the last round's L1 block [LB4]."""
+        verified, final = self._state.verified, self._final
+        rises = finalized > self._l1_final
+        if rises:
+            await self._database.run(lambda store: store.keep_l1_final(finalized))
+            self._l1_final = finalized
+        if verified is not None and verified.l1.number <= finalized:
+            final = self._state.tips
+        elif rises:
+            final = _heads(await self._database.run(lambda store: store.final_round(finalized)))
+        if final != self._final:
+            self._final = final
+            self._publish()
+
+    # --- before the rounds -------------------------------------------------------------------------------------------
+
+    async def _prepare(self) -> float:
+        """Check what is stored against the chains, and read the logs of before the first round [VR10, VR14]."""
+        self._set_activity(COLD_START)
+        if self._backfill is None:
+            if any(chain.local_safe is None for chain in self._chains.values()):
+                self._meet(holding_chain(self._set, self._time, self._chain_states()))
+                return NOT_READY_SECONDS
+            canonical = await self._canonical_tips()
+            verified = self._state.verified
+            numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
+            if (wait := diverged(self._state, canonical, await self._l1.view(numbers))) is not None:
+                return self._wait(wait)
+            self._backfill = self._plan(canonical)
+        if not self._backfill.is_complete:
+            await self._read_logs(self._backfill)
+            return 0.0
+        await self._drop_backfill()
+        self._is_ready = True
+        self._set_activity(RUNNING)
+        return 0.0
+
+    async def _canonical_tips(self) -> dict[int, Hash | None]:
+        """Return the hashes that the chains have now at the numbers of the last stored blocks."""
+        tips = {chain_id: tip.number for chain_id, tip in self._state.tips.items() if chain_id in self._chains}
+        reads = [self._chains[chain_id].reader.block_hash(number) for chain_id, number in tips.items()]
+        return dict(zip(tips, await asyncio.gather(*reads), strict=True))
+
+    def _plan(self, canonical: dict[int, Hash | None]) -> LogBackfill:
+        safe = [head.timestamp for chain in self._chains.values() if (head := chain.local_safe) is not None]
+        ranges = backfill(self._set, self._state, min(safe), self._depth, canonical)
+        readers = {chain_id: chain.reader for chain_id, chain in self._chains.items()}
+        return LogBackfill(readers, ranges, self._write, self._clock)
+
+    async def _read_logs(self, logs: LogBackfill) -> None:
+        """Read and write the next blocks, and show how far it is; after an error it is planned anew."""
+        problem = Problem(Code.INTEROP_BACKFILL, "rounds", logs.progress())
+        self._set_problem(problem, is_logged=False)
+        if (now := self._clock()) >= self._progress_due:
+            self._progress_due = now + PROGRESS_SECONDS
+            log.info("reading the logs of before the first round", progress=logs.progress())
+        try:
+            await logs.step()
+        except BaseException:
+            await self._drop_backfill()
+            raise
+        if logs.is_complete:
+            log.info("the logs of before the first round are read", blocks=logs.total)
+            self._set_problem(None)
+
+    async def _drop_backfill(self) -> None:
+        if self._backfill is not None:
+            await self._backfill.close()
+            self._backfill = None
+
+    # --- what is shown -----------------------------------------------------------------------------------------------
+
+    def _publish(self) -> None:
+        message = verdicts(self._set, self._state, self._transition, self._final, self._denied)
+        self._publisher.set(message, urgent=self._state.pending is not None)
+
+    def _wait(self, wait: Wait) -> float:
+        """Say what the round waits for, if it is no longer ordinary; returns the seconds until it is repeated."""
+        self._count("wait")
+        obstacle = obstacle_of(self._set, wait, self._time, self._chain_states())
+        if self._state.verified is None and wait.reason in _BEFORE_FIRST:
+            self._is_ready = False
+            obstacle = msgspec.structs.replace(obstacle, patience=PATIENCE_SECONDS) if obstacle is not None else None
+        self._meet(obstacle)
+        if wait.reason in CODES and self._is_ready:
+            self._set_activity(HALTED)
+        if not _is_ordinary(wait):
+            self._fresh_due = self._clock() + WAIT_SECONDS
+        return NOT_READY_SECONDS if wait.reason is WaitReason.NOT_READY else WAIT_SECONDS
+
+    @property
+    def _time(self) -> int:
+        return next_time(self._set, self._state)
+
+    def _chain_states(self) -> dict[int, ChainState]:
+        return {chain_id: ChainState(chain.local_safe, chain.error) for chain_id, chain in self._chains.items()}
+
+    def _meet(self, obstacle: Obstacle | None) -> None:
+        """Take what holds the rounds now, which is a problem once it is no longer ordinary; None if nothing does."""
+        key = None if obstacle is None else (obstacle.code, obstacle.subject)
+        if key != self._held_by:
+            self._held_by, self._held_since = key, self._clock()
+        self._set_problem(None if obstacle is None else obstacle.problem(self._clock() - self._held_since))
+
+    def _set_problem(self, problem: Problem | None, *, is_logged: bool = True) -> None:
+        if problem is None:
+            self._condition.end("the rounds go on")
+        elif is_logged and problem.code is not None:
+            self._condition.report(problem.code, problem.text, about=problem.subject)
+        if problem != self._problem:
+            self._problem = problem
+            self.report(self._runtime_problems)
+
+    def _count(self, decision: str) -> None:
+        self._meter.count("supernode_interop_round_decisions_total", decision=decision)
+
+    def _set_activity(self, state: int) -> None:
+        self._meter.set("supernode_interop_activity_state", state)
+
+
+def _decisions(store: InteropStore) -> tuple[int, dict[int, tuple[DeniedBlock, ...]]]:
+    """Return the number of the last transition, and the denied blocks by chain."""
+    denied = {
+        chain_id: tuple(DeniedBlock(block.number, block.hash) for block in blocks)
+        for chain_id, blocks in store.all_denied().items()
+    }
+    return store.transition(), denied
+
+
+def _heads(final: Round | None) -> dict[int, BlockId]:
+    return {} if final is None else final.heads
+
+
+def _is_of_l1(decision: Decision) -> bool:
+    """Return whether L1 has not the blocks that decisions depend on, or not all of them."""
+    return isinstance(decision, Rewind) or (isinstance(decision, Wait) and decision.reason in _OF_L1)
+
+
+def _is_ordinary(decision: Decision) -> bool:
+    if isinstance(decision, Wait):
+        return decision.reason not in _OF_L1 and decision.reason is not WaitReason.DIVERGED
+    return isinstance(decision, Advance | Deliver)
+
+
+build = InteropStage

@@ -1,0 +1,171 @@
+"""Chains that are set aside: no process of another chain ends for what happens to one [LIF34]."""
+
+import json
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from rollup_node.node.supervisor.chain_group import FIRST_PAUSE, LONGEST_PAUSE, ChainGroup
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.supervisor.watchdog import RestartPolicy
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.messages.codes import Code
+from tests.support.processes.toy_harness import Line, StartNode, ToyNode
+
+CHAINS = ("10", "130")
+OTHERS = ("left", "right.130", "copy.130")
+PAUSES = {"MAX_RESTART_PAUSE": 0.05, "FIRST_PAUSE": 0.5, "LONGEST_PAUSE": 1.5}
+
+
+@pytest.fixture
+def group() -> ChainGroup:
+    process = SupervisedProcess(ProcessSpec("engine", "m:f", None, group="10"), 0, 0, RestartPolicy())
+    return ChainGroup("10", [process])
+
+
+def test_pauses_grow_until_the_chain_has_run_for_long(group: ChainGroup) -> None:
+    now, pauses = 1000.0, []
+    for _ in range(8):
+        pauses.append(group.set_aside(Code.CRASH_LOOP, "it died", now))
+        assert not group.is_due(now + pauses[-1] - 0.1)
+        now += pauses[-1]
+        assert group.is_due(now)
+    assert pauses == [15.0, 30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]
+    assert group.set_aside(Code.CRITICAL, "it failed", now + LONGEST_PAUSE + 1) == FIRST_PAUSE
+
+
+def test_an_end_that_will_repeat_has_the_longest_pause_at_once(group: ChainGroup) -> None:
+    for code in (Code.PROTOCOL_VERSION, Code.FORK_MISMATCH, Code.NETWORK_LEFT):
+        assert group.set_aside(code, "it halted", 1000.0) == LONGEST_PAUSE
+    assert group.aside is not None and group.aside.until - group.aside.since == LONGEST_PAUSE
+
+
+def test_what_a_process_did_before_is_forgotten(group: ChainGroup) -> None:
+    (process,) = group.processes
+    process.restart_at, process.fork_failures = 1001.0, [1000.0]
+    for now in range(5):
+        process.record_death(1000.0 + now)
+    group.set_aside(Code.CRASH_LOOP, "it died", 1005.0)
+    assert process.restart_at is None and not process.deaths and not process.fork_failures
+
+
+def supernode(start: StartNode, **settings: object) -> ToyNode:
+    """Start a node of two chains."""
+    return start({"chains": CHAINS, "pauses": PAUSES, **settings}).wait_until_ready()
+
+
+def aside(node: ToyNode) -> list[Line]:
+    path = node.directory / "aside.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def pids(node: ToyNode) -> dict[str, int]:
+    """Return the processes that a fault of chain 10 must not end."""
+    return {name: entry["pid"] for name, entry in node.processes().items() if name in OTHERS}
+
+
+def kill(node: ToyNode, name: str, incarnation: int) -> None:
+    os.kill(node.wait_for_entry(name, incarnation)["pid"], signal.SIGKILL)
+
+
+def test_a_process_killed_a_hundred_times_ends_no_other(start: StartNode) -> None:
+    node = supernode(start, restart_policy={"deaths": 1000})
+    before, entries = pids(node), node.processes()
+    assert entries["right.10"]["role"] == "right" and entries["right.10"]["chain"] == "10"
+    assert "chain" not in entries["left"]
+    for incarnation in range(1, 101):
+        kill(node, "right.10", incarnation)
+    node.wait_for_exchange(chain="130")
+    node.wait_for_entry("right.10", 101)
+    node.wait_for_exchange(chain="10")
+    assert pids(node) == before and node.processes()["copy.10"]["incarnation"] == 1
+    assert not aside(node)
+    node.stop()
+
+
+def test_a_chain_whose_process_keeps_dying_is_set_aside_and_comes_back(start: StartNode) -> None:
+    node = supernode(start, restart_policy={"deaths": 2})
+    before, started = pids(node), 1
+    for pause in (0.5, 1.0):
+        for incarnation in range(started, started + 3):
+            kill(node, "right.10", incarnation)
+        line = node.wait_for_line("chain is set aside", "supervisor", chain="10", again_in_s=pause)
+        assert line["code"] == "CHAIN-ASIDE" and "process right.10 died 3 times" in line["reason"]
+        (entry,) = aside(node)
+        assert (entry["chain"], entry["code"], entry["reason"]) == ("10", "CRASH-LOOP", line["reason"])
+        node.wait(
+            lambda: {"right.10", "copy.10"}.isdisjoint(node.processes()), "the processes of the chain are stopped"
+        )
+        started += 3
+        again = node.wait_for_entry("right.10", started)
+        assert again["started"] >= entry["until"] - 0.01
+        node.wait(partial(lambda: not aside(node)), "the list is empty again")
+    assert node.logged("process ended", "supervisor", name="copy.10"), "it was asked to stop"
+    node.wait_for_exchange(chain="10")
+    node.wait_for_exchange(chain="130")
+    assert pids(node) == before
+    node.stop()
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "text"),
+    [
+        ("halt", "PROTOCOL-VERSION", "halted the node: the toys are outdated"),
+        ("forks", "FORK-MISMATCH", "the toys have other forks: set --override.jovian"),
+        ("critical", "CRITICAL", "failed with a critical error: a toy contradicts itself"),
+    ],
+)
+def test_an_end_that_would_end_a_node_of_one_chain_sets_the_chain_aside(
+    start: StartNode, action: str, code: str, text: str
+) -> None:
+    node = supernode(start)
+    before = pids(node)
+    node.order("copy.10", action)
+    line = node.wait_for_line("chain is set aside", "supervisor", chain="10")
+    assert line["reason"].startswith("process copy.10 ") and line["reason"].endswith(text)
+    assert [(entry["chain"], entry["code"]) for entry in aside(node)] == [("10", code)]
+    assert not node.logged("process ends the node")
+    for name in ("right.10", "copy.10"):
+        node.wait_for_entry(name, 2)
+    assert pids(node) == before
+    node.stop()
+
+
+def test_a_node_stops_while_a_chain_is_set_aside(start: StartNode) -> None:
+    node = supernode(start, pauses={"FIRST_PAUSE": 600.0})
+    node.order("right.10", "critical")
+    node.wait_for_line("chain is set aside")
+    node.stop()
+    assert {"left", "right.130", "copy.130", "copy.10"} == set(node.stop_order())
+
+
+def test_a_shared_process_that_fails_ends_the_node(start: StartNode) -> None:
+    node = supernode(start)
+    node.order("left", "critical")
+    code, text = node.wait_for_exit()
+    assert code == 70 and "process left failed with a critical error: a toy contradicts itself" in text
+
+
+def test_a_chain_that_fails_in_the_start_does_not_hold_it_up(start: StartNode) -> None:
+    node = start({"chains": CHAINS, "pauses": {"FIRST_PAUSE": 600.0}})
+    node.order("copy.10", "critical")
+    node.wait_until_ready()
+    node.wait_for_line("chain is set aside", chain="10")
+    node.wait_for_exchange(chain="130")
+    node.stop()
+
+
+def test_logs_metrics_and_titles_name_the_chain(start: StartNode) -> None:
+    """[LIF33]"""
+    node = supernode(start)
+    line = node.wait_for_line("toy started", "right.10")
+    assert line["chain"] == "10"
+    assert "chain" not in node.wait_for_line("toy started", "left")
+    path = node.directory / "metrics" / "right.10.prom"
+    node.wait(path.exists, "its metrics")
+    samples = [text for text in path.read_text().splitlines() if text and not text.startswith("#")]
+    assert samples and all('chain="10"' in text for text in samples)
+    assert "chain=" not in (node.directory / "metrics" / "left.prom").read_text()
+    node.stop()

@@ -1,0 +1,448 @@
+"""The interop process over chains and an L1 that are served in one process [VR1 to VR15, IV2 to IV8, RA1, RA2].
+
+The cases are those of op-supernode's acceptance tests, and of its open bugs."""
+
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
+from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.verification import DeniedBlock
+from rollup_node.stages.protocol.errors import CriticalError
+from rollup_node.stages.protocol.types import BlockId
+from tests.support.interop.running_stage import (
+    SECRET,
+    THREE,
+    TWO,
+    Node,
+    assert_true,
+    derivable,
+    node_of,
+    verify_all,
+)
+from tests.support.interop.served_world import ServedWorld
+from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member
+from tests.support.interop.world import L1_STEP, Logs, truth
+from tests.support.timing.manual_clock import ManualClock
+
+PAIR = dependency_set(member(1), member(2), activation=GENESIS_TIME, window=100)
+"""Two chains with a block each second, for scripted messages."""
+
+Script = Mapping[tuple[int, int], Logs]
+
+
+def claim(chain_id: int, number: int, payload: bytes = b"said", index: int = 0) -> Claim:
+    """Return a message of PAIR that executes a log of a block."""
+    return Claim(chain_id, number, index, GENESIS_TIME + number, payload)
+
+
+def as_time_passes(clock: ManualClock, condition: Callable[[], bool]) -> Callable[[], bool]:
+    """Return the condition; each time that it is asked for a second has passed."""
+
+    def passed() -> bool:
+        clock.now += 1
+        return condition()
+
+    return passed
+
+
+def waits_again(node: Node) -> Callable[[], bool]:
+    """Return whether the rounds have begun to wait since now."""
+
+    def waits() -> float:
+        return node.meter_value("supernode_interop_round_decisions_total", decision="wait")
+
+    before = waits()
+    return lambda: waits() > before
+
+
+@contextlib.asynccontextmanager
+async def pair(tmp_path: Path, script: Script, *, held: int | None = None) -> AsyncIterator[Node]:
+    """Run two chains with these logs from the first second on, of which one may carry out nothing."""
+    async with node_of(ServedWorld(PAIR, 1, script), tmp_path / "interop", blocks=2) as node:
+        if held is not None:
+            node.chains[held].is_held = True
+        node.grow(4)
+        node.follow()
+        yield node
+
+
+# --- head progression ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("config", [TWO, THREE], ids=["two", "three"])
+async def test_heads_move_on_second_by_second(tmp_path: Path, config: InteropConfig) -> None:
+    """[VR1, VR2, VR9]: with messages that are valid and others, whatever the chains are at when the node starts."""
+    async with node_of(ServedWorld(config, 7), tmp_path / "interop") as node:
+        for _ in range(4):
+            node.grow()
+            await verify_all(node)
+        assert await assert_true(node) >= 4 * L1_STEP
+
+
+async def test_a_valid_message_is_verified(tmp_path: Path) -> None:
+    """[EM9, EM10, CY5]: of an older block, and of the same second."""
+    script: Script = {(2, 6): (b"said",), (1, 7): (claim(2, 6),), (2, 8): (b"now",), (1, 8): (claim(2, 8, b"now"),)}
+    async with pair(tmp_path, script) as node:
+        await verify_all(node)
+        assert node.verdict(1).denied == () and node.verdicts.timestamp > GENESIS_TIME + 8
+        assert node.verdict(1).transition == 0
+
+
+async def test_a_chain_that_lags_holds_the_others(tmp_path: Path) -> None:
+    """[VR3, VR15]: none is ahead of it, and it is named once the lead is large, or it gives no answer."""
+    async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
+        await verify_all(node)
+        node.chains[2].lead_to(len(node.chains[2].blocks()) - 1)
+        node.grow(5)
+        node.follow()
+        await node.until(waits_again(node))
+        assert not node.problems
+        node.grow(210)
+        node.follow(1)
+        await node.until(lambda: node.code() is Code.INTEROP_WAITS)
+        assert node.problems[0].subject == "chain 2" and "behind theirs" in node.problems[0].text
+        node.chains[2].lead_to(10**6)
+        await verify_all(node)
+        assert not node.problems
+
+
+@pytest.mark.sign("INTEROP-WAITS", line=True, readyz=True)
+async def test_an_engine_that_is_away_holds_the_others_and_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[VR3, VR15]"""
+    async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
+        last = await verify_all(node)
+        node.clock = clock = ManualClock(0.0)
+        node.chains[2].is_away = True
+        node.grow(4)
+        node.follow()
+        await node.until(waits_again(node))
+        assert not node.problems and node.verdicts.timestamp < last + 4 * L1_STEP
+        await node.until(as_time_passes(clock, lambda: node.code() is Code.INTEROP_WAITS))
+        assert node.problems[0].subject == "chain 2" and "does not have all of the blocks" in node.problems[0].text
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert f"code={Code.INTEROP_WAITS.text}" in line and f"do={Code.INTEROP_WAITS.remedy}" in line
+        node.chains[2].is_away = False
+        await verify_all(node)
+        assert not node.problems
+
+
+# --- invalid blocks --------------------------------------------------------------------------------------------------
+
+OTHER = claim(2, 6, b"other")
+
+
+async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None:
+    """[IV2 to IV4, VR6, LB3]: the chain is told until it has gone back, the other is not."""
+    async with pair(tmp_path, {(1, 7): (OTHER,)}, held=1) as node:
+        await node.until(lambda: node.verdict(1).go_back is not None)
+        told, block = node.verdict(1), node.chains[1].blocks()[7].ref
+        assert told.denied == (DeniedBlock(7, block.hash),)
+        assert told.go_back == BlockId(6, block.parent_hash) and told.transition > 0
+        assert node.verdict(2).go_back is None and node.verdict(2).denied == ()
+        assert node.verdicts.timestamp == GENESIS_TIME + 6, "no round before it has"
+        node.chains[1].release()
+        await verify_all(node)
+        assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied
+        assert node.verdict(1).transition == told.transition
+        assert await assert_true(node) > 8
+
+
+async def test_a_block_that_depends_on_a_replaced_one_is_replaced_too(tmp_path: Path) -> None:
+    """[IV8]: in the round after it."""
+    script: Script = {(2, 7): (b"said", OTHER), (1, 7): (claim(2, 7),)}
+    async with pair(tmp_path, script) as node:
+        await assert_true(node)
+        assert [block.number for chain_id in (1, 2) for block in node.verdict(chain_id).denied] == [7, 7]
+
+
+async def test_a_cycle_has_its_blocks_replaced(tmp_path: Path) -> None:
+    """[CY3]"""
+    script: Script = {(1, 7): (claim(2, 7, b"said", 1), b"said"), (2, 7): (claim(1, 7, b"said", 1), b"said")}
+    async with pair(tmp_path, script) as node:
+        await assert_true(node)
+        assert [block.number for chain_id in (1, 2) for block in node.verdict(chain_id).denied] == [7, 7]
+
+
+async def test_an_expired_message_has_its_block_replaced(tmp_path: Path) -> None:
+    """[EM8]"""
+    config = msgspec.structs.replace(PAIR, expiry_window=3)
+    script: Script = {(2, 6): (b"said",), (1, 9): (claim(2, 6),), (1, 10): (claim(2, 6),)}
+    async with node_of(ServedWorld(config, 1, script), tmp_path / "interop", blocks=2) as node:
+        node.grow(4)
+        await assert_true(node)
+        assert [block.number for block in node.verdict(1).denied] == [10]
+
+
+async def test_a_replacement_is_the_same_after_restarts(tmp_path: Path) -> None:
+    """T1 of op-supernode: what was denied stays denied, for a chain that derives again as well."""
+    script: Script = {(1, 7): (OTHER,), (1, 8): (OTHER,), (1, 12): (OTHER,)}
+    async with pair(tmp_path, script) as node:
+        await verify_all(node)
+        denied, heads = node.verdict(1).denied, node.verdict(1).verified
+        assert [block.number for block in denied] == [7, 8, 12]
+        await node.stop()
+        node.world.denied[1] = frozenset()
+        node.chains[1].verdicts.clear()
+        await node.start()
+        await node.until(lambda: node.told)
+        assert (node.verdict(1).denied, node.verdict(1).verified) == (denied, heads), "before any round"
+        node.chains[1].rebuild()
+        node.grow(2)
+        await assert_true(node)
+
+
+@pytest.mark.parametrize("moment", ["pending", "carried out", "engine process"])
+async def test_a_restart_with_a_pending_transition_delivers_it_again(tmp_path: Path, moment: str) -> None:
+    """[VR6]: whichever process is restarted, and whatever the chain has done by then."""
+    async with pair(tmp_path, {(1, 7): (OTHER,)}, held=1) as node:
+        await node.until(lambda: node.verdict(1).go_back is not None)
+        told = node.verdict(1)
+        if moment == "engine process":
+            node.chains[1].restart()
+        else:
+            await node.stop()
+            if moment == "carried out":
+                node.chains[1].release()
+            for chain in node.chains.values():
+                chain.verdicts.clear()
+            await node.start()
+            await node.until(lambda: node.told)
+        if moment != "carried out":
+            assert node.verdict(1) == told
+            node.chains[1].release()
+        await assert_true(node)
+        assert node.verdict(1).transition == told.transition, "no second one"
+
+
+async def test_a_chain_that_does_not_go_back_is_named(tmp_path: Path) -> None:
+    """[IV4, VR15]"""
+    async with pair(tmp_path, {(1, 7): (OTHER,)}, held=1) as node:
+        node.clock = clock = ManualClock(0.0)
+        await node.until(lambda: node.verdict(1).go_back is not None)
+        await node.until(as_time_passes(clock, lambda: node.code() is Code.INTEROP_WAITS))
+        assert node.problems[0].subject == "chain 1" and "gone back" in node.problems[0].text
+
+
+# --- L1 --------------------------------------------------------------------------------------------------------------
+
+
+async def test_an_l1_reorg_below_verified_rounds_voids_them(tmp_path: Path) -> None:
+    """[RA1, RA2, VR4]: all at once; what is verified then is as on a node that knew the last chain alone."""
+    async with node_of(ServedWorld(TWO, 3), tmp_path / "interop") as node:
+        node.grow(6)
+        await verify_all(node)
+        denied = {chain_id: node.verdict(chain_id).denied for chain_id in node.chains}
+        assert any(denied.values())
+        node.grow(6, drop=5)
+        await verify_all(node)
+        assert node.meter_value("supernode_interop_rewinds_total") > 1, "one for each L1 block that rounds depended on"
+        await assert_true(node)
+
+
+async def test_a_rewind_tells_each_chain_where_to_go_back(tmp_path: Path) -> None:
+    """[RA1]"""
+    async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
+        await verify_all(node)
+        verified = dict.fromkeys(node.chains)
+        for chain_id, chain in node.chains.items():
+            verified[chain_id], chain.is_held = chain.blocks()[-1 - L1_STEP], True
+        node.grow(3)
+        last = await verify_all(node)
+        node.grow(3, drop=3)
+        await node.until(lambda: node.verdict(1).go_back is not None)
+        assert node.verdicts.timestamp < last - 2 * L1_STEP
+        for chain_id in node.chains:
+            assert node.verdict(chain_id).go_back == node.verdict(chain_id).verified
+            node.chains[chain_id].release()
+        await assert_true(node)
+        told = [verdicts.chains[1] for verdicts in node.chains[1].verdicts]
+        assert len({verdict.transition for verdict in told if verdict.go_back is not None}) == 1
+
+
+@pytest.mark.condition("C16")
+async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
+    """[VR13, LB4]: also over a restart, before L1 says what is final."""
+    async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
+        node.grow(3)
+        last = await verify_all(node)
+        node.finalize(len(node.world.l1) - 1)
+        await node.until(lambda: node.verdict(1).final is not None)
+        final = node.verdict(1).final
+        await node.stop()
+        node.world.finalized = 0
+        for chain in node.chains.values():
+            chain.verdicts.clear()
+        await node.start()
+        await node.until(lambda: node.told)
+        assert node.verdict(1).final == final
+        node.grow(6, drop=5)
+        await node.until(lambda: node.code() is Code.INTEROP_L1_FINAL)
+        assert node.verdicts.timestamp == last and node.verdict(1).go_back is None
+        assert node.meter_value("supernode_interop_activity_state") == 3
+
+
+def are_final(node: Node, heads: dict[int, BlockId]) -> bool:
+    return {chain_id: node.verdict(chain_id).final for chain_id in node.chains} == heads
+
+
+async def test_what_l1_has_finalized_is_final(tmp_path: Path) -> None:
+    """[LB4]: the head of the last round with an L1 block at or below it."""
+    async with node_of(ServedWorld(TWO, 3), tmp_path / "interop") as node:
+        node.grow(4)
+        await verify_all(node)
+        assert all(node.verdict(chain_id).final is None for chain_id in node.chains)
+        rounds = truth(node.world, node.first, derivable(node)).values()
+        for number in sorted({l1.number for l1, _ in rounds}):
+            node.finalize(number)
+            wanted = [heads for l1, heads in rounds if l1.number <= number][-1]
+            await node.until(partial(are_final, node, wanted))
+
+
+async def test_rounds_ask_l1_for_next_to_nothing(tmp_path: Path) -> None:
+    """[VR4]: a block that was the head while the chain grew is not asked for."""
+    async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
+        node.grow(2)
+        await verify_all(node)
+        node.l1.asked.clear()
+        for _ in range(10):
+            node.grow()
+            await verify_all(node)
+        assert len(node.l1.asked) <= 1
+
+
+# --- the start -------------------------------------------------------------------------------------------------------
+
+
+async def test_logs_of_before_are_read_first(tmp_path: Path) -> None:
+    """[VR10]: a message of before the first round is found."""
+    script: Script = {(2, 6): (b"said",), (1, 20): (claim(2, 6), OTHER)}
+    async with node_of(ServedWorld(PAIR, 1, script), tmp_path / "interop", blocks=5) as node:
+        node.grow(4)
+        await assert_true(node)
+        assert [block.number for block in node.verdict(1).denied] == [20]
+        assert node.first > GENESIS_TIME + 8
+
+
+@pytest.mark.condition("C16")
+async def test_logs_that_the_engine_does_not_give_stop_the_rounds(tmp_path: Path) -> None:
+    """[EM10]: a message of before the depth is neither valid nor invalid."""
+    script: Script = {(2, 2): (b"said",), (1, 20): (claim(2, 2),)}
+    async with node_of(ServedWorld(PAIR, 1, script), tmp_path / "interop", blocks=5, depth=3) as node:
+        node.grow(4)
+        node.follow()
+        await node.until(lambda: node.code() is Code.INTEROP_LOGS and node.verdicts.timestamp == GENESIS_TIME + 19)
+        assert node.problems[0].subject == "chain 2"
+
+
+@pytest.mark.condition("C16")
+async def test_a_gap_in_the_safe_head_database_is_named(tmp_path: Path) -> None:
+    """[VR3]"""
+    async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
+        last = await verify_all(node)
+        node.chains[2].missing_history = 1000
+        node.grow(3)
+        node.follow()
+        await node.until(lambda: node.code() is Code.INTEROP_HISTORY)
+        assert node.problems[0].subject == "chain 2" and node.verdicts.timestamp < last + 3 * L1_STEP
+
+
+async def test_without_rounds_verification_begins_after_such_a_gap(tmp_path: Path) -> None:
+    """[VR10]: as after an engine has synced by itself, past what the database has."""
+    async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop", blocks=2) as node:
+        node.chains[1].missing_history = 12
+        node.grow(6)
+        node.follow()
+        last, polls = derivable(node), iter(range(10**6))
+
+        def goes_on() -> bool:
+            if next(polls) % 100 == 0:
+                node.grow()
+                node.follow()
+            return node.verdicts.timestamp > last
+
+        await node.until(goes_on)
+
+
+@pytest.mark.condition("C16")
+async def test_a_chain_with_another_block_has_diverged(tmp_path: Path) -> None:
+    """[VR11, VR14]: found at a start, and while rounds go on; nothing is decided."""
+    async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
+        last = await verify_all(node)
+        block = node.chains[1].blocks()[5].ref
+        await node.stop()
+        node.world.denied[1] = frozenset({(1, 5, block.hash)})
+        await node.start()
+        await node.until(lambda: node.code() is Code.INTEROP_DIVERGED)
+        node.grow(2)
+        node.follow()
+        await node.until(lambda: node.told)
+        assert node.verdicts.timestamp == last and node.verdict(1).denied == ()
+        node.chains[1].reset += 1
+        node.world.denied[1] = frozenset()
+        node.follow()
+        await verify_all(node)
+        node.chains[1].reset += 1
+        node.world.denied[1] = frozenset({(1, 5, block.hash)})
+        node.grow(1)
+        node.follow()
+        await node.until(lambda: node.code() is Code.INTEROP_DIVERGED)
+
+
+# --- the database ----------------------------------------------------------------------------------------------------
+
+
+def test_a_database_that_does_not_open_ends_the_process(tmp_path: Path) -> None:
+    """[VDB2]: with one line that names the option."""
+    (tmp_path / "interop").write_bytes(b"not a database" * 100)
+    engine = ChainEngine(PAIR.chains[1], "http://127.0.0.1:1", SECRET, 1.0)
+    config = InteropProcessConfig({1: engine}, GENESIS_TIME, str(tmp_path / "interop"))
+    with pytest.raises(CriticalError, match=r"is no interop database: give another path \(data-dir\)") as raised:
+        InteropStage(config, None, Meter("interop"))  # type: ignore[arg-type]
+    assert raised.value.code is Code.INTEROP_STORE
+
+
+@pytest.mark.condition("C16")
+async def test_damage_in_service_stops_the_rounds(tmp_path: Path) -> None:
+    """[VDB3]: nothing is guessed of a log that was changed on disk."""
+    script: Script = {(2, 6): (b"said",), (1, 20): (claim(2, 6),)}
+    async with node_of(ServedWorld(PAIR, 1, script), tmp_path / "interop") as node:
+        await verify_all(node)
+        await node.stop()
+        with contextlib.closing(sqlite3.connect(tmp_path / "interop")) as connection:
+            connection.execute("update blocks set logs = ? where chain = 2 and number = 6", (bytes(32),))
+            connection.commit()
+        await node.start()
+        node.grow(4)
+        node.follow()
+        await node.until(lambda: node.code() is Code.INTEROP_STORE and node.verdicts.timestamp == GENESIS_TIME + 19)
+        assert node.verdict(1).denied == ()
+
+
+async def test_transitions_have_other_numbers_after_the_file_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[VR6]: a chain that has carried out the last one does not take the next for it."""
+    async with pair(tmp_path, {(1, 7): (OTHER,), (1, 30): (OTHER,)}) as node:
+        await verify_all(node)
+        first = node.verdict(1).transition
+        await node.stop()
+        for file in tmp_path.glob("interop*"):
+            file.unlink()
+        monkeypatch.setattr("time.time", lambda: first + 60.0)
+        await node.start()
+        await node.until_prepared()
+        node.grow(10)
+        await verify_all(node)
+        assert [block.number for block in node.verdict(1).denied] == [30]
+        assert node.verdict(1).transition > first

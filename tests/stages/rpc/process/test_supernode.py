@@ -1,0 +1,151 @@
+"""The root path of a supernode and the paths of its chains [SNO7, SNO8, LB7, SNO9]."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import orjson
+import pytest
+
+from rollup_node.stages.io.task import ChainAside
+from rollup_node.stages.messages.base import Health, Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
+from rollup_node.stages.protocol.output_root import super_root
+from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref
+from tests.support.timing.conditions import until
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *(("/901", 200), ("/901/", 200), ("/901?x=1", 200), ("/902/", 200), ("/", 200)),
+        *(("/901/x", 404), ("/903/", 404), ("/0901/", 404), ("/0x385/", 404), ("/x", 404)),
+    ],
+)
+async def test_paths(tmp_path: Path, path: str, status: int) -> None:
+    """[SNO7] as op-supernode has them."""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        request = {"jsonrpc": "2.0", "id": 1, "method": "health_status", "params": []}
+        async with supernode.http.post(supernode.url + path, json=request) as response:
+            assert response.status == status
+
+
+async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
+    """[SNO7, SNO8]"""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        for chain in CHAINS:
+            config = await supernode.call("optimism_rollupConfig", path=f"/{chain}/")
+            assert config["l2_chain_id"] == chain
+            status = await supernode.call("optimism_syncStatus", path=f"/{chain}")
+            assert status["safe_l2"]["number"] == SAFE + chain - 901
+        missing = (-32601, "the method optimism_syncStatus does not exist/is not available")
+        assert await supernode.call("optimism_syncStatus") == missing
+        assert (await supernode.call("supernode_syncStatus", path="/901/"))[0] == -32601
+        modules = dict.fromkeys(("health", "heartbeat", "rpc", "supernode", "superroot"), "1.0")
+        assert await supernode.call("rpc_modules") == modules
+        beats = {await supernode.call("heartbeat_check") for _ in range(3)}
+        assert len(beats) == 3 and all(len(beat) == 10 for beat in beats)
+        assert await supernode.call("heartbeat_check", 1) == (-32602, "too many arguments, want at most 0")
+
+
+async def test_the_status_of_all_chains(tmp_path: Path) -> None:
+    """[SNO9, VR9] The lowest of each head, and the lowest L1 block."""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        status = await supernode.call("supernode_syncStatus")
+        assert status["chain_ids"] == ["901", "902"] == list(status["chains"])
+        assert status["current_l1"] == {"hash": "0x" + l1_ref(29).hash.hex(), "number": 29}
+        assert status["safe_timestamp"] == status["local_safe_timestamp"] == GENESIS_TIME + 2 * SAFE
+        assert status["finalized_timestamp"] == GENESIS_TIME + 6
+        assert status["chains"]["902"] == await supernode.call("optimism_syncStatus", path="/902/")
+
+
+async def test_super_roots(tmp_path: Path) -> None:
+    """[LB7, LB10, RPC41 to RPC44]"""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        timestamp = GENESIS_TIME + 11
+        result = await supernode.call("superroot_atTimestamp", hex(timestamp))
+        assert list(result["optimistic_at_timestamp"]) == ["901", "902"] == result["chain_ids"]
+        roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
+        assert result["data"]["super_root"] == "0x" + super_root(timestamp, roots).hex()
+        assert result["data"]["verified_required_l1"]["number"] == 6
+        later = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 2 * SAFE + 2))
+        assert "data" not in later and later["optimistic_at_timestamp"] == {}
+
+
+async def test_super_roots_that_cannot_be_told(tmp_path: Path) -> None:
+    """[LB7] with op-supernode's texts."""
+    branch = "build optimistic branch at {0}: failed to get optimistic"
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        early = GENESIS_TIME - 1
+        text = f"{branch} block at timestamp {{0}} for chain ID 901: failed to convert timestamp to block number: "
+        text = f"{text}did not reach genesis time ({GENESIS_TIME}) yet".format(early)
+        assert await supernode.call("superroot_atTimestamp", hex(early)) == (-32000, text)
+        first = GENESIS_TIME + 2
+        text = f"{branch} source L1 at timestamp {{0}} for chain ID 901: L1 at safe head unavailable for L2 0x{{1}}:1:"
+        text = f"{text} safedb history unavailable on this node".format(first, l2_ref(901, 1).hash.hex())
+        assert await supernode.call("superroot_atTimestamp", hex(first)) == (-32000, text)
+        supernode.errors[902] = "the execution engine is away"
+        text = f"{branch} block at timestamp {{0}} for chain ID 902: the execution engine is away"
+        answer = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 4))
+        assert answer == (-32000, text.format(GENESIS_TIME + 4))
+
+
+async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
+    """[LB7] The same at the paths of the chains, where op-supernode has one before it is verified."""
+    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+        activation = GENESIS_TIME + 8
+        times = [hex(GENESIS_TIME + after) for after in (6, 10, 12)]
+
+        async def with_data(path: str) -> list[bool]:
+            results = [await supernode.call("superroot_atTimestamp", time, path=path) for time in times]
+            assert all("901" in result["optimistic_at_timestamp"] for result in results)
+            return ["data" in result for result in results]
+
+        assert await with_data("/") == [False] * 3
+        verdict = ChainVerdict(None, None, (), 0, None)
+        verdicts = Verdicts(dict.fromkeys(CHAINS, verdict), activation, l1_ref(17).id, GENESIS_TIME + 10)
+        supernode.status["interop"].set(verdicts)
+        await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
+        assert await with_data("/") == await with_data("/901/") == [True, True, False]
+        status = await supernode.call("supernode_syncStatus")
+        assert status["current_l1"]["number"] == 17
+
+
+async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
+    """[RPC92] What concerns all chains stands once."""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        for path in ("/readyz", "/901/readyz", "/902/readyz"):
+            assert (await supernode.get(path))[0] == 200, path
+        supernode.status["engine.902"].set(Health((Problem(Code.ENGINE_UNREACHABLE, "", "away"),)))
+        supernode.status["l1"].set(Health((Problem(Code.L1_STALE, "", "old"),)))
+        expected = ["l1: L1-STALE: old", "chain 902: engine: ENGINE-UNREACHABLE: away"]
+        async with asyncio.timeout(10):
+            while (answer := await supernode.get("/readyz"))[0] == 200 or len(orjson.loads(answer[1])["reasons"]) < 2:
+                await asyncio.sleep(0.05)
+        assert orjson.loads(answer[1]) == {"ready": False, "reasons": expected}
+        assert (await supernode.get("/901/readyz"))[0] == 503
+        assert list(orjson.loads((await supernode.get("/status.json"))[1])["chains"]) == ["901", "902"]
+        assert orjson.loads((await supernode.get("/902/status.json"))[1])["chain"]["l2_chain_id"] == 902
+
+
+async def test_a_chain_that_is_set_aside_is_not_ready(tmp_path: Path) -> None:
+    """[SNO11, LIF34]"""
+    aside = ChainAside("902", "CRASH-LOOP", "process engine.902 died 6 times", 1.0, 16.0)
+    (tmp_path / "aside.json").write_bytes(msgspec.json.encode([aside]))
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        status, text = await supernode.get("/readyz")
+        reason = "supervisor: CHAIN-ASIDE: process engine.902 died 6 times (CRASH-LOOP)"
+        assert (status, orjson.loads(text)["reasons"]) == (503, [f"chain 902: {reason}"])
+        assert (await supernode.get("/901/readyz"))[0] == 200
+
+
+async def test_metrics_have_the_chain(tmp_path: Path) -> None:
+    """[LIF33] Of what the rpc process says of each chain."""
+    async with SupernodeHarness(tmp_path, metrics_enabled=True).running() as supernode:
+        for task in supernode.stage.periodic_tasks:
+            if task.name == "status metrics":
+                await task.step()
+        text = supernode.meter.text().decode()
+        lines = [line for line in text.splitlines() if "sync_head_age_seconds{" in line]
+        assert {line.partition('chain="')[2][:3] for line in lines} == {"901", "902"}

@@ -1,0 +1,33 @@
+"""Messages between the chains of a local network."""
+
+import pytest
+
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.interop_messages import executing_message, log_hash
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.multichain.messages import LOGGER, WRONG, execution_call
+
+TOPICS = (b"\x01" * 32, b"\x02" * 32)
+LOG = {
+    "address": to_hex(LOGGER),
+    "topics": [to_hex(topic) for topic in TOPICS],
+    "data": "0x0304",
+    "blockNumber": "0x11",
+    "logIndex": "0x2",
+}
+
+
+def test_a_call_executes_the_log() -> None:
+    """[MS2, MS4]"""
+    call = execution_call(901, LOG, 1000)
+    message = executing_message((call[:32], call[32:64]), call[64:])
+    assert message is not None
+    assert (message.chain_id, message.block_number, message.log_index, message.timestamp) == (901, 17, 2, 1000)
+    assert message.log_hash == log_hash(LOGGER, keccak256(b"".join(TOPICS) + b"\x03\x04"))
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_an_invalid_message_is_one_that_is_nowhere(wrong: str) -> None:
+    right, other = execution_call(901, LOG, 1000), execution_call(901, LOG, 1000, wrong)
+    assert other != right
+    assert executing_message((other[:32], other[32:64]), other[64:]) is not None

@@ -1,0 +1,31 @@
+"""The flags of a local network of several chains."""
+
+import pytest
+
+from rollup_node.tools.devnet.fork_offsets import SettingsError
+from rollup_node.tools.multichain.settings import parse
+
+
+def test_flags_and_defaults() -> None:
+    settings = parse(["--chains=3", "--interop", "--invalid=5", "--supernodes=2", "--kill=3", "--fork=jovian=0"])
+    assert (settings.chains, settings.supernodes, settings.interop_after, settings.invalid_every) == (3, 2, 10, 5)
+    assert (settings.l1_block_time, settings.l2_block_time, settings.kill_every) == (4, 2, 3.0)
+    assert parse(["--chains=1"]).interop_after is None
+    assert parse(["--chains=2", "--interop=4"]).interop_after == 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--chains=0"], "--chains 0: expected 1 to 8"),
+        (["--chains=9"], "--chains 9: expected 1 to 8"),
+        (["--chains=2", "--supernodes=5"], "--supernodes 5: expected 1 to 4"),
+        (["--chains=2", "--l1-block-time=0"], "--l1-block-time 0: expected 1 to 60 seconds"),
+        (["--chains=2", "--l2-block-time=61"], "--l2-block-time 61: expected 1 to 60 seconds"),
+        (["--chains=2", "--invalid=3"], "--invalid: it needs --interop"),
+        (["--chains=2", "--fork=nope=1"], "nope"),
+    ],
+)
+def test_wrong_flags(flags: list[str], text: str) -> None:
+    with pytest.raises(SettingsError, match=text):
+        parse(flags)

@@ -1,0 +1,242 @@
+"""A run of a local network of several chains, from its start to the comparison of all roots."""
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
+from rollup_node.tools.devnet.settings import SEQUENCER
+from rollup_node.tools.devnet.status import ATTEMPTS, RETRY_SECONDS, NoProgress, compare_output_roots
+from rollup_node.tools.devnet.traffic import Traffic
+from rollup_node.tools.multichain.messages import Messages
+from rollup_node.tools.multichain.programs import ChainsPrograms
+from rollup_node.tools.multichain.settings import ChainsSettings
+
+TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
+LINE_SECONDS = 4.0
+REORG_DEPTH = 3
+COMPARED_SECONDS = 60
+"""How many of the last super roots are compared."""
+CHAIN_ROLES = ("derivation", "engine", "p2p")
+_INVALIDATIONS = re.compile(r'interop_invalidations_total\{.*?chain_id="(\d+)".*?\} (\S+)')
+KILLED = (*CHAIN_ROLES, "l1", "blobs", "compute", "interop", "rpc")
+
+
+@dataclass
+class ChainsResult:
+    """The result of a run; `safe` are the lowest safe heads by chain, `differences` what is not equal, in words."""
+
+    safe: dict[str, int]
+    seconds: float
+    messages: dict[str, int] = field(default_factory=dict)
+    invalidated: dict[str, int] = field(default_factory=dict)
+    super_roots: int = 0
+    kills: int = 0
+    reorgs: int = 0
+    differences: list[str] = field(default_factory=list)
+
+
+def run(network: ChainsPrograms, settings: ChainsSettings, started: float) -> ChainsResult:
+    """Run a network until its end and compare; `started` is the monotonic time of the command.
+
+    Raises ProgramExited, StartFailed or NoProgress."""
+    return asyncio.run(ChainsRun(network, settings).run(started))
+
+
+def clear(root: Path) -> None:
+    """Remove what an earlier run has left in its data directory."""
+    for path in root.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != LOCK:
+            path.unlink()
+
+
+class ChainsRun:
+    """One run of a network that has not been started."""
+
+    def __init__(self, network: ChainsPrograms, settings: ChainsSettings) -> None:
+        self._network, self._settings = network, settings
+        self._random = random.Random(settings.seed)
+        self._result = ChainsResult({}, 0.0)
+        self._sent: Counter[str] = Counter()
+        self._stop = asyncio.Event()
+        self._clients: list[JsonRpcClient] = []
+
+    def _client(self, url: str) -> JsonRpcClient:
+        client = JsonRpcClient(url, timeout=10.0)
+        self._clients.append(client)
+        return client
+
+    async def run(self, started: float) -> ChainsResult:
+        """Run until the end and compare. Raises ProgramExited, StartFailed or NoProgress."""
+        loop, network = asyncio.get_running_loop(), self._network
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._stop.set)
+        tasks: list[asyncio.Task[None]] = []
+        try:
+            await network.start()
+            self._say(f"L1 {network.l1}  " + "  ".join(f"{name} {url}" for name, url in network.supernodes.items()))
+            engines = {local.id: self._client(local.engine(SEQUENCER)) for local in network.chains}
+            tasks = [asyncio.create_task(task) for task in self._background(engines)]
+            await self._follow(tasks)
+            for task in tasks:
+                task.cancel()
+            await self._compare()
+            self._result.messages = dict(self._sent)
+            self._result.invalidated = _invalidated(self._network.metrics(next(iter(self._network.supernodes))))
+        finally:
+            for task in tasks:
+                task.cancel()
+            for client in self._clients:
+                await client.close()
+            await asyncio.to_thread(network.children.stop)
+        self._result.seconds = round(time.monotonic() - started, 1)
+        return self._result
+
+    def _background(self, engines: Mapping[int, JsonRpcClient]) -> list[Any]:
+        settings, l1 = self._settings, self._client(self._network.l1)
+        traffic = [Traffic(l1, engines[local.id], self._say, local.chain) for local in self._network.chains]
+        tasks = [self._repeat(TRAFFIC_SECONDS, *(of_chain.send_round for of_chain in traffic))]
+        if self._network.activation and len(engines) > 1:
+            messages = Messages(engines, settings.invalid_every, settings.seed, self._say)
+            self._sent = messages.sent
+            begin = self._network.activation + settings.l2_block_time
+            tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round, delay=max(0.0, begin - time.time())))
+        if settings.kill_every:
+            tasks.append(self._repeat(settings.kill_every, self._kill))
+        if settings.reorg_every:
+            tasks.append(self._repeat(settings.reorg_every, lambda: self._reorg(l1)))
+        return tasks
+
+    async def _repeat(self, seconds: float, *actions: Callable[[], Any], delay: float = 0.0) -> None:
+        await asyncio.sleep(delay)
+        while True:
+            await asyncio.sleep(seconds)
+            for action in actions:
+                await action()
+
+    async def _kill(self) -> None:
+        """Kill a process of a supernode; its supervisor starts it again."""
+        name = self._random.choice([name for name in self._network.supernodes if "op-" not in name])
+        entries = json.loads(self._network.processes(name).read_text())
+        entry = self._random.choice([entry for entry in entries if entry["role"] in KILLED])
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(entry["pid"], signal.SIGKILL)
+            self._result.kills += 1
+            self._say(f"killed {entry['role']} {entry.get('chain', '')} of {name}")
+
+    async def _reorg(self, l1: JsonRpcClient) -> None:
+        with contextlib.suppress(EndpointError, RpcFailure):
+            await l1.call("dev_reorg", REORG_DEPTH)
+            self._result.reorgs += 1
+            self._say(f"reorganized {REORG_DEPTH} blocks of L1")
+
+    async def _follow(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Poll until the end of the run. Raises NoProgress where the lowest safe head stalls."""
+        settings, began = self._settings, time.monotonic()
+        clients = {name: self._client(url) for name, url in self._network.supernodes.items()}
+        lowest, changed, shown = -1, began, 0.0
+        while not self._stop.is_set():
+            self._network.children.check()
+            for task in tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+            status = {name: await _status(client) for name, client in clients.items()}
+            now = time.monotonic()
+            if None not in status.values():
+                self._result.safe = {
+                    chain: min(heads[chain] for heads in status.values() if heads) for chain in _chains(status)
+                }
+                safe = min(self._result.safe.values())
+                if safe != lowest:
+                    lowest, changed = safe, now
+                if settings.blocks is not None and safe >= settings.blocks:
+                    return
+                if now >= shown + LINE_SECONDS:
+                    shown = now
+                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {dict(self._sent)}")
+            if settings.duration is not None and now - began >= settings.duration and lowest >= 0:
+                return
+            if now - changed > STALL_SECONDS:
+                raise NoProgress(f"no new safe block for {STALL_SECONDS:.0f} s ({self._result.safe}); see the logs")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._stop.wait()
+
+    async def _compare(self) -> None:
+        """Compare the outputs of each chain on all supernodes and its sequencer, and the last super roots."""
+        differences = self._result.differences
+        for local in self._network.chains:
+            nodes = {name: self._client(f"{url}/{local.id}/") for name, url in self._network.supernodes.items()}
+            nodes[SEQUENCER] = self._client(local.sequencer)
+            result = await compare_output_roots(nodes, self._result.safe[str(local.id)])
+            if not result.equal:
+                differences.append(
+                    f"chain {local.id}: the output roots differ first at block {result.first_difference}"
+                )
+        clients = {name: self._client(url) for name, url in self._network.supernodes.items()}
+        statuses = [await client.call("supernode_syncStatus") for client in clients.values()]
+        last = min(status["safe_timestamp"] for status in statuses)
+        for timestamp in range(max(last - COMPARED_SECONDS, self._network.genesis_time), last + 1):
+            roots = await _super_roots(clients, timestamp)
+            self._result.super_roots += None not in roots.values()
+            if len(set(roots.values())) > 1:
+                differences.append(f"the super roots of {timestamp} differ: {roots}")
+        if not self._result.super_roots:
+            differences.append("no super root was verified")
+
+    def _say(self, text: str) -> None:
+        if not self._settings.json:
+            print(text, flush=True)
+
+
+def _invalidated(metrics: Path) -> dict[str, int]:
+    """Return the blocks that the interop process of a supernode has found invalid, by chain."""
+    try:
+        return {chain: int(float(count)) for chain, count in _INVALIDATIONS.findall(metrics.read_text())}
+    except OSError:
+        return {}
+
+
+def _chains(status: Mapping[str, dict[str, int] | None]) -> list[str]:
+    return list(next(iter(status.values())) or ())
+
+
+async def _status(client: JsonRpcClient) -> dict[str, int] | None:
+    """Return the safe heads by chain of a supernode, None if it does not tell them."""
+    try:
+        result = await client.call("supernode_syncStatus")
+    except (EndpointError, RpcFailure):
+        return None
+    return {chain: status["safe_l2"]["number"] for chain, status in result["chains"].items()}
+
+
+async def _super_roots(clients: Mapping[str, JsonRpcClient], timestamp: int) -> dict[str, str | None]:
+    """Return the super root of a time by supernode, as soon as all have it."""
+    for attempt in range(ATTEMPTS):
+        roots = {name: await _super_root(client, timestamp) for name, client in clients.items()}
+        if None not in roots.values() or attempt == ATTEMPTS - 1:
+            break
+        await asyncio.sleep(RETRY_SECONDS)
+    return roots
+
+
+async def _super_root(client: JsonRpcClient, timestamp: int) -> str | None:
+    try:
+        result = await client.call("superroot_atTimestamp", hex(timestamp))
+    except RpcFailure as error:
+        return f"error {error}"
+    return result["data"]["super_root"] if "data" in result else None

@@ -1,0 +1,108 @@
+"""The flags of `rollup-node devnet --chains`."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
+
+MAX_CHAINS, MAX_SUPERNODES = 8, 4
+
+
+@dataclass(frozen=True)
+class ChainsSettings:
+    """A network of `chains` chains that `supernodes` of this project follow, and its end; times in seconds.
+
+    With `interop_after` messages are verified from so long after genesis on. Of the messages each `invalid_every`th is
+    invalid, 0 for none. `op_supernode` is a binary that follows as well. A random process of a supernode is killed
+    each `kill_every` seconds, and L1 is reorganized each `reorg_every`, 0 for never."""
+
+    chains: int
+    supernodes: int
+    interop_after: int | None
+    invalid_every: int
+    blocks: int | None
+    duration: float | None
+    l1_block_time: int
+    l2_block_time: int
+    forks: dict[str, int]
+    base_port: int
+    data_dir: Path | None
+    json: bool
+    log_level: str
+    kill_every: float
+    reorg_every: float
+    seed: int
+    op_supernode: str | None
+    sequencing_window: int = 200
+    altda: str | None = None
+
+
+def parse(argv: Sequence[str]) -> ChainsSettings:
+    """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
+    args = _parser().parse_args(argv)
+    if not 1 <= args.chains <= MAX_CHAINS:
+        raise SettingsError(f"--chains {args.chains}: expected 1 to {MAX_CHAINS}")
+    if not 1 <= args.supernodes <= MAX_SUPERNODES:
+        raise SettingsError(f"--supernodes {args.supernodes}: expected 1 to {MAX_SUPERNODES}")
+    for name in ("l1_block_time", "l2_block_time"):
+        if not 1 <= getattr(args, name) <= 60:
+            raise SettingsError(f"--{name.replace('_', '-')} {getattr(args, name)}: expected 1 to 60 seconds")
+    if args.invalid and args.interop is None:
+        raise SettingsError("--invalid: it needs --interop")
+    return ChainsSettings(
+        args.chains,
+        args.supernodes,
+        args.interop,
+        args.invalid,
+        args.blocks,
+        args.duration,
+        args.l1_block_time,
+        args.l2_block_time,
+        fork_offsets(args.fork),
+        args.base_port,
+        args.data_dir,
+        args.json,
+        args.log_level,
+        args.kill,
+        args.reorg,
+        args.seed,
+        args.op_supernode,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rollup-node devnet --chains",
+        description="Runs several rollups on one L1, which supernodes follow. Ends by comparing the output roots of"
+        " all chains and the super roots.",
+        allow_abbrev=False,
+    )
+    number: Any = {"type": int, "metavar": "N"}
+    seconds: Any = {"type": float, "metavar": "SECONDS"}
+    parser.add_argument("--chains", **number, required=True, help="number of L2 chains, each with a sequencer")
+    parser.add_argument("--supernodes", **number, default=1, help="supernodes, each with an engine a chain")
+    parser.add_argument(
+        "--interop",
+        **number,
+        nargs="?",
+        const=10,
+        help="verify messages between all chains from so many seconds after genesis on (10)",
+    )
+    parser.add_argument("--invalid", **number, default=0, help="each Nth message is invalid; 0 for none")
+    parser.add_argument("--blocks", **number, help="stop when the safe heads of all chains reach N")
+    parser.add_argument("--duration", **seconds, help="stop after this time")
+    parser.add_argument("--l1-block-time", **number, default=4)
+    parser.add_argument("--l2-block-time", **number, default=2)
+    parser.add_argument("--fork", metavar="NAME=OFFSET", action="append", default=[], help="as without --chains")
+    parser.add_argument("--base-port", **number, default=0)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--kill", **seconds, default=0.0, help="kill a process of a supernode at random so often")
+    parser.add_argument("--reorg", **seconds, default=0.0, help="reorganize L1 so often")
+    parser.add_argument("--seed", **number, default=0, help="of what is done at random")
+    parser.add_argument("--op-supernode", metavar="BINARY", help="run this op-supernode beside the others")
+    return parser
