@@ -54,7 +54,9 @@ COMMANDS = {
         "rollup_node.tools.commands.bundle_check", "check a file with a fork's upgrade transactions"
     ),
     "budget": Command("rollup_node.tools.commands.budget", "requests and bytes that L1 must serve: a day, a sync"),
-    "config": Command("rollup_node.tools.commands.config", "show: each option's value and where it comes from"),
+    "config": Command(
+        "rollup_node.tools.commands.config", "show: each option and its origin; convert: op-node's options"
+    ),
     "bundle": Command("rollup_node.tools.commands.bundle", "an archive for a report, without secrets"),
     "doc": Command("rollup_node.tools.commands.doc", "metrics: name, type, labels and meaning of each"),
     "completion": Command("rollup_node.tools.commands.completion", "the completion script for bash, zsh or fish"),

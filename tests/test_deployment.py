@@ -57,11 +57,15 @@ def test_the_compose_file_serves_this_machine_and_comes_back_after_a_reboot() ->
         "engine": ["127.0.0.1:8545:8545", "30303:30303/tcp", "30303:30303/udp"],
         "node": ["127.0.0.1:9545:9545", "127.0.0.1:7310:7310", "9222:9222/tcp", "9222:9222/udp"],
         "prometheus": ["127.0.0.1:9090:9090"],
+        "alertmanager": ["127.0.0.1:9093:9093"],
         "grafana": ["127.0.0.1:3000:3000"],
     }
     assert {"--http", "--http.addr=0.0.0.0", "--port=30303"} <= set(services["engine"]["command"])
     assert {"--status.enabled", "--status.addr=0.0.0.0"} <= set(services["node"]["command"])
-    assert all(re.fullmatch(r"\S+:v?\d+\.\d+\.\d+", services[name]["image"]) for name in ("prometheus", "grafana"))
+    assert all(
+        re.fullmatch(r"\S+:v?\d+\.\d+\.\d+", services[name]["image"])
+        for name in ("prometheus", "alertmanager", "grafana")
+    )
 
 
 def instructions() -> dict[str, list[str]]:

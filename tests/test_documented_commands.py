@@ -65,7 +65,7 @@ OURS = [line for name, line in LINES if line.startswith("rollup-node ")]
 def filled_in(line: str) -> list[str]:
     """Return the words of a command, with values for its placeholders, the first of alternatives, and what is
     optional."""
-    words = [word.strip("[]") for word in shlex.split(line)[1:]]
+    words = [word.strip("[]") for word in shlex.split(line.partition(" > ")[0])[1:]]
     words = [re.sub(r"(=?)\b(URL)$", rf"\g<1>{URL}", word.split("|")[0]) for word in words]
     return [word for text in words for word in (["data.bin"] if text == "FILE..." else [VALUES.get(text, text)])]
 
@@ -80,6 +80,9 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     for name in ("jwt.hex", "jwt.txt"):
         (tmp_path / name).write_text("11" * 32)
     shutil.copy(Path(forks.__file__).parent / "lagoon_nut_bundle.json", tmp_path)
+    op_node = "op-node --network=op-sepolia --l1=http://a --l1.beacon=http://b --l2=http://c --l2.jwt-secret=jwt.hex"
+    (tmp_path / "op-node.sh").write_text(op_node)
+    (tmp_path / "compose.yaml").write_text(f"services: {{op-node: {{command: {op_node}}}}}")
     (tmp_path / "data.bin").write_bytes(b"\x00" * 100)
     (tmp_path / "blocks.json").write_text("[]")
 

@@ -161,7 +161,7 @@ def test_commands_in_the_documents_exist_with_their_flags() -> None:
             if any(word.startswith("--chains") for word in words):
                 words = [_VIRTUAL_NODE.sub("--", word) for word in words]
                 name = f"{name} --chains=1" if name == "devnet" else name
-            part = f"{name} {words[1]}" if name in ("p2p", "history") else name
+            part = f"{name} {words[1]}" if name in ("p2p", "history", "config") else name
             known = options | (_flags_of(part) if name else set())
             flags = {
                 re.split(r"[=\]|]", word.lstrip("["))[0][2:] for word in words if word.lstrip("[").startswith("--")

@@ -1,11 +1,13 @@
 """Alerts and dashboard in `docker`: their metrics exist, and each alert fires when it should."""
 
+import json
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.rpc.prometheus import mistakes, selectors
 
@@ -87,11 +89,58 @@ def test_queries_as_in_dashboards_made_for_op_node(query: str) -> None:
     assert mistakes(query) == []
 
 
+def test_the_dashboard_chooses_a_chain_and_then_its_nodes() -> None:
+    variables = json.loads((FOLDER / "grafana" / "dashboard.json").read_text())["templating"]["list"]
+    queries = {variable["name"]: variable["query"]["query"] for variable in variables[1:]}
+    assert queries == {
+        "chain": "label_values(op_node_default_chain, chain)",
+        "instance": 'label_values(op_node_default_chain{chain=~"$chain"}, instance)',
+    }
+    assert all(mistakes(query.removeprefix("label_values(").rpartition(",")[0]) == [] for query in queries.values())
+
+
 def test_alerts_say_what_to_do() -> None:
     alerts = ALERTS.split("      - alert: ")[1:]
     for alert in alerts:
         assert re.search(r"^        labels: \{severity: (warning|critical)\}$", alert, re.MULTILINE)
         assert "          summary: " in alert and "          do: " in alert
+
+
+ALERTMANAGER = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]["alertmanager"]
+
+
+@pytest.mark.parametrize("name", ["webhook", "none"])
+def test_alertmanager_accepts_its_configurations(name: str) -> None:
+    config = yaml.safe_load((FOLDER / "alertmanager" / f"{name}.yaml").read_text())
+    assert config["route"]["receiver"] in {receiver["name"] for receiver in config["receivers"]}
+    named = re.findall(r'alertname!?="(\w+)"', str(config.get("inhibit_rules", "")))
+    assert set(named) <= set(NAMES) and bool(named) == (name == "webhook")
+    program = shutil.which("amtool")
+    if program is None:
+        pytest.skip("amtool is not installed")
+    command = [program, "check-config", f"alertmanager/{name}.yaml"]
+    done = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and "SUCCESS" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(("webhook", "name"), [("https://h.example/KEY", "webhook"), ("", "none")])
+def test_alertmanager_gets_the_webhook_in_a_file(webhook: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / "alertmanager").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "alertmanager").chmod(0o755)
+    (text,) = ALERTMANAGER["command"]
+    script = text.replace("$$", "$").replace("/tmp/webhook", f"{tmp_path}/webhook")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "ALERT_WEBHOOK": webhook}
+    done = subprocess.run([*ALERTMANAGER["entrypoint"], script], env=environment, capture_output=True, text=True)
+    assert f"--config.file=/etc/alertmanager/{name}.yaml" in done.stdout.split() and "KEY" not in done.stdout
+    assert (tmp_path / "webhook").read_text() == webhook and (tmp_path / "webhook").stat().st_mode & 0o777 == 0o600
+    assert "/tmp/webhook" in (FOLDER / "alertmanager" / "webhook.yaml").read_text()
+
+
+def test_prometheus_sends_its_alerts_to_alertmanager() -> None:
+    config = yaml.safe_load((FOLDER / "prometheus.yaml").read_text())
+    (to,) = config["alerting"]["alertmanagers"]
+    assert to["static_configs"] == [{"targets": ["alertmanager:9093"]}]
+    assert ALERTMANAGER["ports"] == ["127.0.0.1:9093:9093"]
 
 
 def test_compose_gives_prometheus_and_grafana_files_that_exist() -> None:
@@ -100,6 +149,8 @@ def test_compose_gives_prometheus_and_grafana_files_that_exist() -> None:
     assert mounted == {
         "prometheus.yaml",
         "alerts.yaml",
+        "alertmanager/webhook.yaml",
+        "alertmanager/none.yaml",
         "grafana/datasource.yaml",
         "grafana/dashboards.yaml",
         "grafana/dashboard.json",

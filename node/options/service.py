@@ -100,6 +100,12 @@ RPC = Section(
         field=RpcConfig.ready_unsafe_age,
     ),
     Option(
+        "rpc.ws-enabled",
+        value_types.BOOL,
+        "Serve JSON-RPC by WebSocket too, with subscriptions of the unsafe, safe and finalized head.",
+        field=RpcConfig.ws_enabled,
+    ),
+    Option(
         "rpc.vhosts",
         value_types.TEXTS,
         "Host names under which clients may address the RPC server, besides IP addresses; `*`: any.",
@@ -124,6 +130,12 @@ METRICS = Section(
         "Port on which the metrics server listens; 0: any free port.",
         default="7300",
         field=RpcConfig.metrics_port,
+    ),
+    Option(
+        "tracing.otlp-endpoint",
+        value_types.HTTP_URL,
+        "OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318; not set: none.",
+        used_by=("setup.plan:node_settings",),
     ),
     Option(
         "pprof.addr",

@@ -53,7 +53,7 @@ SUPERNODE = Section(
     _own("rpc.port", value_types.PORT, "Port of the RPC server of all chains; 0: any free port.", default="8545"),
 )
 OWN = {option.name: option for option in SUPERNODE.options}
-_SHARED_PREFIXES = ("l1.", "log.", "rpc.", "metrics.", "pprof.", "status.")
+_SHARED_PREFIXES = ("l1.", "log.", "rpc.", "metrics.", "pprof.", "status.", "tracing.")
 _SHARED_NAMES = {"l1", "config", "workers", "runtime.dir"}
 _OWNED = {"interop.dependency-set", "safedb.path"}
 REFUSED = {"l2.follow.source": "it is derived here", "interop.rpc.addr": "its messages are verified here"}
@@ -63,7 +63,7 @@ PORTS = ("p2p.listen.tcp", "p2p.listen.udp")
 
 INFORMATION = {"h", "help"}
 _EPILOG = """Shared options of the node are given as they are: --l1, --l1.*, --log.*, --rpc.*,
---metrics.*, --pprof.*, --status.*, --workers, --runtime.dir, --config. All others are
+--metrics.*, --pprof.*, --status.*, --tracing.*, --workers, --runtime.dir, --config. All others are
 those of chains: --vn.all.NAME for all of them, --vn.CHAIN.NAME for one, which wins
 (rollup-node --help-all). Variables: OP_SUPERNODE_*, OP_SUPERNODE_VN_ALL_*,
 OP_SUPERNODE_VN_<CHAIN>_*. In the file of --config: tables [vn.all] and [vn.CHAIN].

@@ -50,6 +50,10 @@ class Values:
         texts = self.fields[name].texts
         return texts if self._options[name].value_type.is_list else texts[-1:]
 
+    def items(self, name: str) -> tuple[str, ...]:
+        """Return the same texts with the items of a list apart."""
+        return _items(self._given[name]) if self.given(name) and OPTIONS[name].value_type.is_list else self.texts(name)
+
     def source(self, name: str) -> str:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
         return self.fields[name].source if name in self.fields else f"flag --{name}"

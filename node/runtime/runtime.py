@@ -6,10 +6,10 @@ import faulthandler
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from setproctitle import setproctitle
 
@@ -35,6 +35,7 @@ from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.otlp import SpanExporter
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -69,6 +70,8 @@ class SharedResources:
     profiles: Path
     profiling: ProfilingSettings
     metrics_period: float
+    tracing: str = ""
+    chain: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,7 +207,7 @@ class StageProcess:
             profiles = ProcessProfiles(shared.profiling, shared.profiles, name)
             profiles.begin()
             work = (bus.run(), self._look(collect), problems.repeat(), file.repeat(), profiles.serve())
-            services = [group.create_task(item) for item in work]
+            services = [group.create_task(item) for item in (*work, *self._tracing())]
             await asyncio.sleep(0)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop.set)
             shared.liveness.set_ready(self._slot)
@@ -217,6 +220,13 @@ class StageProcess:
             await profiles.end()
         self._log.debug("stopped")
         return self._code
+
+    def _tracing(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what sends spans, if there is a collector."""
+        if not self._shared.tracing:
+            return []
+        shared = self._shared
+        return [SpanExporter(shared.tracing, self._identity.name, shared.chain, shared.sockets).run()]
 
     def _bus(self) -> Bus:
         identity, shared = self._identity, self._shared

@@ -291,6 +291,7 @@ def node_settings(
     configs = next(iter(chains))
     return NodeSettings(
         version=version(),
+        chains=tuple(chain.rpc.network or str(chain.rpc.rollup.l2_chain_id) for chain in chains),
         log=build_config(LogSettings, plan.values),
         runtime_dir=plan.runtime_dir,
         precheck=precheck,
@@ -298,6 +299,7 @@ def node_settings(
         halt_seconds=HALT_SECONDS if configs.rpc.metrics_enabled else 0.0,
         metrics_period=WRITE_SECONDS if configs.rpc.metrics_enabled else REWRITE_SECONDS,
         profiling=profiling_settings(plan.values),
+        tracing=plan.values["tracing.otlp-endpoint"] or "",
     )
 
 

@@ -23,7 +23,14 @@ MEMORY_SECONDS = 30.0
 class SupervisorMetrics:
     """The metrics of all processes, written to the supervisor's own file every `period` seconds or more often."""
 
-    def __init__(self, version: str, folder: Path, liveness: LivenessTable, period: float = WRITE_SECONDS) -> None:
+    def __init__(
+        self,
+        version: str,
+        folder: Path,
+        liveness: LivenessTable,
+        period: float = WRITE_SECONDS,
+        chains: Sequence[str] = (),
+    ) -> None:
         self._period = min(period, STATUS_SECONDS)
         self._folder, self._liveness = folder, liveness
         self._meter = Meter(SUPERVISOR)
@@ -33,6 +40,8 @@ class SupervisorMetrics:
         self._due = self._memory_due = 0.0
         self._reads_memory = True
         self._meter.set("info", 1, version=version)
+        for chain in chains:
+            self._meter.set("chain", 1, chain=chain)
 
     def node_is_up(self) -> None:
         """Every process has been ready."""

@@ -34,7 +34,7 @@ class Reload:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How a node is run.
+    """How a node is run; `chains` is what metrics call its chains [MET30], `tracing` the address of a collector [TRC1].
 
     `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
     `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
@@ -56,3 +56,5 @@ class NodeSettings:
     profiling: ProfilingSettings = field(default_factory=ProfilingSettings)
     reload: Callable[[], Reload] | None = None
     log_file: LogFile | None = None
+    chains: tuple[str, ...] = ()
+    tracing: str = ""

@@ -135,6 +135,8 @@ class Supervisor:
             profiles=directory.profiles,
             profiling=settings.profiling,
             metrics_period=settings.metrics_period,
+            tracing=settings.tracing,
+            chain=",".join(settings.chains),
         )
         arena_fds = {arena.fd for arena in self._shared.arenas.values()}
         self._keep_fds = frozenset({self._liveness.fd, self._shared.log_level.fd, *arena_fds})
@@ -145,7 +147,9 @@ class Supervisor:
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
         self._memory = MemoryWatch(self._log, self._sizes)
-        self._metrics = SupervisorMetrics(settings.version, directory.metrics, self._liveness, settings.metrics_period)
+        self._metrics = SupervisorMetrics(
+            settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chains
+        )
         self._sweeper = Sweeper(self._children, directory, self._policy, self._write_processes, self._fail)
         self._precheck = Precheck(self._children, settings, self._fail)
         self._manager = ServiceManager()

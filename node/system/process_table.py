@@ -49,7 +49,7 @@ def _stage(role: str, **fields: Any) -> ProcessSpec:
 PROCESSES: tuple[ProcessSpec, ...] = (
     _stage("l1", preload=("zmq", "msgspec", "orjson")),
     _stage("blobs"),
-    _stage("derivation", preload=("brotlicffi",)),
+    _stage("derivation", preload=("brotli",)),
     _stage("compute", preload=("ckzg",), max_cpu=MAX_TASK_CPU, numbered=True),
     _stage("engine", preload=("jwt", "sqlite3")),
     _stage("interop", preload=("jwt", "sqlite3")),

@@ -410,6 +410,9 @@ class Code(Enum):
     SAFEDB_GAP = """[event] Blocks became safe that the safe head database lacks: it was unavailable, or the node ran
     without it.
     DO: nothing, unless proposers or challengers need those blocks; then derive them again with an empty database"""
+    TRACES = """[event] The collector of --tracing.otlp-endpoint does not take spans, which are dropped; nothing else
+    depends on them.
+    DO: check the address and whether the collector has an OTLP receiver for HTTP there, usually on port 4318"""
     RPC_CLIENTS = """[event] The node closed connections of RPC clients because they are too many, too slow or
     malformed.
     DO: check the client named in the line, and put a proxy with limits in front of a public RPC"""

@@ -17,6 +17,7 @@ class Phase(Enum):
     BODY = (30.0, "body")
     RESPONSE = (30.0, "response")
     IDLE = (120.0, "idle")
+    STREAM = (float("inf"), "stream")
 
     @property
     def seconds(self) -> float:

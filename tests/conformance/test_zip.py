@@ -4,9 +4,11 @@ Items are singular batches of the sizes that the cases name, so what survives ar
 
 import tracemalloc
 import zlib
+from typing import Any
 
+import _brotli
 import pytest
-from brotlicffi._brotlicffi import ffi, lib
+from cffi import FFI
 
 from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -36,7 +38,8 @@ LIMIT_BEFORE_FJORD = 10_000_000
 CHECKSUM = "checksum wrong or missing"
 CUT_OFF = "compressed stream cut off"
 CORRUPT = "compressed stream corrupt"
-LARGE_WINDOW_PARAMETER = 6
+WINDOW_PARAMETER, LARGE_WINDOW_PARAMETER, FINISH = 2, 6, 2
+"""Of Google's encoder: BROTLI_PARAM_LGWIN, BROTLI_PARAM_LARGE_WINDOW, BROTLI_OPERATION_FINISH."""
 
 
 def survivors(body: bytes, forks: dict[str, int] = FJORD) -> list[int]:
@@ -233,16 +236,22 @@ def large_window() -> None:
 
 
 def large_window_stream(data: bytes) -> bytes:
+    ffi: Any = FFI()
+    ffi.cdef("""
+        void* BrotliEncoderCreateInstance(void*, void*, void*);
+        void BrotliEncoderDestroyInstance(void*);
+        int BrotliEncoderSetParameter(void*, int, uint32_t);
+        int BrotliEncoderCompressStream(void*, int, size_t*, const uint8_t**, size_t*, uint8_t**, size_t*);
+    """)
+    lib = ffi.dlopen(_brotli.__file__)
     encoder = ffi.gc(lib.BrotliEncoderCreateInstance(ffi.NULL, ffi.NULL, ffi.NULL), lib.BrotliEncoderDestroyInstance)
     assert lib.BrotliEncoderSetParameter(encoder, LARGE_WINDOW_PARAMETER, 1)
-    assert lib.BrotliEncoderSetParameter(encoder, lib.BROTLI_PARAM_LGWIN, 26)
+    assert lib.BrotliEncoderSetParameter(encoder, WINDOW_PARAMETER, 26)
     room = ffi.new("uint8_t[]", 10_000)
     source = ffi.from_buffer("uint8_t[]", data)
     left_in, left_out = ffi.new("size_t *", len(data)), ffi.new("size_t *", len(room))
     next_in, next_out = ffi.new("uint8_t **", source), ffi.new("uint8_t **", room)
-    assert lib.BrotliEncoderCompressStream(
-        encoder, lib.BROTLI_OPERATION_FINISH, left_in, next_in, left_out, next_out, ffi.NULL
-    )
+    assert lib.BrotliEncoderCompressStream(encoder, FINISH, left_in, next_in, left_out, next_out, ffi.NULL)
     return bytes(ffi.buffer(room, len(room) - left_out[0]))
 
 

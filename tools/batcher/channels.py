@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-import brotlicffi
+import brotli
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
@@ -59,7 +59,7 @@ def channel_body(batches: Iterable[bytes], compression: Compression) -> bytes:
     if compression is Compression.ZLIB:
         return zlib.compress(stream, 9)
     # zlib has no version byte of its own: its header's low bits tell it apart [RD2].
-    return BROTLI_VERSION + bytes(brotlicffi.compress(stream, quality=9))
+    return BROTLI_VERSION + bytes(brotli.compress(stream, quality=9))
 
 
 def frames(channel_id: bytes, body: bytes, max_frame_bytes: int) -> list[Frame]:

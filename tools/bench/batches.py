@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import brotlicffi
+import brotli
 import orjson
 
 from rollup_node.node.setup.networks import find_network
@@ -155,7 +155,7 @@ def _decompressions(config: RollupConfig, blocks: Sequence[L1Block], recorded: R
 def decompress(body: bytes) -> bytes:
     """Return the decompressed channel body, also of a stream without its end mark."""
     if body[0] == 1:
-        return bytes(brotlicffi.decompress(body[1:]))
+        return bytes(brotli.decompress(body[1:]))
     return zlib.decompressobj().decompress(body)
 
 

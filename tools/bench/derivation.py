@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import brotlicffi
+import brotli
 import msgspec
 
 from rollup_node.stages.derivation import tasks
@@ -128,7 +128,7 @@ def native_seconds(chain: synthetic_chain.SyntheticChain, attributes: Sequence[P
     """CPU seconds of decompressing, hashing, hex encoding and JSON encoding the same data."""
     started = time.process_time()
     for body in chain.bodies:
-        brotlicffi.decompress(body[1:])
+        brotli.decompress(body[1:])
     for attribute in attributes:
         for _ in range(KECCAKS_PER_BLOCK):
             keccak256(attribute.transactions[0])

@@ -1,10 +1,9 @@
-"""`rollup-node config show`: the value of each option, and where it comes from."""
+"""`rollup-node config show`: the value of each option, and where it comes from. `config convert` is in convert.py."""
 
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 import orjson
 
@@ -19,11 +18,13 @@ from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser
+from rollup_node.tools.convert.masks import MASK, masked_address
+from rollup_node.tools.convert.options_file import toml_lines
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
-given as to the node. Secrets, and what follows the host in addresses, are shown as ***."""
-MASK = "***"
-SHOW = "show"
+given as to the node. Secrets, and what follows the host in addresses, are shown as ***, but for addresses in --toml
+that is not written to a terminal."""
+SHOW, CONVERT = "show", "convert"
 
 
 class Setting(NamedTuple):
@@ -38,19 +39,29 @@ class Setting(NamedTuple):
 def main(arguments: Sequence[str]) -> int:
     """Print the settings. Raises SetupError for options that would not start a node."""
     words = list(arguments)
+    if words[:1] == [CONVERT]:
+        from rollup_node.tools.commands import convert  # it needs a parser of YAML
+
+        return convert.main(words[1:])
     parser = FlagParser("config show", DESCRIPTION)
     parser.add_argument("--json", action="store_true", help="one JSON object by option")
+    parser.add_argument("--toml", action="store_true", help="a file for --config with the options that are given")
     if not {"-h", "--help"}.isdisjoint(words):
         parser.parse_args(["--help"])
     if not words or words.pop(0) != SHOW:
-        raise SetupError(f"the command is {PROGRAM} config {SHOW} [--json] [options of the node]")
+        raise SetupError(
+            f"the command is {PROGRAM} config {SHOW} [--json|--toml] [options of the node], or {PROGRAM} config"
+            f" {CONVERT} FILE..."
+        )
     flags, rest = parser.parse_known_args(words)
     parsed = read_options(rest, os.environ, parser.flags)
     reject_wrong_options(parsed)
     for warning in parsed.warnings:
         print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
     result = settings(parsed.values)
-    if flags.json:
+    if flags.toml:
+        print("\n".join(toml_lines(parsed.values, hide=sys.stdout.isatty())))
+    elif flags.json:
         print(orjson.dumps(settings_rows(result), option=orjson.OPT_INDENT_2).decode())
     else:
         for row in result:
@@ -100,18 +111,4 @@ def _values_of_chain(values: Values, chain: ChosenChain) -> dict[str, str | None
 def _masked(option: AnyOption, text: str) -> str:
     if option.secret:
         return MASK if text else ""
-    return ",".join(map(_masked_address, text.split(","))) if "://" in text else text
-
-
-def _masked_address(text: str) -> str:
-    """Return an address without user, path and query, which hold the keys of providers."""
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return MASK
-    if parts.scheme not in ("http", "https", "ws", "wss"):
-        return text
-    host = parts.netloc.rpartition("@")[2]
-    user = f"{MASK}@" if "@" in parts.netloc else ""
-    rest = f"/{MASK}" if parts.path.strip("/") or parts.query or parts.fragment else ""
-    return f"{parts.scheme}://{user}{host}{rest}"
+    return ",".join(map(masked_address, text.split(",")))

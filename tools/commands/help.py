@@ -31,7 +31,7 @@ TOPICS: dict[str, tuple[str, tuple[str, ...]]] = {
     "signer": ("Remote signer", ("signer",)),
     "p2p": ("Peer-to-peer", ("p2p",)),
     "rpc": ("RPC server", ("rpc",)),
-    "metrics": ("Metrics and profiling", ("metrics", "pprof", "heartbeat")),
+    "metrics": ("Metrics, traces and profiling", ("metrics", "pprof", "heartbeat", "tracing")),
     "status": ("Status page", ("status",)),
     "log": ("Logging", ("log", "snapshotlog")),
     "process": ("Processes and files", ("config", "workers", "runtime")),

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-import brotlicffi
+import brotli as google_brotli
 
 from rollup_node.stages.protocol.rlp import encode_bytes, encode_list, list_header
 from rollup_node.tools.batcher.channels import BROTLI_VERSION
@@ -132,7 +132,7 @@ def _zlib(stream: Iterable[bytes], strategy: int) -> bytes:
 
 
 def brotli(stream: Iterable[bytes]) -> bytes:
-    compressor = brotlicffi.Compressor(quality=1)
+    compressor = google_brotli.Compressor(quality=1)
     return BROTLI_VERSION + b"".join([*map(compressor.process, stream), compressor.finish()])
 
 

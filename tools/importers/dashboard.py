@@ -17,6 +17,7 @@ DASHBOARD = Path(__file__).resolve().parents[2] / "docker" / "grafana" / "dashbo
 WIDTH, HEIGHT, STAT_HEIGHT = 24, 8, 4
 STAT, LINES = "stat", "timeseries"
 _NODE = 'instance="$instance"'
+ALL = {"text": "All", "value": "$__all"}
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
 
@@ -348,19 +349,26 @@ def dashboard() -> dict[str, Any]:
 
 
 def _variables() -> list[dict[str, Any]]:
-    query = f"label_values({_p('up')}, instance)"
+    chains = f"label_values({_p('chain')}, chain)"
+    nodes = f'label_values({_p("chain")}{{chain=~"$chain"}}, instance)'
     return [
         {"name": "datasource", "type": "datasource", "query": "prometheus", "label": "Data source"},
-        {
-            "name": "instance",
-            "type": "query",
-            "label": "Node",
-            "datasource": _SOURCE,
-            "query": {"query": query, "refId": "instance"},
-            "definition": query,
-            "refresh": 2,
-        },
+        {**_query("chain", "Chain", chains), "includeAll": True, "allValue": ".*", "current": ALL},
+        _query("instance", "Node", nodes),
     ]
+
+
+def _query(name: str, label: str, query: str) -> dict[str, Any]:
+    """Return a variable whose values a query of Prometheus gives, asked again when the range of time changes."""
+    return {
+        "name": name,
+        "type": "query",
+        "label": label,
+        "datasource": _SOURCE,
+        "query": {"query": query, "refId": name},
+        "definition": query,
+        "refresh": 2,
+    }
 
 
 def _panels() -> Iterator[dict[str, Any]]:

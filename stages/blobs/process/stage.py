@@ -15,6 +15,7 @@ from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, 
 from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
@@ -162,6 +163,7 @@ class BlobsStage(Stage):
     async def _fetch(self, pending: PendingRequest) -> None:
         """Fetch and verifies once; authentic blobs are kept even if others are missing."""
         error: Exception | SourceFailure | None = None
+        began = time.monotonic()
         try:
             await self._read_archive(pending)
             if pending.missing and not self._endpoints.all:
@@ -173,6 +175,7 @@ class BlobsStage(Stage):
         finally:
             pending.is_fetching = False
             self._work.wake.set()
+            tracing.add("blobs", began, pending.block.hash, count=len(pending.blobs), missing=len(pending.missing))
         if error is not None:
             self._failed(pending, error)
         self._respond(pending)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from brotlicffi._brotlicffi import ffi, lib
-
+from rollup_node.stages.derivation.codec.brotli_library import ffi, lib
 from rollup_node.stages.derivation.codec.zlib_stream import CORRUPT, CUT_OFF, END
 
 FIRST_INPUT = 4095

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise
 from typing import NamedTuple, TypeAlias
 
-import brotlicffi
+import brotli
 import msgspec
 
 from rollup_node.stages.derivation.codec.brotli_stream import decoded_pieces
@@ -220,12 +220,12 @@ def pack_field(data: bytes) -> bytes | PackedBytes:
 
 
 def _compressed(data: bytes) -> bytes:
-    packed: bytes = brotlicffi.compress(data, quality=_QUALITY, lgwin=_WINDOW)
+    packed: bytes = brotli.compress(data, quality=_QUALITY, lgwin=_WINDOW)
     return packed
 
 
 def _compressed_large(sizes: bytes, transaction: bytes | memoryview) -> bytes:
-    compressor = brotlicffi.Compressor(quality=_QUALITY, lgwin=_WINDOW)
+    compressor = brotli.Compressor(quality=_QUALITY, lgwin=_WINDOW)
     packed = [compressor.process(sizes)]
     for at in range(0, len(transaction), CHUNK_BYTES):
         packed.append(compressor.process(bytes(transaction[at : at + CHUNK_BYTES])))
@@ -250,7 +250,7 @@ def _unpacked(chunk: TransactionChunk) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=8)
 def _unpacked_field(packed: bytes) -> bytes:
-    data: bytes = brotlicffi.decompress(packed)
+    data: bytes = brotli.decompress(packed)
     return data
 
 

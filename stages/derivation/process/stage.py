@@ -17,6 +17,7 @@ from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetche
 from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
 from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
@@ -202,6 +203,8 @@ class DerivationStage(Stage):
             self._upgrades.derived()
             if (interval := self._batches.interval) is not None:
                 self._meter.set("batch_interval_seconds", interval)
+        number = answer.safe_head.number
+        tracing.end("derivation.block", number, answer.derived_from.hash, number=number, outcome=answer.outcome.value)
         log.debug("block derived", block=answer.safe_head, origin=answer.derived_from, outcome=answer.outcome)
 
     # --- the loop --------------------------------------------------------------------------------------------------
@@ -275,6 +278,7 @@ class DerivationStage(Stage):
                 self.derivation_log.channel_decoded(output, result)
                 return self.deriver.add_decoded(output.key, result)
             case engine.AttributesReady():
+                tracing.begin("derivation.block", output.parent.number + 1)
                 self._run.derived(output, time.monotonic())
                 return self._run.is_answered
             case outputs.NeedReset():

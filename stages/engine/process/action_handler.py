@@ -19,6 +19,7 @@ from rollup_node.stages.engine.process.control_server import ControlServer
 from rollup_node.stages.engine.process.status_publisher import StatusPublisher
 from rollup_node.stages.engine.sequencer.sequencer import SequencedBlock
 from rollup_node.stages.engine.sequencer.sequencer_rows import CONDITION as SEQUENCER_WAITS
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition, LastingConditions, shortened
 from rollup_node.stages.io.log.logger import Logger, get_logger
@@ -172,6 +173,7 @@ class ActionHandler:
 
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         result = action.result
+        tracing.assign(result.derived_from.hash)
         if result.reason is not None:
             code, reason = result.reason.code or Code.BLOCK_REPLACED, shortened(result.reason.text)
             log.warn(f"derived block {result.outcome}", code=code.text, safe=result.safe_head, reason=reason)

@@ -8,10 +8,11 @@ from functools import partial
 from types import coroutine
 from typing import Any
 
-from rollup_node.stages.engine.calls.calls import CoreAnswer, CoreCall, Lane, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Lane, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import (
@@ -55,7 +56,7 @@ class CallRunner:
         """Make a call, and those of its lane that follow, in the same turn of the event loop as its answer comes."""
         task = asyncio.current_task()
         assert task is not None
-        answer = await self._answer(pending.call)
+        answer = await self._answer(pending)
         while True:
             following = None
             for call in self._take(pending, answer):
@@ -67,11 +68,15 @@ class CallRunner:
                 self._settle()
                 return
             self._open[task] = pending = following
-            answer = await _then(self._answer(pending.call), self._settle)
+            answer = await _then(self._answer(pending), self._settle)
 
-    async def _answer(self, call: CoreCall) -> CoreAnswer:
+    async def _answer(self, pending: PendingCall) -> CoreAnswer:
+        began = time.monotonic()
         try:
-            return await self._ask(call)
+            answer = await self._ask(pending.call)
+            if pending.purpose is CallPurpose.ATTRIBUTES:
+                tracing.add(f"engine.{type(pending.call).__name__}", began, None)
+            return answer
         except TemporaryError as error:
             code = error.code if isinstance(error.code, Code) else None
             return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code)

@@ -254,6 +254,7 @@ OWN_METRICS: tuple[Metric, ...] = (
         GAUGE,
         "Memory with a proportional share of shared memory (PSS); the sum is the memory of the node",
     ),
+    Metric("chain", GAUGE, "1 for the chain of the node: its network, or else its chain id", ("chain",), _SUPERVISOR),
     Metric(
         "memory_limit_bytes",
         GAUGE,

@@ -6,6 +6,7 @@ from itertools import repeat
 from typing import NamedTuple
 
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
@@ -110,6 +111,7 @@ class BlockFetcher:
         """Start fetches, those of several blocks as one request."""
         for fetch in fetches:
             self._held.hold(fetch.number)
+            tracing.begin(tracing.ROOT, fetch.number)
         task = asyncio.create_task(self._run(fetches), name=f"L1 blocks from {fetches[0].number}")
         task.add_done_callback(lambda _: self._on_done())
         self._tasks.append(task)
@@ -183,6 +185,8 @@ class BlockFetcher:
 
     def _end(self, result: FetchResult) -> None:
         self._held.end(result.fetch.number)
+        if result.blocks:
+            tracing.end(tracing.ROOT, result.fetch.number, result.blocks[0].ref.hash, number=result.fetch.number)
         self._results.append(result)
 
     async def _read_archive(self, fetch: Fetch) -> bool:

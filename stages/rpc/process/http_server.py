@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, RESPONSE_TOO_LARGE, SERVER_ERROR, TIMEOUT
@@ -53,7 +54,7 @@ class RpcServer:
         label: str,
     ) -> None:
         self._node, self._status, self._meter, self._label = node, status, meter, label
-        self._access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
+        self.access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
@@ -66,17 +67,17 @@ class RpcServer:
     def _add_headers(self, request: web.BaseRequest, response: web.StreamResponse) -> None:
         """Add what every response has, before it is sent."""
         response.headers["Server"] = "rollup-node"
-        if self._access.cors_domains:
+        if self.access.cors_domains:
             response.headers.setdefault("Vary", "Origin")
         origin = request.headers.get("Origin")
-        if origin is not None and self._access.accepts_origin(origin):
-            allowed = ANY if ANY in self._access.cors_domains else origin
+        if origin is not None and self.access.accepts_origin(origin):
+            allowed = ANY if ANY in self.access.cors_domains else origin
             response.headers["Access-Control-Allow-Origin"] = allowed
         if _accepts_gzip(request) and (not isinstance(response, web.Response) or response.body):
             response.enable_compression(web.ContentCoding.gzip)
 
     async def _route(self, request: web.BaseRequest, exchange: Exchange, path: str) -> web.StreamResponse:
-        if not self._access.accepts_host(request.headers.get("Host")):
+        if not self.access.accepts_host(request.headers.get("Host")):
             return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
         method = request.headers.get("Access-Control-Request-Method")
         if request.method == "OPTIONS" and "Origin" in request.headers and method is not None:
@@ -97,7 +98,7 @@ class RpcServer:
         """Return the response to a CORS preflight request; without its headers the browser refuses [RPC5]."""
         response = web.Response(status=204)
         response.headers["Vary"] = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
-        if method in ("POST", "GET") and self._access.accepts_origin(request.headers["Origin"]):
+        if method in ("POST", "GET") and self.access.accepts_origin(request.headers["Origin"]):
             response.headers["Access-Control-Allow-Methods"] = method
             response.headers["Access-Control-Max-Age"] = "600"
             if headers := request.headers.get("Access-Control-Request-Headers"):
@@ -122,7 +123,7 @@ class RpcServer:
         rejection = _rejection(request)
         if rejection is not None:
             return rejection
-        if not self._access.accepts_origin(request.headers.get("Origin")):
+        if not self.access.accepts_origin(request.headers.get("Origin")):
             return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
         try:
             data = await exchange.read_body(MAX_BODY)
@@ -130,6 +131,7 @@ class RpcServer:
             return _too_large(f">{MAX_BODY}")
         except MALFORMED:
             return web.Response(status=400, text="malformed body\n")
+        tracing.called_by(request.headers.get("traceparent"))
         if len(data) > LONG_BODY:
             await exchange.turn()
         exchange.hold(jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES)
@@ -142,7 +144,7 @@ class RpcServer:
 
     async def _respond(self, request: web.BaseRequest, exchange: Exchange, body: ParsedBody) -> web.StreamResponse:
         """Return the responses in the order of the requests, all of them within CALL_SECONDS."""
-        admin_error = self._access.admin_error(request.headers.get("Authorization", ""), time.time())
+        admin_error = self.access.admin_error(request.headers.get("Authorization", ""), time.time())
         deadline = exchange.begun + CALL_SECONDS
         sent = BatchResponse(request, exchange, partial(self._add_headers, request), is_batch=body.is_batch)
         turn_ends = time.monotonic() + TURN_SECONDS
@@ -162,9 +164,11 @@ class RpcServer:
                 await sent.add(encoded)
         return await sent.finish()
 
-    async def call(self, request: JsonRpcRequest, deadline: float, size: int) -> Response:
+    async def call(
+        self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None = None
+    ) -> Response:
         """Answer a call that did not come by HTTP; `size` is that of the batch's responses so far."""
-        return await self._call(request, deadline, size, None)
+        return await self._call(request, deadline, size, admin_error)
 
     async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
         """Return the response to a call; `admin_error` is why the admin API is not for this client."""
@@ -204,6 +208,7 @@ class RpcServer:
 
     def _count(self, method: str, start: float, error: str) -> None:
         name = self._known(method)
+        tracing.add_call(f"rpc {name}", start, error=error)
         self._meter.count("rpc_server_requests_total", rpc=self._label, method=name)
         seconds = time.monotonic() - start
         self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc=self._label, method=name)

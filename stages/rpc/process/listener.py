@@ -134,9 +134,9 @@ class Exchange:
         """Count bytes that are held until the response is sent, or release them if `size` is negative."""
         self._listener.hold(self._connection, size)
 
-    def release(self, kept: int) -> None:
+    def stream(self, kept: int) -> None:
         """Hold only `kept` bytes of all that was received, on a connection whose response has no end."""
-        self._listener.hold(self._connection, kept - self._connection.held)
+        self._listener.stream(self._connection, kept)
 
     async def read_body(self, longest: int) -> bytes:
         """Return the body. Raises RequestTooLargeError, and one of MALFORMED for a body that is no HTTP."""
@@ -326,6 +326,12 @@ class Listener:
         self._table.hold(connection, size)
         while (heaviest := self._table.heaviest()) is not None:
             self._abort(heaviest, "memory")
+
+    def stream(self, connection: ClientConnection, kept: int) -> None:
+        """Let the response of a connection take any time, and hold only so many bytes for it."""
+        if connection.phase is not Phase.STREAM:
+            self._enter(connection, Phase.STREAM)
+        self.hold(connection, kept - connection.held)
 
     async def begin(self, connection: ClientConnection) -> None:
         """Wait for the first turn of a complete request: none is taken by requests that never end."""

@@ -42,6 +42,7 @@ class NodeView:
         self._endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
         self.health: dict[str, tuple[Problem, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
+        self.on_engine: Callable[[EngineStatus], None] = lambda status: None
         self._engine_changed = asyncio.Event()
         self.hashing = asyncio.Lock()
         deriving = ("blobs", "derivation") if config.derives else ()
@@ -98,6 +99,7 @@ class NodeView:
             elif isinstance(message, EngineStatus):
                 self.engine = self._with_finality(message)
                 self._engine_changed.set()
+                self.on_engine(self.engine)
             elif isinstance(message, Halting):
                 self.on_halt()
             elif isinstance(message, ForkDoubts):

@@ -13,6 +13,7 @@ from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcProcessConfig
 from rollup_node.stages.rpc.connections import Limits
 from rollup_node.stages.rpc.process.chains_page import ChainsPage
+from rollup_node.stages.rpc.process.head_subscriptions import WebSocketRpcServer
 from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.interop_methods import InteropClient
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
@@ -32,11 +33,8 @@ PPROF_LIMITS = Limits(
     connections=16, per_address=8, held_bytes=32 << 20, response_seconds=MAX_SECONDS + ANSWER_SECONDS + 30
 )
 
-STATUS_LIMITS = Limits(connections=32, per_address=32, held_bytes=8 << 20, response_seconds=float("inf"))
-"""A viewer of the status page stays connected."""
-
-INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20, response_seconds=float("inf"))
-"""A supervisor stays connected by WebSocket as long as the node runs."""
+STATUS_LIMITS = Limits(connections=32, per_address=32, held_bytes=8 << 20)
+INTEROP_LIMITS = Limits(connections=16, per_address=8, held_bytes=32 << 20)
 
 
 class RpcStage(Stage):
@@ -63,12 +61,15 @@ class RpcStage(Stage):
             for group, node in self.nodes.items()
         }
         all_statuses = SupernodeStatus(statuses)
+        by_websocket = {group: WebSocketRpcServer(servers[group], node) for group, node in self.nodes.items()}
+        self.websockets = by_websocket if config.ws_enabled else {}
+        handlers = {group: (self.websockets.get(group) or server).handle for group, server in servers.items()}
         if "" in servers:
-            handle: Handler = servers[""].handle
+            handle: Handler = handlers[""]
         else:
             supernode = Supernode({int(group): node for group, node in self.nodes.items()}, bus)
             root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
-            handle = route(root.handle, {group: server.handle for group, server in servers.items()})
+            handle = route(root.handle, handlers)
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
@@ -115,6 +116,8 @@ class RpcStage(Stage):
             await server.start()
 
     async def close(self) -> None:
+        for websocket in self.websockets.values():
+            await websocket.close()
         await (self._closing or self.rpc.close())
         if self.interop_server is not None:
             await self.interop_server.close()

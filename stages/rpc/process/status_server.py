@@ -99,7 +99,7 @@ class StatusServer:
         try:
             await response.prepare(request)
             _bound_buffers(request.transport)
-            exchange.release(0)
+            exchange.stream(0)
             first = _event(_JSON.encode(self.history.columns()), "history")
             await _write(response, b"retry: %d\n\n" % RECONNECT_MILLISECONDS + first)
             while not self._closing.is_set():

@@ -4,7 +4,7 @@ import random
 import zlib
 from collections.abc import Callable, Iterable
 
-import brotlicffi
+import brotli as google_brotli
 import rlp
 
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -82,12 +82,12 @@ def with_header(header: bytes, body: bytes) -> bytes:
 
 def brotli(items: Iterable[bytes], quality: int = 5) -> bytes:
     """Return a valid brotli body, with its version byte."""
-    return b"\1" + bytes(brotlicffi.compress(stream(items), quality=quality))
+    return b"\1" + bytes(google_brotli.compress(stream(items), quality=quality))
 
 
 def brotli_flushed(items: Iterable[bytes]) -> bytes:
     """Return a valid brotli body whose last byte is an empty block of its own."""
-    encoder = brotlicffi.Compressor(quality=5)
+    encoder = google_brotli.Compressor(quality=5)
     return b"\1" + bytes(encoder.process(stream(items)) + encoder.flush() + encoder.finish())
 
 

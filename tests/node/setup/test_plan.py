@@ -108,6 +108,7 @@ def test_what_no_option_sets_reaches_the_configurations() -> None:
     assert (configs.engine.url, configs.engine.jwt_secret, configs.engine.timeout) == ("http://e:8551", JWT, 3.0)
     assert configs.engine.sequencer_state_file == f"{Path.cwd()}/run/state/sequencer.state"
     settings = node.settings
+    assert settings.chains == ("op-sepolia",)
     assert (configs.rpc.version, configs.rpc.l1_confs) == (settings.version, 7)
     assert configs.rpc.metrics_dir == f"{Path.cwd()}/run/metrics"
     assert configs.rpc.processes_file == f"{Path.cwd()}/run/processes.json"

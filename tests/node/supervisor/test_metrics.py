@@ -45,7 +45,7 @@ def liveness() -> Iterator[LivenessTable]:
 
 def test_a_process_that_has_exited_is_down_and_its_own_file_is_removed(tmp_path: Path, liveness: LivenessTable) -> None:
     process = SupervisedProcess(ProcessSpec("l1", "m:f", None), 0, 0, RestartPolicy(), incarnation=3)
-    metrics = SupervisorMetrics("v1", tmp_path, liveness)
+    metrics = SupervisorMetrics("v1", tmp_path, liveness, chains=("op-sepolia",))
     own = tmp_path / "l1.prom"
     own.touch()
     metrics.restarted(process)
@@ -54,6 +54,7 @@ def test_a_process_that_has_exited_is_down_and_its_own_file_is_removed(tmp_path:
     metrics.write([process], 100.0)
     text = (tmp_path / "supervisor.prom").read_text()
     assert not own.exists()
+    assert 'op_node_default_chain{chain="op-sepolia"} 1.0' in text
     for line in ('process_up{process="l1"} 0.0', 'process_incarnation{process="l1"} 3.0', "op_node_default_up 1.0"):
         assert line in text
     assert (

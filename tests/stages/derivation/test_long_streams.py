@@ -3,7 +3,7 @@
 import random
 import zlib
 
-import brotlicffi
+import brotli as google_brotli
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def _stream(*sizes: int) -> bytes:
 
 
 def _compressed(stream: bytes, brotli: bool) -> bytes:
-    return b"\1" + bytes(brotlicffi.compress(stream, quality=3)) if brotli else zlib.compress(stream, 1)
+    return b"\1" + bytes(google_brotli.compress(stream, quality=3)) if brotli else zlib.compress(stream, 1)
 
 
 def _outcomes(body: bytes, limit: int) -> list[object]:

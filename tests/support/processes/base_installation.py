@@ -1,11 +1,9 @@
 """The base installation: the distributions that `pip install rollup-node` brings, and nothing of the extras."""
 
-import tomllib
-from collections.abc import Iterable
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
-from packaging.requirements import Requirement
+from rollup_node.tools.dev.dependencies import base_dependencies
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,16 +28,10 @@ if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
 def base_distributions() -> dict[str, int]:
     """Return the distributions that the project needs without extras, and all that they need, each with the bytes of
     its files without bytecode."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     result: dict[str, int] = {}
-    left = list(_names(project["dependencies"]))
-    while left:
-        name = left.pop()
-        if name not in result:
-            installed = distribution(name)
-            files = [Path(str(file.locate())) for file in installed.files or () if file.suffix != ".pyc"]
-            result[name] = sum(file.stat().st_size for file in files if file.exists())
-            left += _names(installed.requires or ())
+    for name in base_dependencies(ROOT).keys() - {"rollup-node"}:
+        files = [Path(str(file.locate())) for file in distribution(name).files or () if file.suffix != ".pyc"]
+        result[name] = sum(file.stat().st_size for file in files if file.exists())
     return result
 
 
@@ -51,11 +43,6 @@ def block_extras(folder: Path) -> None:
     names = {top for top, owners in packages if not any(_normal(owner) in allowed for owner in owners)}
     assert {"web3", "rich", "pytest"} <= names
     (folder / "sitecustomize.py").write_text(_BLOCKER.format(names=sorted(names)))
-
-
-def _names(requirements: Iterable[str]) -> Iterable[str]:
-    needed = map(Requirement, requirements)
-    return [item.name.lower() for item in needed if item.marker is None or item.marker.evaluate({"extra": ""})]
 
 
 def _normal(name: str) -> str:

@@ -1,6 +1,7 @@
 """`rollup-node config show`: values, origins, masked secrets."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,4 +60,13 @@ def test_wrong_options_are_all_reported(cli: Cli) -> None:
 
 
 def test_another_word_than_show_is_refused(cli: Cli) -> None:
-    assert cli("config").err.startswith("rollup-node: the command is rollup-node config show [--json]")
+    assert cli("config").err.startswith("rollup-node: the command is rollup-node config show [--json|--toml]")
+
+
+def test_a_file_of_what_is_given(cli: Cli, tmp_path: Path) -> None:
+    words = (*NEEDED, "--p2p.static=a", "--p2p.static=b", "--metrics.enabled", f"--p2p.sequencer.key={32 * '5a'}")
+    text = cli.out("config", "show", "--toml", *words)
+    assert tomllib.loads(text)["p2p.static"] == ["a", "b"] and "5a5a" not in text
+    file = tmp_path / "node.toml"
+    file.write_text(text)
+    assert cli.json("config", "show", "--json", f"--config={file}")["metrics.enabled"]["value"] == "true"

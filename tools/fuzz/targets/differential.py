@@ -3,7 +3,7 @@
 import zlib
 from random import Random
 
-import brotlicffi
+import brotli
 
 from rollup_node.ipc.wire.codec import Codec
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatch
@@ -30,7 +30,7 @@ TASKS, RESULTS = Codec(Task), Codec(Result)
 
 def stream(data: bytes) -> object:
     """Return the decompressed bytes of a channel, which are compressed here: damage reaches the batches."""
-    return body(zlib.compress(data, 1) if len(data) & 1 else b"\x01" + bytes(brotlicffi.compress(data, quality=1)))
+    return body(zlib.compress(data, 1) if len(data) & 1 else b"\x01" + bytes(brotli.compress(data, quality=1)))
 
 
 def body(data: bytes) -> object:

@@ -6,7 +6,7 @@ ST1 to ST6, BE1 to BE7, SB1 to SB5, SP1 to SP18]."""
 import zlib
 from typing import Any, NamedTuple
 
-import brotlicffi
+import brotli
 
 LIMIT = 10_000_000
 U64 = 1 << 64
@@ -64,14 +64,14 @@ def reference_batches(
 def _decompressed(body: bytes) -> bytes:
     try:
         if body[:1] == b"\x01":
-            return bytes(brotlicffi.decompress(body[1:]))
+            return bytes(brotli.decompress(body[1:]))
         reader = zlib.decompressobj()
         stream = reader.decompress(body)
         if not reader.eof:
             raise Malformed("cut off")
         return stream
-    # brotlicffi asserts where a damaged stream ends with output that it has not given out.
-    except (zlib.error, brotlicffi.error, AssertionError) as error:
+    # brotli asserts where a damaged stream ends with output that it has not given out.
+    except (zlib.error, brotli.error, AssertionError) as error:
         raise Malformed(str(error)) from None
 
 

@@ -3,12 +3,12 @@
 import random
 from collections.abc import Iterator
 
-import brotlicffi
+import brotli
 import pytest
-from brotlicffi._brotlicffi import lib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.derivation.codec.brotli_library import lib
 from rollup_node.stages.derivation.codec.brotli_stream import BrotliSource, whole_output
 from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK
@@ -28,7 +28,7 @@ def _stream(*sizes: int) -> bytes:
 
 
 def _compressed(data: bytes) -> bytes:
-    return bytes(brotlicffi.compress(data, quality=5))
+    return bytes(brotli.compress(data, quality=5))
 
 
 def _only_items(iterator: Iterator[bytes | Reason]) -> list[bytes]:

@@ -20,7 +20,7 @@ from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import InteropEvent
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
-from rollup_node.stages.rpc.process import interop_server
+from rollup_node.stages.rpc.process import interop_server, websocket
 from rollup_node.stages.rpc.process.interop_server import InteropRpcServer
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import RpcStage
@@ -212,7 +212,7 @@ async def test_all_but_the_health_needs_a_token(supervisor: Supervisor) -> None:
 async def test_a_slow_reader_and_a_large_message_end_the_connection(
     supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interop_server, "MAX_WAITING", 8)
+    monkeypatch.setattr(websocket, "MAX_WAITING", 8)
     monkeypatch.setattr(interop_server, "MAX_MESSAGE", 1000)
     socket = await supervisor.connect()
     await supervisor.call(socket, "subscribe", "events")
@@ -241,7 +241,7 @@ def request(number: int, method: str, *params: Any) -> dict[str, Any]:
 
 
 def calls_under_way() -> int:
-    return sum(task.get_name() == "interop call" for task in asyncio.all_tasks())
+    return sum(task.get_name() == "websocket call" for task in asyncio.all_tasks())
 
 
 async def test_calls_are_answered_at_the_same_time_and_decisions_in_order(supervisor: Supervisor) -> None:

@@ -1,0 +1,180 @@
+"""JSON-RPC by WebSocket: one connection, whose calls are answered at the same time, with notifications in between."""
+
+import asyncio
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import orjson
+from aiohttp import WSMsgType, web
+
+from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.rpc import jsonrpc
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
+from rollup_node.stages.rpc.process.http_server import CALL_SECONDS
+from rollup_node.stages.rpc.process.listener import Exchange
+
+MAX_WAITING = 512
+"""Messages that wait to be sent to one client; a client that is slower is disconnected."""
+
+MAX_CALLS = 16
+"""Messages of one connection that are answered at the same time; beyond that the next waits, and none is read."""
+
+SEND_SECONDS = 10.0
+PING_SECONDS = 30.0
+
+log = get_logger("rpc")
+
+
+async def accept(
+    request: web.BaseRequest, exchange: Exchange, longest: int
+) -> tuple[web.WebSocketResponse, asyncio.Transport] | None:
+    """Return the connection that a request becomes; None for a request that asks for none. Messages have a length."""
+    socket = web.WebSocketResponse(max_msg_size=longest, heartbeat=PING_SECONDS, compress=False)
+    transport = request.transport
+    if not socket.can_prepare(request) or transport is None:
+        return None
+    await socket.prepare(request)
+    exchange.stream(0)
+    return socket, transport
+
+
+def asks_for_websocket(request: web.BaseRequest, path: str | None = None) -> bool:
+    """Whether a request is to become a WebSocket connection; `path` is the part of its path that counts, None: all."""
+    asked = request.path if path is None else path
+    return request.headers.get("Upgrade", "").lower() == "websocket" and asked in ("/", "/ws")
+
+
+class Session(ABC):
+    """One connection; a subclass answers the calls. `longest_wait` is how many bytes may wait, without the last."""
+
+    def __init__(
+        self, socket: web.WebSocketResponse, transport: asyncio.Transport, exchange: Exchange, longest_wait: int
+    ) -> None:
+        self._socket, self._transport, self._exchange, self._longest_wait = socket, transport, exchange, longest_wait
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
+        self.waiting_bytes = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._free = asyncio.Semaphore(MAX_CALLS)
+        self._in_order = asyncio.Lock()
+        self._held = 0
+
+    @abstractmethod
+    async def respond(self, item: JsonRpcRequest, deadline: float, size: int) -> Response | None:
+        """Return the response to a call, None for a notification; `size` is that of the batch's responses so far."""
+
+    @abstractmethod
+    def answered(self, body: ParsedBody) -> None:
+        """Do what follows the responses to a message: they are sent before what this sends."""
+
+    @abstractmethod
+    def is_ordered(self, body: ParsedBody) -> bool:
+        """Whether a message is answered only after those before it of which this is true."""
+
+    @abstractmethod
+    def ended(self) -> None:
+        """Send nothing any more: the connection is or will be closed."""
+
+    async def run(self) -> None:
+        """Serve until the connection ends."""
+        sender = asyncio.create_task(self._send(), name="websocket notifications")
+        try:
+            async for message in self._socket:
+                if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY):
+                    break
+                await self._take(message.data.encode() if isinstance(message.data, str) else message.data)
+        finally:
+            self.ended()
+            tasks = (sender, *self._tasks)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        await self._socket.close()
+
+    async def _take(self, data: bytes) -> None:
+        """Start to answer a message, once fewer than MAX_CALLS are under way."""
+        size = len(data) + jsonrpc.count_values(data) * jsonrpc.VALUE_BYTES
+        self._held += size
+        self._exchange.stream(self._held)
+        await self._free.acquire()
+        task = asyncio.create_task(self._answer(data), name="websocket call")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._done, size))
+
+    def _done(self, size: int, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._held -= size
+        self._exchange.hold(-size)
+        self._free.release()
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            log.crash("websocket call crashed", bug)
+            self._disconnect("a call crashed")
+
+    async def _answer(self, data: bytes) -> None:
+        deadline = time.monotonic() + CALL_SECONDS
+        try:
+            body = jsonrpc.parse_body(data)
+        except JsonRpcError as error:
+            self.put(jsonrpc.error_response(None, error))
+            return
+        # Tasks start in the order of their messages, and a lock is taken in the order of its waiters.
+        async with self._in_order if self.is_ordered(body) else nullcontext():
+            await self._answer_body(body, deadline)
+
+    async def _answer_body(self, body: ParsedBody, deadline: float) -> None:
+        responses: list[bytes] = []
+        size = 0
+        for item in body.items:
+            response = await self.respond(item, deadline, size) if isinstance(item, JsonRpcRequest) else item
+            if response is not None:
+                responses.append(orjson.dumps(response))
+                size += len(responses[-1])
+        if responses:
+            self._put(b"[" + b",".join(responses) + b"]" if body.is_batch else responses[0])
+        self.answered(body)
+
+    def put(self, message: Any) -> None:
+        """Send an object, after those that wait; a client that is too slow is disconnected."""
+        self._put(orjson.dumps(message))
+
+    def _put(self, message: bytes) -> None:
+        if self._transport.is_closing():
+            return
+        if self._waiting.full() or self.waiting_bytes > self._longest_wait:
+            self._disconnect("the client reads too slowly")
+            return
+        self._waiting.put_nowait(message)
+        self.waiting_bytes += len(message)
+
+    async def _send(self) -> None:
+        while True:
+            message = await self._waiting.get()
+            self.waiting_bytes -= len(message)
+            try:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self._socket.send_frame(message, WSMsgType.TEXT)
+            except (TimeoutError, ConnectionError):
+                self._disconnect("the client does not read")
+                return
+
+    def _disconnect(self, reason: str) -> None:
+        log.warn("closing a WebSocket connection", code=Code.RPC_CLIENTS.text, reason=reason)
+        self.ended()
+        self._transport.abort()
+
+
+def new_subscription() -> str:
+    """Return a name that no client can guess."""
+    return f"0x{secrets.token_hex(16)}"
+
+
+def subscription(method: str, name: str) -> Callable[[Any], dict[str, Any]]:
+    """Return what makes the notifications of a subscription."""
+    return lambda result: {"jsonrpc": "2.0", "method": method, "params": {"subscription": name, "result": result}}

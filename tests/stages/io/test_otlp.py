@@ -1,0 +1,133 @@
+"""Spans as OTLP in JSON, and a collector that takes them, or does not."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rollup_node.stages.io import tracing
+from rollup_node.stages.io.otlp import MAX_BATCH, SpanExporter, traces_json
+from rollup_node.stages.io.tracing import Span, Trace
+
+SPAN = Span(Trace(b"\x11" * 16, b"\x22" * 8), b"\x33" * 8, "l1.block", 1, 2, {"number": 7, "outcome": "a", "ok": True})
+CALL = Span(Trace(b"\x11" * 16), b"\x33" * 8, "rpc a", 1, 2, {})
+
+
+def test_the_json_is_that_of_the_protocol() -> None:
+    (resource,) = json.loads(traces_json([SPAN, CALL], {"service.name": "rollup-node"}))["resourceSpans"]
+    assert resource["resource"] == {"attributes": [{"key": "service.name", "value": {"stringValue": "rollup-node"}}]}
+    (scope,) = resource["scopeSpans"]
+    first, second = scope["spans"]
+    assert first == {
+        "traceId": "11" * 16,
+        "spanId": "33" * 8,
+        "parentSpanId": "22" * 8,
+        "name": "l1.block",
+        "kind": 1,
+        "startTimeUnixNano": "1",
+        "endTimeUnixNano": "2",
+        "attributes": [
+            {"key": "number", "value": {"intValue": "7"}},
+            {"key": "outcome", "value": {"stringValue": "a"}},
+            {"key": "ok", "value": {"boolValue": True}},
+        ],
+    }
+    assert "parentSpanId" not in second and second["kind"] == 2
+
+
+def test_opentelemetry_reads_the_same() -> None:
+    service = pytest.importorskip(
+        "opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="opentelemetry-proto is not installed"
+    )
+    parse = pytest.importorskip("google.protobuf.json_format").ParseDict
+    data = json.loads(traces_json([SPAN, CALL], {"service.name": "rollup-node"}))
+    # In OTLP's JSON ids are hex, where protobuf's has base64: the parser reads every other field strictly.
+    for span in data["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        for name in ("traceId", "spanId", "parentSpanId"):
+            span.pop(name, None)
+    request = parse(data, service.ExportTraceServiceRequest())
+    first, second = request.resource_spans[0].scope_spans[0].spans
+    assert (first.name, first.start_time_unix_nano, first.attributes[0].value.int_value) == ("l1.block", 1, 7)
+    assert second.kind == second.SPAN_KIND_SERVER
+
+
+class Collector:
+    """A server that takes spans, or answers with another status."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, Any]] = []
+        self.status = 200
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        self.requests.append((request.path, await request.json()))
+        return web.json_response({}, status=self.status)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[str]:
+        runner = web.ServerRunner(web.Server(self._handle))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield site.name
+        finally:
+            await runner.cleanup()
+
+    @property
+    def spans(self) -> list[dict[str, Any]]:
+        return [
+            span
+            for _, body in self.requests
+            for resource in body["resourceSpans"]
+            for scope in resource["scopeSpans"]
+            for span in scope["spans"]
+        ]
+
+
+@asynccontextmanager
+async def exporting(url: str) -> AsyncIterator[SpanExporter]:
+    tracing.enable(bytes(8))
+    exporter = SpanExporter(url, "l1", "901", Path("/run/a"))
+    running = asyncio.create_task(exporter.run())
+    await asyncio.sleep(0)
+    try:
+        yield exporter
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert tracing.take(1) == []
+
+
+@pytest.mark.parametrize(("path", "asked"), [("", "/v1/traces"), ("/", "/v1/traces"), ("/custom", "/custom")])
+async def test_spans_are_sent_in_bounded_requests(path: str, asked: str) -> None:
+    collector = Collector()
+    async with asyncio.timeout(30), collector.running() as url, exporting(url.rstrip("/") + path) as exporter:
+        for number in range(MAX_BATCH + 1):
+            tracing.add("a", 0.0, bytes(32), number=number)
+        await exporter.send()
+        assert [request for request, _ in collector.requests] == [asked, asked]
+        assert len(collector.spans) == MAX_BATCH + 1
+        pairs = collector.requests[0][1]["resourceSpans"][0]["resource"]["attributes"]
+        resource = {pair["key"]: pair["value"]["stringValue"] for pair in pairs}
+        assert (resource["service.name"], resource["process"], resource["chain"]) == ("rollup-node", "l1", "901")
+        assert len(resource["service.instance.id"]) == 16
+
+
+async def test_a_collector_that_takes_none_is_named_once() -> None:
+    collector = Collector()
+    async with asyncio.timeout(30), collector.running() as url, exporting(url) as exporter:
+        collector.status = 503
+        for status in (503, 503, 200):
+            collector.status = status
+            tracing.add("a", 0.0, bytes(32))
+            await exporter.send()
+        assert len(collector.requests) == 3
+    async with asyncio.timeout(30), exporting("http://127.0.0.1:1") as exporter:
+        tracing.add("a", 0.0, bytes(32))
+        await exporter.send()
+        assert tracing.take(1) == [], "dropped"

@@ -1,0 +1,113 @@
+"""What is recorded, in which trace, and that nothing is while tracing is off."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.stages.io import tracing
+from rollup_node.stages.io.tracing import MAX_SPANS, ROOT, Trace, parse_traceparent
+
+HASH = bytes(range(32))
+NODE = b"\xff" * 8
+BLOCK = Trace(HASH[:16], bytes(byte ^ 0xFF for byte in HASH[16:24]))
+
+
+@pytest.fixture(autouse=True)
+def recording() -> Iterator[None]:
+    tracing.enable(NODE)
+    yield
+    tracing.disable()
+
+
+def test_a_blocks_spans_are_below_that_of_its_fetch() -> None:
+    """[TRC2] In whichever process they are made."""
+    tracing.begin(ROOT, 7)
+    tracing.end(ROOT, 7, HASH, number=7)
+    tracing.add("blobs", time.monotonic() - 1.0, HASH)
+    root, blobs = tracing.take(10)
+    assert (root.trace, root.id) == (Trace(HASH[:16]), BLOCK.parent)
+    assert blobs.trace == BLOCK
+    assert root.attributes == {"number": 7} and root.began <= root.ended
+    assert 1e9 <= blobs.ended - blobs.began < 2e9
+    assert tracing.take(10) == []
+
+
+def test_nodes_share_the_trace_of_a_block_and_no_span() -> None:
+    tracing.add(ROOT, 0.0, HASH)
+    (first,) = tracing.take(1)
+    tracing.enable(bytes(8))
+    tracing.add(ROOT, 0.0, HASH)
+    (second,) = tracing.take(1)
+    assert first.trace == second.trace and first.id != second.id
+
+
+def test_a_span_begins_once() -> None:
+    tracing.end("a", 1, HASH)
+    tracing.begin("a", 1)
+    tracing.begin("a", 1)
+    tracing.end("a", 1, HASH)
+    tracing.end("a", 1, HASH)
+    assert len(tracing.take(10)) == 1
+
+
+def test_a_span_without_a_block_waits_for_it() -> None:
+    tracing.add("engine.NewPayload", time.monotonic(), None)
+    assert tracing.take(10) == []
+    tracing.assign(HASH)
+    (span,) = tracing.take(10)
+    assert span.trace == BLOCK
+
+
+def test_a_call_is_in_the_trace_of_its_client() -> None:
+    """[TRC3] And in one of its own without."""
+    tracing.called_by(f"00-{'11' * 16}-{'22' * 8}-01")
+    tracing.add_call("rpc a", time.monotonic())
+    tracing.called_by(None)
+    tracing.add_call("rpc a", time.monotonic())
+    first, second = tracing.take(10)
+    assert first.trace == Trace(b"\x11" * 16, b"\x22" * 8)
+    assert second.trace is not None and second.trace.parent == b"" and second.trace.id != first.trace.id
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(None, "", "x", f"00-{'00' * 16}-{'22' * 8}-01", f"00-{'11' * 16}-{'00' * 8}-01"),
+        *(f"ff-{'11' * 16}-{'22' * 8}-01", f"00-{'zz' * 16}-{'22' * 8}-01", f"00-{'11' * 15}-{'22' * 8}-01"),
+    ],
+)
+def test_what_is_no_trace_is_none(header: str | None) -> None:
+    assert parse_traceparent(header) is None
+
+
+@given(st.text())
+def test_any_header_is_read(header: str) -> None:
+    parse_traceparent(header)
+
+
+def test_memory_is_bounded() -> None:
+    for number in range(MAX_SPANS + 10):
+        tracing.begin("a", number)
+        tracing.add("b", 0.0, HASH, number=number)
+        tracing.add("c", 0.0, None)
+    assert len(tracing.take(2 * MAX_SPANS)) == MAX_SPANS
+    tracing.assign(HASH)
+    assert len(tracing.take(2 * MAX_SPANS)) == MAX_SPANS
+    tracing.end("a", 0, HASH)
+    assert tracing.take(1) == [], "the oldest that was begun is forgotten"
+
+
+def test_nothing_is_recorded_while_it_is_off() -> None:
+    tracing.disable()
+    tracing.begin("a", 1)
+    tracing.end("a", 1, HASH)
+    tracing.add("a", 0.0, None)
+    tracing.add_call("a", 0.0)
+    tracing.called_by("x")
+    tracing.assign(HASH)
+    assert tracing.take(1) == []
+    tracing.enable(NODE)
+    assert tracing.take(1) == []

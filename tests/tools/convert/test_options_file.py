@@ -1,0 +1,49 @@
+"""A file that is written gives the same values when it is read."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollup_node.node.options.parsing import parse_options
+from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.options.values import GivenTexts, Values
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.convert.options_file import toml_lines
+
+WORDS = (
+    *("--l1=http://a,wss://b/KEY", "--l1.trustrpc", "--rpc.port=007", "--l1.rpc-rate-limit=1.5", "--log.level=3"),
+    *("--p2p.peers.grace=1h", "--rpc.corsdomain=a,b", "--rpc.corsdomain=c", "--signer.endpoint=", "--p2p.ban.peers=f"),
+)
+
+
+def test_a_file_has_the_values_of_the_words(tmp_path: Path) -> None:
+    expected = parse_options(WORDS, {}).values
+    file = tmp_path / "node.toml"
+    file.write_text("\n".join(toml_lines(expected, hide=False)))
+    values = parse_options([f"--config={file}"], {}).values
+    assert {name: values[name] for name in OPTIONS if name != "config"} == {
+        name: expected[name] for name in OPTIONS if name != "config"
+    }
+    assert tomllib.loads(file.read_text())["rpc.corsdomain"] == ["a", "b", "c"]
+
+
+def test_secrets_are_comments_and_keys_are_hidden() -> None:
+    values = parse_options([*WORDS, "--p2p.sequencer.key=" + 32 * "5a", "--signer.header=a=SECRET"], {}).values
+    text = "\n".join(toml_lines(values, hide=True))
+    assert "5a5a" not in text and "SECRET" not in text and "KEY" not in text
+    assert '# "p2p.sequencer.key" is a secret, and is not copied from flag --p2p.sequencer.key' in text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_is_written_as_toml(text: str) -> None:
+    lines = toml_lines(Values({"altda.da-server": GivenTexts((text,), "f", False)}), hide=False)
+    written = tomllib.loads("\n".join(lines)) if text.isprintable() else {"altda.da-server": text}
+    assert written == {"altda.da-server": text}
+
+
+def test_a_text_that_is_not_unicode_is_refused() -> None:
+    with pytest.raises(SetupError, match="is not text in UTF-8"):
+        list(toml_lines(Values({"safedb.path": GivenTexts(("\udc80",), "f", False)}), hide=False))

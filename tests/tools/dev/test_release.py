@@ -1,0 +1,217 @@
+"""A release: versions from tags, the same bytes from the same commit, an SBOM, checksums and a signature."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from packaging.version import Version
+
+from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.tools.dev import release
+from rollup_node.tools.dev.release import Commit, build, released_commit, sbom, sign, version_of
+from tests.conftest import ROOT
+
+COMMIT = Commit("1.2.3rc1", 1_764_374_400, True)
+
+
+@pytest.mark.parametrize(
+    ("described", "version", "is_tagged"),
+    [
+        ("v1.2.3", "1.2.3", True),
+        ("v1.2.3-rc.1", "1.2.3rc1", True),
+        ("v1.2.3-14-gabc1234", "1.2.3.post14+gabc1234", False),
+        ("v1.2.3-rc.1-2-gabc1234", "1.2.3rc1.post2+gabc1234", False),
+        ("abc1234", "0.1.0.dev0+gabc1234", False),
+    ],
+)
+def test_the_version_of_a_tag(described: str, version: str, is_tagged: bool) -> None:
+    assert version_of(described, "0.1.0") == (version, is_tagged)
+    assert str(Version(version)) == version, "as PEP 440 writes it"
+
+
+def test_a_tag_that_is_no_version() -> None:
+    with pytest.raises(SetupError, match="the tag 'vnext' is no version"):
+        version_of("vnext", "0.1.0")
+
+
+def git(folder: Path, *words: str) -> None:
+    who = ("-c", "user.name=a", "-c", "user.email=a@example", "-c", "commit.gpgsign=false")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "0.1.0"\n')
+    for name in ("CHANGELOG.md", "docs/upgrades.md"):
+        (tmp_path / name).write_text("# Title\n\n## 1.2.3\n\nText.\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "first")
+    return tmp_path
+
+
+def test_a_commit_is_released_by_its_tag_and_not_with_changes(checkout: Path) -> None:
+    assert not released_commit(checkout).is_tagged
+    git(checkout, "tag", "v1.2.3")
+    assert released_commit(checkout)[::2] == ("1.2.3", True)
+    (checkout / "pyproject.toml").write_text("x")
+    with pytest.raises(SetupError, match=r"not committed: M pyproject\.toml"):
+        released_commit(checkout)
+
+
+def test_a_tag_needs_its_notes(checkout: Path) -> None:
+    git(checkout, "tag", "v1.3.0")
+    with pytest.raises(SetupError, match=r"CHANGELOG\.md has no section 1\.3\.0"):
+        released_commit(checkout)
+
+
+def test_the_present_version_has_its_notes() -> None:
+    text = (ROOT / "pyproject.toml").read_text().partition('version = "')[2].partition('"')[0]
+    assert all(f"\n## {text}\n" in (ROOT / name).read_text() for name in ("CHANGELOG.md", "docs/upgrades.md"))
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    """Two folders with a release of the commit of this checkout, which were made with different masks for files."""
+    folders = [tmp_path_factory.mktemp("release") / name for name in ("first", "second")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release, "build_image", lambda *_: None)
+        for folder, mask in zip(folders, (0o022, 0o077), strict=True):
+            before = os.umask(mask)
+            try:
+                build(ROOT, COMMIT, folder)
+            finally:
+                os.umask(before)
+    yield folders
+
+
+def test_the_same_commit_gives_the_same_bytes(releases: list[Path]) -> None:
+    first, second = ({file.name: file.read_bytes() for file in folder.iterdir()} for folder in releases)
+    assert sorted(first) == [
+        "SHA256SUMS",
+        "rollup-node-1.2.3rc1.cdx.json",
+        "rollup-node-chart-1.2.3rc1.tgz",
+        "rollup_node-1.2.3rc1-py3-none-any.whl",
+        "rollup_node-1.2.3rc1.tar.gz",
+    ]
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+def test_the_checksums_are_those_of_the_files(releases: list[Path]) -> None:
+    lines = dict(line.split("  ")[::-1] for line in (releases[0] / "SHA256SUMS").read_text().splitlines())
+    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in releases[0].iterdir()}
+    assert lines == {name: digest for name, digest in files.items() if name != "SHA256SUMS"}
+
+
+def test_the_files_have_the_version_of_the_tag(releases: list[Path]) -> None:
+    (wheel,) = releases[0].glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert "Version: 1.2.3rc1" in archive.read("rollup_node-1.2.3rc1.dist-info/METADATA").decode().splitlines()
+    with tarfile.open(next(releases[0].glob("*.tgz"))) as chart:
+        member, alerts = chart.extractfile("rollup-node/Chart.yaml"), chart.extractfile("rollup-node/alerts.yaml")
+        assert member is not None and alerts is not None
+        information = yaml.safe_load(member.read())
+        assert alerts.read() == (ROOT / "docker" / "alerts.yaml").read_bytes(), "a file, and no link out of the chart"
+    assert information["version"] == information["appVersion"] == "1.2.3-rc.1"
+
+
+def test_helm_accepts_the_packed_chart(releases: list[Path]) -> None:
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("helm is not on PATH")
+    done = subprocess.run([program, "lint", next(releases[0].glob("*.tgz"))], capture_output=True, text=True)
+    assert "0 chart(s) failed" in done.stdout, done.stdout
+
+
+def bill() -> dict[str, Any]:
+    return sbom(ROOT, COMMIT)
+
+
+def test_the_bill_of_materials_is_closed() -> None:
+    result = bill()
+    assert (result["bomFormat"], result["specVersion"]) == ("CycloneDX", "1.6")
+    components = [result["metadata"]["component"], *result["components"]]
+    refs = {component["bom-ref"] for component in components}
+    assert len(refs) == len(components) > 20
+    assert {row["ref"] for row in result["dependencies"]} == refs
+    assert {ref for row in result["dependencies"] for ref in row["dependsOn"]} == refs - {components[0]["bom-ref"]}
+    assert all(one["purl"] == f"pkg:pypi/{one['name']}@{one['version']}" for one in components)
+    assert bill() == result, "it is made the same again"
+
+
+def test_cyclonedx_accepts_the_bill_of_materials() -> None:
+    pytest.importorskip("jsonschema", reason="jsonschema is not installed")
+    validation = pytest.importorskip("cyclonedx.validation.json", reason="cyclonedx-python-lib is not installed")
+    schema = pytest.importorskip("cyclonedx.schema")
+    assert validation.JsonStrictValidator(schema.SchemaVersion.V1_6).validate_str(json.dumps(bill())) is None
+
+
+def test_the_signature_is_that_of_the_checksums(tmp_path: Path) -> None:
+    keygen = shutil.which("ssh-keygen")
+    if keygen is None:
+        pytest.skip("ssh-keygen is not installed")
+    key, sums = tmp_path / "key", tmp_path / "SHA256SUMS"
+    subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    sums.write_text("00  a\n")
+    signature = sign(sums, key)
+    (tmp_path / "signers").write_text(f"releases {(tmp_path / 'key.pub').read_text()}")
+    names = ["-I", "releases", "-n", "rollup-node"]
+    verify = [keygen, "-Y", "verify", "-f", str(tmp_path / "signers"), *names, "-s", str(signature)]
+    assert subprocess.run(verify, input=sums.read_bytes(), capture_output=True).returncode == 0
+    assert subprocess.run(verify, input=b"11  a\n", capture_output=True).returncode != 0
+    with pytest.raises(SetupError, match="ssh-keygen -Y ended with"):
+        sign(sums, tmp_path / "nokey")
+
+
+WORDS = "--file docker/Dockerfile --tag rollup-node:1.2.3-gabc"
+DOCKER = """#!/bin/sh
+echo "$@" >> "$LOG"
+case "$1 $2" in
+  "info "*) exit $INFO ;;
+  "buildx version") exit $BUILDX ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("info", "buildx", "said", "calls"),
+    [
+        ("1", "1", "no image: there is no Docker daemon", []),
+        ("0", "0", "", [f"buildx build {WORDS} --platform linux/amd64,linux/arm64 --output type=oci,dest="]),
+        ("0", "1", "architecture", [f"build {WORDS} .", "save --output"]),
+    ],
+)  # fmt: skip
+def test_the_image_has_two_architectures_where_docker_can(
+    info: str,
+    buildx: str,
+    said: str,
+    calls: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    for name, value in {"PATH": f"{tmp_path}:/bin", "LOG": f"{tmp_path}/log", "INFO": info, "BUILDX": buildx}.items():
+        monkeypatch.setenv(name, value)
+    release.build_image(tmp_path, tmp_path, "1.2.3+gabc")
+    lines = (tmp_path / "log").read_text().splitlines()
+    made = [line for line in lines if not line.startswith(("info", "buildx version"))]
+    assert len(made) == len(calls) and all(line.startswith(call) for line, call in zip(made, calls, strict=True))
+    assert said in capsys.readouterr().out
+
+
+def test_nothing_is_mixed_into_a_folder_with_files(tmp_path: Path) -> None:
+    (tmp_path / "old").touch()
+    with pytest.raises(SetupError, match="is not empty"):
+        build(ROOT, COMMIT, tmp_path)
