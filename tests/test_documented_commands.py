@@ -29,7 +29,7 @@ WITH_A_NODE = {"day-two.md"}
 """Documents whose commands a test of their own runs, with a node."""
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in ROOT.glob("docs/*.md") if path.name not in WITH_A_NODE)]
 PROGRAMS = {"rollup-node", "python", "tools/run", "curl", "openssl", "chmod", "op-reth"}
-ELSEWHERE = {"history", "devnet"}
+ELSEWHERE = {"history", "devnet", "watch", "witness"}
 """Commands that test_documents.py compares with their flags, and that are run in their own tests. So is what uses the
 files of a local network in DIR."""
 
@@ -113,7 +113,10 @@ def nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "line", sorted({line for line in OURS if line.split()[1] not in ELSEWHERE and "DIR/" not in line})
+    "line",
+    sorted(
+        {line for line in OURS if line.split()[1] not in ELSEWHERE and "DIR/" not in line and "--witness" not in line}
+    ),
 )
 def test_a_command_of_ours_runs(line: str, nothing_is_asked: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = filled_in(line)

@@ -52,7 +52,7 @@ class Values:
 
     def items(self, name: str) -> tuple[str, ...]:
         """Return the same texts with the items of a list apart."""
-        return _items(self._given[name]) if self.given(name) and OPTIONS[name].value_type.is_list else self.texts(name)
+        return _items(self.fields[name]) if self.given(name) and OPTIONS[name].value_type.is_list else self.texts(name)
 
     def source(self, name: str) -> str:
         """Return the source of the option's value, for error lines; its flag when it was not set."""

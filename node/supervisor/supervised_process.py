@@ -3,11 +3,13 @@
 import signal
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from rollup_node.node.supervisor.child_processes import ChildProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy, Watchdog
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.procfs import read_proportional_memory
 from rollup_node.stages.io.task import ProcessEntry
 
 
@@ -88,3 +90,10 @@ def record_death(deaths: deque[float], now: float, policy: RestartPolicy) -> boo
     while deaths[0] < now - policy.window:
         deaths.popleft()
     return len(deaths) > policy.deaths
+
+
+def memory_sizes(processes: Iterable[SupervisedProcess]) -> dict[str, int]:
+    """Return the bytes of the processes that run, by name."""
+    children = {process.name: process.child.pid for process in processes if process.child is not None}
+    sizes = {name: read_proportional_memory(pid) for name, pid in children.items()}
+    return {name: size for name, size in sizes.items() if size is not None}

@@ -35,7 +35,7 @@ from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.reload import Reloads
 from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.supervisor.supervised_process import SupervisedProcess
+from rollup_node.node.supervisor.supervised_process import SupervisedProcess, memory_sizes
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
@@ -44,7 +44,7 @@ from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
 from rollup_node.node.system.memory import MemoryWatch
 from rollup_node.node.system.process_table import ProcessSpec
-from rollup_node.node.system.procfs import read_proportional_memory, read_stat, read_waiting
+from rollup_node.node.system.procfs import read_stat, read_waiting
 from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
@@ -146,7 +146,7 @@ class Supervisor:
         )
         self._log = get_logger(SUPERVISOR)
         self._children = ChildProcesses(self._output)
-        self._memory = MemoryWatch(self._log, self._sizes)
+        self._memory = MemoryWatch(self._log, partial(memory_sizes, self._processes))
         self._metrics = SupervisorMetrics(
             settings.version, directory.metrics, self._liveness, settings.metrics_period, settings.chains
         )
@@ -487,12 +487,6 @@ class Supervisor:
         self._output = Output(2, lambda lines: b"")
         self._output.write(f"rollup-node: {escaped_line(text)}\n".encode())
         self._flush()
-
-    def _sizes(self) -> dict[str, int]:
-        """Return the bytes of the processes."""
-        children = {process.name: process.child.pid for process in self._processes if process.child is not None}
-        sizes = {name: read_proportional_memory(pid) for name, pid in children.items()}
-        return {name: size for name, size in sizes.items() if size is not None}
 
     def _write_processes(self) -> None:
         stat = read_stat(os.getpid())

@@ -23,7 +23,7 @@ class RpcConfig(msgspec.Struct, frozen=True):
     The supervisor writes into `reload_file` what a reload did.
     `databases` are the paths of those on disk, by name. `network`, `processes_file` and `aside_file` are empty where
     there is none. `ready_*` are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api`
-    serves the namespace `opstack`, `ws_enabled` a WebSocket [RPC99]. See Access for who may call what."""
+    serves the namespace `opstack`, `ws_enabled` a WebSocket [RPC100]. See Access for who may call what."""
 
     addr: str
     port: int

@@ -1,4 +1,4 @@
-"""JSON-RPC by WebSocket with subscriptions of the L2 heads, as kona-node has them [RPC99]."""
+"""JSON-RPC by WebSocket with subscriptions of the L2 heads, as kona-node has them [RPC100]."""
 
 import asyncio
 import time

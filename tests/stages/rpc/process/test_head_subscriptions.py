@@ -1,4 +1,4 @@
-"""Subscriptions of the heads by WebSocket: what is sent and when, to whom, and how much [RPC99]."""
+"""Subscriptions of the heads by WebSocket: what is sent and when, to whom, and how much [RPC100]."""
 
 import asyncio
 import time
