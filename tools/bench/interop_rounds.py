@@ -119,7 +119,7 @@ class Rounds:
 
 
 def block_answers(
-    number: int, timestamp: int, parent: Hash, receipts: Sequence[Sequence[dict[str, object]]]
+    number: int, timestamp: int, parent: Hash, receipts: Sequence[Sequence[object]]
 ) -> tuple[Hash, bytes, bytes]:
     """Return the hash of a block with these logs by receipt, and its header and receipts as an engine shows them."""
     common = {"logsBloom": _BLOOM, "cumulativeGasUsed": "0x5208", "type": "0x2", "status": "0x1"}

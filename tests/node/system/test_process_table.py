@@ -12,6 +12,7 @@ from rollup_node.stages.blobs.process import stage as blobs_stage
 from rollup_node.stages.compute.process import stage as compute_stage
 from rollup_node.stages.derivation.process import stage as derivation_stage
 from rollup_node.stages.engine.process import stage as engine_stage
+from rollup_node.stages.interop.process import stage as interop_stage
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import Stage
 from rollup_node.stages.l1.process import stage as l1_stage
@@ -76,6 +77,7 @@ def test_every_stage_is_what_the_runtime_runs() -> None:
         "derivation": derivation_stage.build,
         "compute": compute_stage.build,
         "engine": engine_stage.build,
+        "interop": interop_stage.build,
         "p2p": p2p_stage.build,
         "rpc": rpc_stage.build,
     }

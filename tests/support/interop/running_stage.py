@@ -1,6 +1,7 @@
 """The interop process over a served world, in one event loop: it can be stopped and started again at any time."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -19,8 +20,12 @@ from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.bench.in_process import in_process_buses, running_buses
 from tests.support.interop.served_world import ServedChain, ServedL1, ServedWorld, served_engines
+from tests.support.interop.values import GENESIS_TIME, dependency_set, member
+from tests.support.interop.world import truth
 from tests.support.timing.conditions import until
 
+TWO = dependency_set(member(1), member(2, block_time=2), activation=GENESIS_TIME + 2, window=5)
+THREE = dependency_set(member(1), member(2), member(3, block_time=2), activation=GENESIS_TIME, window=8)
 SECRET = b"\x42" * 32
 
 
@@ -103,8 +108,9 @@ class Node:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         await self.stage.close()
-        for process in (self.l1, *self.chains.values()):
-            process.unbind()
+        self.l1.unbind()
+        for chain in self.chains.values():
+            chain.unbind()
         await self._stack.aclose()
         self._stack = AsyncExitStack()
         for result in results:
@@ -153,3 +159,37 @@ async def node_of(world: ServedWorld, store: Path, *, depth: int = 100, blocks: 
         finally:
             with suppress(asyncio.CancelledError):
                 await node.stop()
+
+
+def derivable(node: Node) -> int:
+    """Return the last second for which all chains can have their block by L1 as it is."""
+    time = GENESIS_TIME
+    while all(
+        node.world.source(chain_id, height) < len(node.world.l1)
+        for chain_id, height in node.config.heights_at(time + 1).items()
+    ):
+        time += 1
+    return time
+
+
+async def verify_all(node: Node) -> int:
+    """Let all chains follow L1, and wait until all that can be verified is, at least one; returns the last second."""
+    while derivable(node) < node.first:
+        node.grow()
+    node.follow()
+    last = derivable(node)
+    await node.until(lambda: node.told and node.verdicts.timestamp >= last)
+    return last
+
+
+async def assert_true(node: Node) -> int:
+    """Verify all, and compare all rounds with the truth of the last L1 chain alone; returns how many there are."""
+    last = await verify_all(node)
+    await node.stop()
+    rounds = truth(node.world, node.first, last)
+    with contextlib.closing(node.opened_store()) as store:
+        for timestamp, wanted in rounds.items():
+            result = store.round_at(timestamp)
+            assert result is not None and (result.l1, result.heads) == tuple(wanted), timestamp
+    await node.start()
+    return len(rounds)

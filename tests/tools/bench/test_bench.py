@@ -11,6 +11,7 @@ from rollup_node.tools.bench import (
     batches,
     derivation,
     http_client,
+    interop_backfill,
     interop_rounds,
     p2p_gossip,
     p2p_latency,
@@ -44,6 +45,11 @@ LABELS = {
     [
         (http_client.main, "--calls 2 --runs 1", ["a JSON-RPC call over loopback"]),
         (
+            interop_backfill.main,
+            "--blocks 300 --logs 3",
+            ["backfill of the interop process", "logs of 7 days, 2 chains of 2 s", "blocks read"],
+        ),
+        (
             interop_rounds.main,
             "--chains 2 --messages 4 --logs 3 --rounds 4",
             ["rounds of the interop verifier", "a round of 2 chains, 4 messages"],
@@ -60,7 +66,7 @@ LABELS = {
             ["engine process, at the wire", "slots missed with L1 answers after 50 ms"],
         ),
     ],
-    ids=["http_client", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
+    ids=["http_client", "interop_backfill", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
 )
 def test_a_benchmark(main: Main, words: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(words.split())

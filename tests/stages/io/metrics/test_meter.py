@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
 
 ROOT = Path(__file__).parents[4]
-ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "p2p", "rpc")
+ROLES = ("supervisor", "l1", "blobs", "compute", "derivation", "engine", "interop", "p2p", "rpc")
 
 
 def series(meter: Meter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
