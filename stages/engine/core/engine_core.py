@@ -112,7 +112,7 @@ class EngineCore:
             DoubtRow(state),
             SharedRow(state, state.gap_row, state.gap_row.due_at_once),
             FinishRow(state),
-            DeniedRow(state),
+            *((DeniedRow(state),) if state.verification.enabled else ()),
             state.forkchoice_row,
             FollowHeadRow(state, state.following),
             state.attributes_row,
@@ -131,7 +131,7 @@ class EngineCore:
             state.leader_row,
             state.start_row,
             state.finality_row,
-            state.label_row,
+            *((state.label_row,) if state.verification.enabled else ()),
             FollowReadRow(state, state.following),
             FollowTargetRow(state, state.following),
             state.overlap_row,
@@ -256,6 +256,7 @@ class EngineCore:
                     return calls + self.next_calls(now)
                 calls.append(pending)
         state.attributes_row.show_hold()
+        state.show_replacement()
         return calls
 
     @property

@@ -15,7 +15,7 @@ from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBa
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
 from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
-from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS
+from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, AWAITING_VERDICTS
 from rollup_node.stages.engine.heads.verification_rows import LabelRow
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
@@ -78,6 +78,7 @@ class CoreState(CoreContext):
         self.l1_genesis: BlockId | None = None
         self._first_reset, self._starts = first_reset, 0
         self._logged_heads: Heads | None = None
+        self._shows_replacement = False
         self._last_heads: Heads | None = None
         self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
@@ -385,6 +386,13 @@ class CoreState(CoreContext):
             self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
         if self.verification.transition != transition:
             self.publish(now)
+
+    def show_replacement(self) -> None:
+        """Show operators whether nothing unsafe is taken in until a denied block is replaced [IV6]."""
+        waits = self.controller.heads is not None and self.replaces
+        if waits != self._shows_replacement:
+            self._shows_replacement = waits
+            self.do(actions.ShowProblem("denied block", Problem(None, "", AWAITING_REPLACEMENT) if waits else None))
 
     def add_unsafe(self, payload: ExecutionPayload) -> None:
         """Queue a block from gossip, a peer or an operator, unless its rules are not known here [LFT5]."""

@@ -13,6 +13,7 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import BlockId, Hash
 
+AWAITING_REPLACEMENT = "unsafe blocks wait until derivation has replaced a denied block"
 AWAITING_VERDICTS = "waiting for the interop process, which knows the blocks that are denied"
 
 

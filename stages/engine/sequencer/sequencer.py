@@ -309,7 +309,7 @@ class Sequencer:
 
     def _fetched(self, building: BuildJob, answer: object, now: float) -> BuildDropped | None:
         if isinstance(answer, engine_api.Denied):
-            return self._drop_block(answer.problem.text, now, answer.problem.code)
+            return self._drop_block(answer.problem.text, now)
         if not isinstance(answer, ExecutionPayload):
             block = f"block {building.parent.number + 1} on {building.parent}"
             lost = f"the engine began to build {block}, and does not return it: "

@@ -5,10 +5,12 @@ import pytest
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
+from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead
+from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.control import CommitBlockRequest
+from rollup_node.stages.messages.control import CommitBlockRequest, OpenBlockRequest
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture
@@ -88,6 +90,20 @@ def test_consolidation_asks_too(chain: ChainFixture, is_late: bool) -> None:
     assert harness.status.local_safe is not None and harness.status.local_safe.number == 3
     assert harness.status.local_safe != bad and deposits_alone(harness, harness.heads.safe)
     assert harness.status.transition == 1
+    assert len(harness.done(act.ResetStarted)) == is_late, "it is replaced at once, before it is safe"
+
+
+def test_the_chain_is_looked_at_when_the_engine_has_its_heads(chain: ChainFixture) -> None:
+    """[RW1]: the build API has pointed the engine at an older block."""
+    harness = judged(chain)
+    refs = derive(harness, 3)
+    harness.request(OpenBlockRequest(1, refs[1].id, chain.attributes(refs[1], 100)))
+    harness.answer(harness.until(api.ForkchoiceUpdate, CallPurpose.BUILD_API))
+    assert harness.engine.head == refs[1].hash
+    deny(harness, refs, 3)
+    assert [reset.reason for reset in harness.done(act.ResetStarted)] == [
+        f"block {refs[3]} is denied: its messages are invalid"
+    ]
 
 
 def test_a_denied_unsafe_block_is_dropped(chain: ChainFixture) -> None:
@@ -125,7 +141,10 @@ def test_nothing_unsafe_is_taken_in_until_the_block_is_replaced(chain: ChainFixt
         harness.gossip(payload)
     harness.pass_time(2.0)
     assert harness.heads.unsafe == refs[2], "a block in place of the replacement is not the derived one"
+    waits = act.ShowProblem("denied block", Problem(None, "", AWAITING_REPLACEMENT))
+    assert [action for action in harness.done(act.ShowProblem) if action.name == waits.name][-1] == waits
     harness.derive_block(chain.user)
+    assert [action for action in harness.done(act.ShowProblem) if action.name == waits.name][-1].problem is None
     replacement = harness.heads.unsafe
     for payload in (*others, sibling):
         harness.gossip(payload)
@@ -175,8 +194,8 @@ def test_a_sequencer_neither_publishes_nor_inserts_a_denied_block(chain: ChainFi
     harness.step()
     assert len(harness.published) == published
     assert not [pending for pending in harness.open if isinstance(pending.call, api.NewPayload)]
-    problem = harness.done(act.ShowProblem)[-1].problem
-    assert problem is not None and problem.code is Code.BLOCK_DENIED
+    problems = [action.problem for action in harness.done(act.ShowProblem) if action.name == "sequencer"]
+    assert problems == [Problem(None, "sequencer", "block 1 is denied: its messages are invalid")]
 
 
 def test_a_sequencer_waits_for_the_replacement_and_goes_on_from_it(chain: ChainFixture) -> None:
@@ -296,6 +315,24 @@ def test_a_label_that_cannot_be_read_delays_no_head(chain: ChainFixture) -> None
     assert harness.failing == {"verified block"}
     harness.pass_time(1.5)
     assert harness.status.safe == refs[1] and not harness.failing
+
+
+def test_nothing_is_final_before_it_is_recorded(chain: ChainFixture) -> None:
+    """[LB4, SDB13]"""
+    harness = judged(chain)
+    derive(harness, 1)
+    harness.derive(chain.user)
+    write = harness.until(RecordSafeHead)
+    block = harness.heads.safe
+    harness.judge(verified=block.id, final=block.id)
+    for _ in range(3):
+        harness.wait(0.2)
+        harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
+    assert harness.heads.finalized == chain.genesis
+    harness.answer(write)
+    harness.pass_time(0.2)
+    harness.pass_time(0.2)
+    assert harness.status.finalized == block
 
 
 def test_labels_of_a_verifier_that_catches_up_move_now_and_then(chain: ChainFixture) -> None:

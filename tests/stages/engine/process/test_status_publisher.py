@@ -45,6 +45,17 @@ class Observer:
         return next(float(item.split()[-1]) for item in lines if item.startswith(f"op_node_default_{line} "))
 
 
+async def test_a_transition_is_told_at_once(chain: ChainFixture, tmp_path: Path) -> None:
+    """[RW4]: the interop process waits for it, while heads that move are told now and then."""
+    observer = Observer(tmp_path)
+    refs = chain.build(3)
+    async with running_buses(observer.buses):
+        for number, transition, shown in ((1, 0, 1), (2, 0, 1), (3, 1, 3)):
+            heads = [refs[number]] * 5
+            observer.publisher.publish(EngineStatus(3, *heads, True, False, transition=transition))
+            assert observer.metric('refs_number{layer="l2",type="l2_unsafe"}') == shown
+
+
 async def test_the_length_of_the_unsafe_queue_and_how_the_execution_engine_answers(tmp_path: Path) -> None:
     """[RPC94]"""
     observer = Observer(tmp_path)
