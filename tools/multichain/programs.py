@@ -106,7 +106,7 @@ class ChainsPrograms:
             self._start_chain(local, l1_block)
         for name in self.supernodes:
             command = self._op_supernode(name) if name == OP_SUPERNODE else self.supernode_command(name)
-            self.children.start(name, command, self.root / f"{name}.log")
+            self.children.start(name, command, self.root / f"{name}.log", is_restarted=name != OP_SUPERNODE)
         write_json(self.root / "network.json", self._description())
         for local in self.chains:
             await first_response(self.children, f"sequencer {local.id}", local.sequencer, "optimism_version")

@@ -30,7 +30,7 @@ COMPARED_SECONDS = 60
 """How many of the last super roots are compared."""
 CHAIN_ROLES = ("derivation", "engine", "p2p")
 _INVALIDATION = re.compile(r" code=INTEROP-INVALID chain=(\d+) block=(\d+:0x\w+) .*\[(\w+)\]")
-KILLED = (*CHAIN_ROLES, "l1", "blobs", "compute", "interop", "rpc")
+KILLED = (*CHAIN_ROLES, "supervisor", "l1", "blobs", "compute", "interop", "rpc")
 
 
 @dataclass
@@ -90,6 +90,7 @@ class ChainsRun:
             loop.add_signal_handler(number, self._stop.set)
         tasks: list[asyncio.Task[None]] = []
         try:
+            network.children.on_restart = self._note_restart
             await network.start()
             self._say(f"L1 {network.l1}  " + "  ".join(f"{name} {url}" for name, url in network.supernodes.items()))
             engines = {local.id: self._client(local.engine(SEQUENCER)) for local in network.chains}
@@ -132,7 +133,7 @@ class ChainsRun:
                 await action()
 
     async def _kill(self) -> None:
-        """Kill a process of a supernode; its supervisor starts it again."""
+        """Kill a process of a supernode; its supervisor starts it again, or the network its supervisor."""
         name = self._random.choice([name for name in self._network.supernodes if "op-" not in name])
         entries = json.loads(self._network.processes(name).read_text())
         entry = self._random.choice([entry for entry in entries if entry["role"] in KILLED])
@@ -140,6 +141,11 @@ class ChainsRun:
             os.kill(entry["pid"], signal.SIGKILL)
             self._result.kills += 1
             self._say(f"killed {entry['role']} {entry.get('chain', '')} of {name}")
+
+    def _note_restart(self, text: str) -> None:
+        self._say(text)
+        if "SIGKILL" not in text:
+            self._result.differences.append(text)
 
     async def _reorg(self, l1: JsonRpcClient) -> None:
         with contextlib.suppress(EndpointError, RpcFailure):
