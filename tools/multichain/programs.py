@@ -21,10 +21,10 @@ from rollup_node.tools.devnet.files import (
     write_secrets,
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
-from rollup_node.tools.devnet.l1.backend import L1Backend
+from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.network import EPOCH_POLL, HEAD_POLL, first_response, url
-from rollup_node.tools.devnet.ports import LOOPBACK, NETRESTRICT, NodePorts
+from rollup_node.tools.devnet.ports import LOOPBACK, NETRESTRICT, NodePorts, peer_options
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.multichain.messages import EXECUTOR_KEY, INITIATOR_KEY, LOGGER, LOGGER_CODE
 from rollup_node.tools.multichain.settings import ChainsSettings
@@ -82,10 +82,6 @@ class ChainsPrograms:
     def dependency_set(self) -> Path:
         return self.root / "dependency-set.json"
 
-    def metrics(self, name: str) -> Path:
-        """Return the file with what the interop process of a supernode measures."""
-        return self.root / name / "metrics" / "interop.prom"
-
     def processes(self, name: str) -> Path:
         """Return the list of processes of a supernode."""
         return self.root / name / "processes.json"
@@ -97,9 +93,11 @@ class ChainsPrograms:
         write_json(self.root / "l1-genesis.json", genesis)
         write_json(self.root / "l1-chain-config.json", genesis["config"])
         ids = [local.id for local in self.chains]
-        write_json(self.dependency_set, dependency_set(ids[1:], ids[0]))
+        window = {"overrideMessageExpiryWindow": settings.expiry} if settings.expiry else {}
+        write_json(self.dependency_set, dependency_set(ids[1:], ids[0]) | window)
         words = ["--port", str(self._l1_port), "--beacon-port", str(self._beacon_port)]
         words += ["--genesis", str(self.root / "l1-genesis.json"), "--slot-time", str(settings.l1_block_time)]
+        words += ["--finalized-distance", str(max(FINALIZED_DISTANCE, settings.reorg_depth + 1))]
         self.children.start("l1", python("rollup_node.tools.devnet.l1", *words), self.root / "l1.log")
         l1_block = L1Backend(genesis, settings.l1_block_time).chain.genesis
         self.genesis_time = l1_block.header.timestamp
@@ -109,7 +107,7 @@ class ChainsPrograms:
             self._start_chain(local, l1_block)
         for name in self.supernodes:
             command = self._op_supernode(name) if name == OP_SUPERNODE else self.supernode_command(name)
-            self.children.start(name, command, self.root / f"{name}.log")
+            self.children.start(name, command, self.root / f"{name}.log", is_restarted=name != OP_SUPERNODE)
         write_json(self.root / "network.json", self._description())
         for local in self.chains:
             await first_response(self.children, f"sequencer {local.id}", local.sequencer, "optimism_version")
@@ -119,7 +117,7 @@ class ChainsPrograms:
     def _start_chain(self, local: LocalChain, l1_block: Block) -> None:
         settings, files = self._settings, local.files
         files.root.mkdir(exist_ok=True)
-        write_secrets(files, (SEQUENCER,), local.chain)
+        write_secrets(files, list(local.ports), local.chain)
         genesis = l2_genesis(settings.forks, l1_block.header.timestamp, chain_id=local.id)
         genesis["alloc"] |= {to_hex(key.address): FUNDS for key in (INITIATOR_KEY, EXECUTOR_KEY)}
         logger = {"balance": "0x0", "nonce": "0x1", "code": LOGGER_CODE}
@@ -155,11 +153,17 @@ class ChainsPrograms:
             "runtime.dir": str(files.node(SEQUENCER)),
             "sequencer.enabled": "true",
             "sequencer.l1-confs": "1",
-            "p2p.disable": "true",
+            **self._peers(local, SEQUENCER),
             **({"l2.follow.source": f"{follow}/{local.id}/"} if self.activation else {"l1.beacon": self.beacon}),
             "safedb.path": str(files.safe_head_database(SEQUENCER)),
         }
         return _node([], options)
+
+    def _peers(self, local: LocalChain, name: str) -> dict[str, str]:
+        """Return the options by which the followers of a chain dial its sequencer."""
+        if not self._settings.p2p:
+            return {"p2p.disable": "true"}
+        return peer_options(local.files, name, local.ports[name].p2p, {SEQUENCER: local.ports[SEQUENCER].p2p})
 
     def _batcher(self, local: LocalChain) -> list[str]:
         options = {
@@ -189,6 +193,12 @@ class ChainsPrograms:
             "runtime.dir": str(self.root / name),
             "vn.all.p2p.netrestrict": NETRESTRICT,
         }
+        if self._settings.p2p:
+            for local in self.chains:
+                peers = self._peers(local, name).items()
+                options |= {f"vn.{local.id}.{flag}": value for flag, value in peers if flag.startswith("p2p.")}
+        else:
+            options["disable-p2p"] = "true"
         return _node(["supernode"], options)
 
     def _op_supernode(self, name: str) -> list[str]:
@@ -197,6 +207,7 @@ class ChainsPrograms:
             "l1": self.l1,
             "l1.beacon": self.beacon,
             "l1.http-poll-interval": HEAD_POLL,
+            "disable-p2p": "true",
             "rpc.addr": LOOPBACK,
             "rpc.port": str(rpc),
             "metrics.enabled": "true",
@@ -212,7 +223,6 @@ class ChainsPrograms:
         options = {
             "chains": ",".join(str(local.id) for local in self.chains),
             "data-dir": str(self.root / f"{name}-data"),
-            "disable-p2p": "true",
             "vn.all.rollup.l1-chain-config": str(self.root / "l1-chain-config.json"),
         }
         if self.activation:

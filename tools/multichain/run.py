@@ -26,22 +26,25 @@ from rollup_node.tools.multichain.settings import ChainsSettings
 
 TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
 LINE_SECONDS = 4.0
-REORG_DEPTH = 3
 COMPARED_SECONDS = 60
 """How many of the last super roots are compared."""
 CHAIN_ROLES = ("derivation", "engine", "p2p")
-_INVALIDATIONS = re.compile(r'interop_invalidations_total\{.*?chain_id="(\d+)".*?\} (\S+)')
-KILLED = (*CHAIN_ROLES, "l1", "blobs", "compute", "interop", "rpc")
+_INVALIDATION = re.compile(r" code=INTEROP-INVALID chain=(\d+) block=(\d+:0x\w+) .*\[(\w+)\]")
+KILLED = (*CHAIN_ROLES, "supervisor", "l1", "blobs", "compute", "interop", "rpc")
 
 
 @dataclass
 class ChainsResult:
-    """The result of a run; `safe` are the lowest safe heads by chain, `differences` what is not equal, in words."""
+    """The result of a run; `safe` are the lowest safe heads by chain, `differences` what is wrong, in words.
+
+    `messages` are counted by what was wrong with them, `invalidated` are the blocks that the first supernode has denied
+    by chain, and `rules` those blocks by the rule that makes them invalid."""
 
     safe: dict[str, int]
     seconds: float
     messages: dict[str, int] = field(default_factory=dict)
     invalidated: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] = field(default_factory=dict)
     super_roots: int = 0
     kills: int = 0
     reorgs: int = 0
@@ -71,7 +74,7 @@ class ChainsRun:
         self._network, self._settings = network, settings
         self._random = random.Random(settings.seed)
         self._result = ChainsResult({}, 0.0)
-        self._sent: Counter[str] = Counter()
+        self._messages: Messages | None = None
         self._stop = asyncio.Event()
         self._clients: list[JsonRpcClient] = []
 
@@ -87,6 +90,7 @@ class ChainsRun:
             loop.add_signal_handler(number, self._stop.set)
         tasks: list[asyncio.Task[None]] = []
         try:
+            network.children.on_restart = self._note_restart
             await network.start()
             self._say(f"L1 {network.l1}  " + "  ".join(f"{name} {url}" for name, url in network.supernodes.items()))
             self._say("status pages  " + "  ".join(f"{name} {page}" for name, page in network.status_pages.items()))
@@ -96,8 +100,8 @@ class ChainsRun:
             for task in tasks:
                 task.cancel()
             await self._compare()
-            self._result.messages = dict(self._sent)
-            self._result.invalidated = _invalidated(self._network.metrics(next(iter(self._network.supernodes))))
+            self._result.messages = self._sent()
+            await self._check_messages()
         finally:
             for task in tasks:
                 task.cancel()
@@ -112,8 +116,8 @@ class ChainsRun:
         traffic = [Traffic(l1, engines[local.id], self._say, local.chain) for local in self._network.chains]
         tasks = [self._repeat(TRAFFIC_SECONDS, *(of_chain.send_round for of_chain in traffic))]
         if self._network.activation and len(engines) > 1:
-            messages = Messages(engines, settings.invalid_every, settings.seed, self._say)
-            self._sent = messages.sent
+            ways = settings.expiry, settings.l2_block_time
+            self._messages = messages = Messages(engines, settings.invalid_every, settings.seed, self._say, *ways)
             begin = self._network.activation + settings.l2_block_time
             tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round, delay=max(0.0, begin - time.time())))
         if settings.kill_every:
@@ -130,7 +134,7 @@ class ChainsRun:
                 await action()
 
     async def _kill(self) -> None:
-        """Kill a process of a supernode; its supervisor starts it again."""
+        """Kill a process of a supernode; its supervisor starts it again, or the network its supervisor."""
         name = self._random.choice([name for name in self._network.supernodes if "op-" not in name])
         entries = json.loads(self._network.processes(name).read_text())
         entry = self._random.choice([entry for entry in entries if entry["role"] in KILLED])
@@ -139,11 +143,16 @@ class ChainsRun:
             self._result.kills += 1
             self._say(f"killed {entry['role']} {entry.get('chain', '')} of {name}")
 
+    def _note_restart(self, text: str) -> None:
+        self._say(text)
+        if "SIGKILL" not in text:
+            self._result.differences.append(text)
+
     async def _reorg(self, l1: JsonRpcClient) -> None:
         with contextlib.suppress(EndpointError, RpcFailure):
-            await l1.call("dev_reorg", REORG_DEPTH)
+            await l1.call("dev_reorg", self._settings.reorg_depth)
             self._result.reorgs += 1
-            self._say(f"reorganized {REORG_DEPTH} blocks of L1")
+            self._say(f"reorganized {self._settings.reorg_depth} blocks of L1")
 
     async def _follow(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Poll until the end of the run. Raises NoProgress where the lowest safe head stalls."""
@@ -168,7 +177,7 @@ class ChainsRun:
                     return
                 if now >= shown + LINE_SECONDS:
                     shown = now
-                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {dict(self._sent)}")
+                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {self._sent()}")
             if settings.duration is not None and now - began >= settings.duration and lowest >= 0:
                 return
             if now - changed > STALL_SECONDS:
@@ -199,17 +208,30 @@ class ChainsRun:
         if not self._result.super_roots:
             differences.append("no super root was verified")
 
+    def _sent(self) -> dict[str, int]:
+        """Return the messages so far by what is wrong with them."""
+        return dict(Counter(sent.wrong or "valid" for sent in self._messages.sent)) if self._messages else {}
+
+    async def _check_messages(self) -> None:
+        """Tell which blocks were denied, and find invalid messages that were not [IV2]."""
+        sent = [] if self._messages is None else [item for item in self._messages.sent if item.wrong]
+        log = (self._network.root / f"{next(iter(self._network.supernodes))}.log").read_text(errors="replace")
+        denied = {(chain, block): rule for chain, block, rule in _INVALIDATION.findall(log)}
+        self._result.invalidated = dict(Counter(chain for chain, _ in denied))
+        self._result.rules = dict(Counter(denied.values()))
+        safe = [item for item in sent if item.number <= self._result.safe[str(item.chain_id)]]
+        if safe and not denied:
+            self._result.differences.append(f"{len(safe)} invalid messages, and no block was denied")
+        for item in safe:
+            for name, url in self._network.supernodes.items():
+                output = await self._client(f"{url}/{item.chain_id}/").call("optimism_outputAtBlock", hex(item.number))
+                if output["blockRef"]["hash"] == item.block_hash:
+                    block = f"block {item.number} of chain {item.chain_id}"
+                    self._result.differences.append(f"{name} has {block} with an invalid message: {item.wrong}")
+
     def _say(self, text: str) -> None:
         if not self._settings.json:
             print(text, flush=True)
-
-
-def _invalidated(metrics: Path) -> dict[str, int]:
-    """Return the blocks that the interop process of a supernode has found invalid, by chain."""
-    try:
-        return {chain: int(float(count)) for chain, count in _INVALIDATIONS.findall(metrics.read_text())}
-    except OSError:
-        return {}
 
 
 def _chains(status: Mapping[str, dict[str, int] | None]) -> list[str]:

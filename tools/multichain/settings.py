@@ -6,9 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW
 from rollup_node.tools.devnet.fork_offsets import SettingsError, fork_offsets
+from rollup_node.tools.devnet.l1.server import MAX_REORG
 
 MAX_CHAINS, MAX_SUPERNODES = 8, 4
+MIN_EXPIRY = 10
+"""Seconds in which a valid message is executed, also on a slow machine."""
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,10 @@ class ChainsSettings:
     """A network of `chains` chains that `supernodes` of this project follow, and its end; times in seconds.
 
     With `interop_after` messages are verified from so long after genesis on. Of the messages each `invalid_every`th is
-    invalid, 0 for none. `op_supernode` is a binary that follows as well. A random process of a supernode is killed
-    each `kill_every` seconds, and L1 is reorganized each `reorg_every`, 0 for never."""
+    invalid, 0 for none. They expire after `expiry`, 0 for the default window. `op_supernode` is a binary that follows
+    as well. A random process of a supernode is killed each `kill_every` seconds, and `reorg_depth` blocks of L1 are
+    replaced each `reorg_every`, 0 for never; L1 finalizes no block that a reorg replaces. With `p2p` unsafe blocks
+    reach the supernodes from the sequencers."""
 
     chains: int
     supernodes: int
@@ -36,6 +42,9 @@ class ChainsSettings:
     reorg_every: float
     seed: int
     op_supernode: str | None
+    expiry: int
+    reorg_depth: int
+    p2p: bool
     sequencing_window: int = 200
     altda: str | None = None
 
@@ -43,15 +52,7 @@ class ChainsSettings:
 def parse(argv: Sequence[str]) -> ChainsSettings:
     """Parse the flags. Raises SettingsError, or SystemExit(0) after --help."""
     args = _parser().parse_args(argv)
-    if not 1 <= args.chains <= MAX_CHAINS:
-        raise SettingsError(f"--chains {args.chains}: expected 1 to {MAX_CHAINS}")
-    if not 1 <= args.supernodes <= MAX_SUPERNODES:
-        raise SettingsError(f"--supernodes {args.supernodes}: expected 1 to {MAX_SUPERNODES}")
-    for name in ("l1_block_time", "l2_block_time"):
-        if not 1 <= getattr(args, name) <= 60:
-            raise SettingsError(f"--{name.replace('_', '-')} {getattr(args, name)}: expected 1 to 60 seconds")
-    if args.invalid and args.interop is None:
-        raise SettingsError("--invalid: it needs --interop")
+    _check(args)
     return ChainsSettings(
         args.chains,
         args.supernodes,
@@ -70,7 +71,28 @@ def parse(argv: Sequence[str]) -> ChainsSettings:
         args.reorg,
         args.seed,
         args.op_supernode,
+        args.expiry,
+        args.reorg_depth,
+        args.p2p,
     )
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise SettingsError for what is out of range, or needs another flag."""
+    if not 1 <= args.chains <= MAX_CHAINS:
+        raise SettingsError(f"--chains {args.chains}: expected 1 to {MAX_CHAINS}")
+    if not 1 <= args.supernodes <= MAX_SUPERNODES:
+        raise SettingsError(f"--supernodes {args.supernodes}: expected 1 to {MAX_SUPERNODES}")
+    for name in ("l1_block_time", "l2_block_time"):
+        if not 1 <= getattr(args, name) <= 60:
+            raise SettingsError(f"--{name.replace('_', '-')} {getattr(args, name)}: expected 1 to 60 seconds")
+    for name in ("invalid", "expiry"):
+        if getattr(args, name) and args.interop is None:
+            raise SettingsError(f"--{name}: it needs --interop")
+    if args.expiry and not MIN_EXPIRY <= args.expiry <= MESSAGE_EXPIRY_WINDOW:
+        raise SettingsError(f"--expiry {args.expiry}: expected {MIN_EXPIRY} to {MESSAGE_EXPIRY_WINDOW} seconds")
+    if not 1 <= args.reorg_depth <= MAX_REORG:
+        raise SettingsError(f"--reorg-depth {args.reorg_depth}: expected 1 to {MAX_REORG}")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--kill", **seconds, default=0.0, help="kill a process of a supernode at random so often")
     parser.add_argument("--reorg", **seconds, default=0.0, help="reorganize L1 so often")
+    parser.add_argument("--reorg-depth", **number, default=3, help="blocks of L1 that a reorg replaces (3)")
+    parser.add_argument("--expiry", **number, default=0, help="seconds after which a message is expired; 0: 7 days")
+    parser.add_argument("--p2p", action="store_true", help="gossip between each sequencer and the supernodes")
     parser.add_argument("--seed", **number, default=0, help="of what is done at random")
     parser.add_argument("--op-supernode", metavar="BINARY", help="run this op-supernode beside the others")
     return parser

@@ -1,5 +1,7 @@
 """Messages of other processes into the engine core."""
 
+from itertools import takewhile
+
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.attributes.attributes_row import SessionStep
 from rollup_node.stages.engine.calls.actions import SendToRpc
@@ -58,7 +60,9 @@ class Inbox:
             case UnsafeBlock(payload=payload):
                 state.add_unsafe(payload)
             case LatestBlocksResponse(head=head, blocks=blocks):
-                state.unsafe.lost.answer(head, blocks)
+                # What a denied block and its descendants are is not what the engine has lost [IV5].
+                kept = takewhile(lambda payload: not state.verification.denies(payload.block_hash), blocks)
+                state.unsafe.lost.answer(head, tuple(kept))
 
     def _l1_heads(self, message: L1Heads, now: Instant) -> None:
         state = self._state

@@ -248,7 +248,7 @@ class Devnet(Program):
         """`network.json`, once the programs of the network have been started."""
         return self.wait(lambda: json.loads((self.root / "network.json").read_text()), "network.json")
 
-    def wait(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS) -> T:
+    def wait(self, condition: Callable[[], T], what: str, seconds: float = WAIT_SECONDS, every: float = 0.2) -> T:
         """`wait_for`, which fails at once when the network ends, and shows its logs."""
 
         def check() -> T:
@@ -257,7 +257,7 @@ class Devnet(Program):
 
         try:
             # Each request costs as much as a network does in 10 ms, where blocks come each second.
-            return wait_for(check, what, seconds, every=0.2)
+            return wait_for(check, what, seconds, every)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.logs()}") from None
 

@@ -1,0 +1,109 @@
+"""Two supernodes of two chains, between which valid and invalid messages go; processes of one of them are killed, its
+engines are away. Both end with the same output roots and super roots [LIF33, LIF34, VR6, IV3, LB3]."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from statistics import median
+
+import pytest
+
+from tests.support.processes.chains import CHAINS, MESSAGES, Chains
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import call, wait_for
+
+L1_SECONDS = 2
+BLOCKS = 20
+KILLED, OTHER = 902, 901
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers) -> Iterator[Chains]:
+    """Yield a network for all tests of the module, in which blocks were denied at the end."""
+    words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS))
+    with Chains(module_leftovers, *words) as running:
+        running.wait_for_height(2)
+        yield running
+        for name in running.supernodes:
+            assert "a bug ends" not in running.log(name) and "Traceback" not in running.log(name), running.logs(60)
+        result = running.finish()
+    assert result["super_roots"] > 0 and sum(result["invalidated"].values()) > 0, result
+
+
+def lag(net: Chains) -> float:
+    """Return how many seconds later than the other supernode this one has the next local safe head of a chain."""
+    ahead, here = "supernode-2", "supernode"
+    target = net.height(OTHER, "local_safe_l2", ahead) + 1
+    seen: dict[str, float] = {}
+
+    def both() -> bool:
+        for name in (ahead, here):
+            if name not in seen and net.height(OTHER, "local_safe_l2", name) >= target:
+                seen[name] = time.monotonic()
+        return len(seen) == 2
+
+    wait_for(both, f"block {target} of chain {OTHER} is local safe")
+    return seen[here] - seen[ahead]
+
+
+def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:
+    """[LIF34]: they are killed until the chain is set aside, and it comes back."""
+    lags: list[float] = []
+    while "chain is set aside" not in net.log("supernode"):
+        for role in ("engine", "derivation"):
+            net.kill_role(role, KILLED)
+        lags.append(lag(net))
+        assert len(lags) < BLOCKS, "it is never set aside"
+    assert median(lags) <= L1_SECONDS and max(lags) <= 3 * L1_SECONDS, lags
+    before = net.height(OTHER, "local_safe_l2")
+    net.wait(lambda: net.height(OTHER, "local_safe_l2") > before + L1_SECONDS, "the other goes on")
+    net.wait_for_height(net.height(KILLED, name="supernode-2"))
+
+
+def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> None:
+    """[LB3, VR15], optimism#22325: it does not answer while the other chain goes on for 20 blocks, and is named."""
+    engine = net.network["pids"][f"{KILLED} supernode engine"]
+    os.kill(engine, signal.SIGSTOP)
+    try:
+        last = net.height(OTHER, "local_safe_l2")
+        net.wait(lambda: net.height(OTHER, "local_safe_l2") >= last + BLOCKS, "the other goes on")
+        assert f"chain {KILLED}: engine: " in net.reasons()
+        assert net.height(OTHER) <= net.height(KILLED, "local_safe_l2"), "nothing is verified beyond the engine"
+    finally:
+        os.kill(engine, signal.SIGCONT)
+    net.wait_for_height(last + BLOCKS)
+
+
+def test_an_invalidation_goes_on_over_kills(net: Chains) -> None:
+    """[VR6, IV3, IV4], optimism#21948: the engine process of the chain and the interop process are killed as soon as
+    one is decided; the block is replaced, and the chain is reset for it once in a life."""
+    before = len(net.denials())
+    net.wait(lambda: len(net.denials()) > before, "a block is denied", every=0.02)
+    chain, number, block = net.denials()[-1]
+    net.kill_role("engine", chain)
+    net.kill_role("interop")
+    for name, url in net.supernodes.items():
+        net.wait_for_height(number, name=name)
+        output = call(f"{url}/{chain}/", "optimism_outputAtBlock", hex(number))
+        assert not output["blockRef"]["hash"].startswith(block)
+    reset = f'msg=resetting code=RESET chain={chain} reason="block {number}:{block} is denied'
+    assert net.log("supernode").count(reset) <= 2
+    net.wait(lambda: '"ready":true' in net.reasons(), "ready")
+
+
+def test_a_supernode_that_was_killed_goes_on(net: Chains) -> None:
+    """[RW3, VR14, SNO4]: with kill -9, on the same data directory; no head that it states is below the verified one."""
+    before = {chain: net.height(chain) for chain in CHAINS}
+    killed, stated = net.kill_role("supervisor"), []
+
+    def goes_on() -> bool:
+        heights = {chain: net.height(chain) for chain in CHAINS}
+        stated.append(heights)
+        return all(heights[chain] > before[chain] for chain in CHAINS)
+
+    net.wait(goes_on, "verified heads go on")
+    entry = net.entry("supervisor")
+    assert entry is not None and entry["pid"] != killed["pid"]
+    below = [heights for heights in stated if any(-1 < heights[chain] < before[chain] for chain in CHAINS)]
+    assert below == [], f"verified before: {before}"

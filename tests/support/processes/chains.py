@@ -1,0 +1,69 @@
+"""A local network of several chains as a program under test."""
+
+import json
+import os
+import re
+import signal
+from typing import Any
+
+from tests.support.processes.programs import WAIT_SECONDS, Devnet, call, http_get
+
+CHAINS = (901, 902)
+MESSAGES = ("--interop", "4", "--invalid", "2", "--expiry", "20")
+
+_DENIAL = re.compile(r"code=INTEROP-INVALID chain=(\d+) block=(\d+):(0x\w+)")
+
+
+class Chains(Devnet):
+    """A network of two chains (`rollup-node devnet --chains 2`), and the supernodes that follow both."""
+
+    nodes = ()
+
+    @property
+    def supernodes(self) -> dict[str, str]:
+        """The URLs of the supernodes by name."""
+        result: dict[str, str] = self.network["supernodes"]
+        return result
+
+    def head(self, chain: int, head: str = "safe_l2", name: str = "supernode") -> dict[str, Any]:
+        """Return a head of a chain as a supernode has it; empty while it has none, which are zeros then."""
+        result: dict[str, Any] = call(f"{self.supernodes[name]}/{chain}/", "optimism_syncStatus")[head]
+        return result if int(result["hash"], 16) else {}
+
+    def height(self, chain: int, head: str = "safe_l2", name: str = "supernode") -> int:
+        """Return the number of a head; -1 while it is not told."""
+        return int(self.head(chain, head, name).get("number", -1))
+
+    def wait_for_height(self, number: int, head: str = "safe_l2", name: str = "supernode") -> None:
+        """Wait until this head of all chains has at least that number."""
+        self.wait(
+            lambda: min(self.height(chain, head, name) for chain in CHAINS) >= number, f"{head} {number} of the {name}"
+        )
+
+    def entry(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any] | None:
+        """Return the entry of a process of a supernode in its `processes.json`; None if it does not run now."""
+        entries = json.loads((self.root / name / "processes.json").read_text())
+        wanted = (item for item in entries if item["role"] == role and item.get("chain") in (chain, str(chain), None))
+        return next(wanted, None)
+
+    def kill_role(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any]:
+        """Kill a process of a supernode once it runs; its entry."""
+        entry = self.wait(lambda: self.entry(role, chain, name), f"{role} of the {name} runs")
+        assert entry is not None
+        os.kill(entry["pid"], signal.SIGKILL)
+        return entry
+
+    def reasons(self, name: str = "supernode") -> str:
+        """Return what `/readyz` of a supernode says."""
+        return http_get(self.supernodes[name] + "/readyz")[1]
+
+    def denials(self, name: str = "supernode") -> list[tuple[int, int, str]]:
+        """Return chain, number and the beginning of the hash of all blocks that a supernode has denied so far."""
+        return [(int(chain), int(number), block) for chain, number, block in _DENIAL.findall(self.log(name))]
+
+    def finish(self, seconds: float = WAIT_SECONDS) -> dict[str, Any]:
+        """Stop the network in order; its result, in which all roots are equal."""
+        finished = self.stop(seconds)
+        result = finished.json_result()
+        assert (finished.code, finished.err, result["differences"]) == (0, "", []), f"{finished}\n{self.logs()}"
+        return result
