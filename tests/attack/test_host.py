@@ -143,8 +143,11 @@ def test_planted_links_are_not_written_through(start: StartNode, leftovers: Left
     precious = leftovers.folder / "precious"
     precious.write_text("precious")
     (runtime_dir / "metrics").mkdir(mode=0o700)
-    for name in ("processes.json.new", "processes.json", "sequencer.state", "sequencer.state.new"):
+    for name in ("processes.json.new", "processes.json", "aside.json", "aside.json.new"):
         (runtime_dir / name).symlink_to(precious)
+    (runtime_dir / "state").mkdir(mode=0o700)
+    for name in ("sequencer.state", "sequencer.state.new"):
+        (runtime_dir / "state" / name).symlink_to(precious)
     for name in ("supervisor.prom.new", "supervisor.prom", "left.prom.new", "left.prom"):
         (runtime_dir / "metrics" / name).symlink_to(precious)
     node = start({"runtime_dir": str(runtime_dir)}).wait_until_ready()

@@ -11,7 +11,7 @@ from rollup_node.node.system.process_table import PROCESSES
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet
 
-ROLES = (*(template.role for template in PROCESSES), "sweeper")
+ROLES = (*(template.role for template in PROCESSES if template.role != "interop"), "sweeper")
 BUG = "a bug ends"
 PROGRESS = 2
 SHIFT = 3

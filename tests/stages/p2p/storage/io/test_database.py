@@ -61,7 +61,7 @@ def test_one_file_for_one_node(tmp_path: Path) -> None:
 def test_other_files_are_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "things"
     path.write_bytes(content)
-    with pytest.raises(StoreError, match="is not a box of things"):
+    with pytest.raises(StoreError, match="is no box of things"):
         database(path)
     assert path.read_bytes() == content
 
@@ -72,7 +72,7 @@ def test_other_databases_are_refused_and_unchanged(tmp_path: Path) -> None:
     other.execute("create table others (a)")
     other.commit()
     other.close()
-    with pytest.raises(StoreError, match="is not a box of things"):
+    with pytest.raises(StoreError, match="is no box of things"):
         database(path)
     (tmp_path / "folder").mkdir()
     with pytest.raises(StoreError, match=r"p2p\.things"):
