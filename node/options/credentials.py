@@ -19,7 +19,7 @@ MAX_UNKNOWN = 40
 """Files for which a similar option is looked for."""
 
 
-class Credentials(NamedTuple):
+class CredentialFiles(NamedTuple):
     """Texts by the option's variable, as that would have them; a line for what is nearly an option, or is wrong."""
 
     folder: str = ""
@@ -28,19 +28,19 @@ class Credentials(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def read_credentials(environ: Mapping[str, str]) -> Credentials:
+def read_credentials(environ: Mapping[str, str]) -> CredentialFiles:
     """Return the options that the folder has: the content of each file named as one, or its path where that is wanted.
 
     Files of other names are for other programs, and a warning if an option of that topic has nearly that name."""
     folder = environ.get(FOLDER)
     if not folder:
-        return Credentials()
+        return CredentialFiles()
     values: dict[str, str] = {}
     warnings, errors = [], []
     try:
         present = sorted(os.listdir(folder))
     except OSError as error:
-        return Credentials(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
+        return CredentialFiles(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
     for name in present:
         if name not in OPTIONS or name == "config":
             continue
@@ -52,7 +52,7 @@ def read_credentials(environ: Mapping[str, str]) -> Credentials:
     for name in [name for name in present if name not in OPTIONS and name.partition(".")[0] in topics][:MAX_UNKNOWN]:
         if hint := did_you_mean(name, OPTIONS):
             warnings.append(f"credential {name[:100]} is no option and is ignored{hint}")
-    return Credentials(folder, values, tuple(warnings), tuple(errors))
+    return CredentialFiles(folder, values, tuple(warnings), tuple(errors))
 
 
 def _value(path: Path, name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 
 import configargparse
 
-from rollup_node.node.options.credentials import Credentials, read_credentials
+from rollup_node.node.options.credentials import CredentialFiles, read_credentials
 from rollup_node.node.options.environment import EnvironmentOptions, read_environment
 from rollup_node.node.options.errors import (
     OptionError,
@@ -96,8 +96,8 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
         variables.pop(config.variable, None)
         namespace, _ = parser.parse_known_args(words, env_vars=variables)
     errors += OptionsFile.errors
-    given = _given(vars(namespace), parser.get_source_to_settings_dict(), environment, credentials)
-    values, warnings = Values(given), (*environment.warnings, *credentials.warnings)
+    fields = _given(vars(namespace), parser.get_source_to_settings_dict(), environment, credentials)
+    values, warnings = Values(fields), (*environment.warnings, *credentials.warnings)
     return ParsedOptions(values, warnings, (*errors, *values.errors), has_file)
 
 
@@ -239,7 +239,7 @@ def _open(path: str) -> TextIO:
 
 
 def _given(
-    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions, credentials: Credentials
+    texts: Mapping[str, Any], sources: Mapping[str, Any], environment: EnvironmentOptions, credentials: CredentialFiles
 ) -> dict[str, GivenTexts]:
     by_variable: dict[str, str] = {}
     by_file: dict[str, str] = {}

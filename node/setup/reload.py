@@ -111,14 +111,14 @@ class RunningOptions:
         if path is None:
             return None
         try:
-            found = os.stat(path)
+            state = os.stat(path)
         except OSError as error:
             raise OptionError(f"--config {path}: {str(error.strerror).lower()}") from None
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(state.st_mode):
             raise OptionError(f"--config {path}: it is no file, and cannot be read again")
-        if found.st_size == 0:
+        if state.st_size == 0:
             raise OptionError(f"--config {path}: it is empty; if no option is wanted, it takes a comment")
-        return found.st_ino, found.st_size, found.st_mtime_ns
+        return state.st_ino, state.st_size, state.st_mtime_ns
 
 
 def _by_process(plan: NodePlan, configs: NodeConfigs) -> dict[tuple[str, str], object]:

@@ -53,7 +53,7 @@ class BlockVerdict(msgspec.Struct, frozen=True):
         return f"{about}{self.invalidity.text} [{self.invalidity.rule}]"
 
 
-class Verdicts(msgspec.Struct, frozen=True):
+class HeadVerdicts(msgspec.Struct, frozen=True):
     """The invalid blocks by chain; `unread` are places that must be read first, `missing` those that are not known."""
 
     invalid: dict[int, BlockVerdict]
@@ -88,7 +88,7 @@ def check_claim(
 
 def check_heads(
     config: InteropConfig, timestamp: int, heads: Mapping[int, BlockLogs], stored: Stored, unchecked: Collection[int]
-) -> Verdicts:
+) -> HeadVerdicts:
     """Check the messages of the heads of a round, those of the chains `unchecked` [EM9 to EM11, CY4].
 
     A message that fails makes its block invalid, whatever is not known of the others of that block."""
@@ -111,7 +111,7 @@ def check_heads(
             break
     for chain_id in cyclic_chains(timestamp, heads):
         invalid.setdefault(chain_id, BlockVerdict(Invalidity.CYCLE))
-    return Verdicts(invalid, frozenset(unread), frozenset(missing))
+    return HeadVerdicts(invalid, frozenset(unread), frozenset(missing))
 
 
 def _hash_at(place: LogPlace, heads: Mapping[int, BlockLogs], stored: Stored) -> Hash | None:

@@ -41,8 +41,8 @@ class Proof:
     @property
     def gaps(self) -> dict[int, range]:
         """The blocks that catch-ups have to be told of before their derivations are sent the next."""
-        found = {rollup: self.catch_ups[rollup].gap_below(ref) for rollup, ref in self._next.items()}
-        return {rollup: gap for rollup, gap in found.items() if gap}
+        gaps = {rollup: self.catch_ups[rollup].gap_below(ref) for rollup, ref in self._next.items()}
+        return {rollup: gap for rollup, gap in gaps.items() if gap}
 
     def to_keep(self) -> dict[int, Unproven]:
         """Return what has to be recorded: what is in use unproven, and what is about to be."""

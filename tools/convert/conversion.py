@@ -35,12 +35,12 @@ class Conversion:
         self.errors: list[str] = []
         self._settings: dict[str, list[Given]] = {}
 
-    def add(self, name: str, given: Given) -> None:
+    def add(self, name: str, setting: Given) -> None:
         """Add what is given for one of our options; of several for a single value the last counts."""
         own = FLAGS[name].name
-        kept = self._settings.get(own, []) if OPTIONS[own].value_type.is_list and given.is_flag else []
+        kept = self._settings.get(own, []) if OPTIONS[own].value_type.is_list and setting.is_flag else []
         # A flag overrides a variable.
-        self._settings[own] = [*(one for one in kept if one.is_flag), given._replace(name=own)]
+        self._settings[own] = [*(one for one in kept if one.is_flag), setting._replace(name=own)]
 
     def default(self, name: str, text: str, why: str) -> None:
         """Set an option that the source does not, where the other node's default is not ours."""
@@ -48,9 +48,9 @@ class Conversion:
             self.add(name, Given(name, text, f"a default of {self.program}"))
             self.notes.append(f"{name} is set to {text}: {why}")
 
-    def drop(self, given: Given, why: str) -> None:
+    def drop(self, setting: Given, why: str) -> None:
         """Note that an option is left out."""
-        self.notes.append(f"{given.place}: {given.name} is left out: {why}")
+        self.notes.append(f"{setting.place}: {setting.name} is left out: {why}")
 
     def has(self, name: str) -> bool:
         """Whether an option is set."""
@@ -62,9 +62,9 @@ class Conversion:
 
     def replace(self, name: str, text: str, why: str) -> None:
         """Change the value of an option that is set, and note why."""
-        given = self._settings[name][-1]
-        self._settings[name] = [given._replace(text=text)]
-        self.notes.append(f"{given.place}: {name} is {text} in place of {given.text}: {why}")
+        setting = self._settings[name][-1]
+        self._settings[name] = [setting._replace(text=text)]
+        self.notes.append(f"{setting.place}: {name} is {text} in place of {setting.text}: {why}")
 
     def require(self, *names: str) -> None:
         """Note that the other node does not start without these, or without a chain."""
@@ -79,7 +79,7 @@ class Conversion:
 
     def values(self) -> Values:
         """Return the values. Raises WrongOptions with a line for each thing that either node would refuse."""
-        values = _ReadValues({name: _texts(given) for name, given in self._settings.items()})
+        values = _ReadValues({name: _texts(settings) for name, settings in self._settings.items()})
         lines = [*self.errors, *values.errors]
         for rule in (rule for rule in RULES if rule not in REQUIRED):
             values.read.clear()
@@ -96,7 +96,7 @@ class Conversion:
 
     def _with_place(self, line: str, read: set[str]) -> str:
         """Add the places of the options that a line names, or else of those that its rule read."""
-        if any(given[-1].place in line for given in self._settings.values()):
+        if any(settings[-1].place in line for settings in self._settings.values()):
             return line
         named = [name for name in self._settings if re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line)]
         places = dict.fromkeys(self._settings[name][-1].place for name in self._settings if name in (named or read))
@@ -115,10 +115,10 @@ class _ReadValues(Values):
         return super().__getitem__(name)
 
 
-def _texts(given: list[Given]) -> GivenTexts:
-    last = given[-1]
+def _texts(settings: list[Given]) -> GivenTexts:
+    last = settings[-1]
     split = not last.is_flag or OPTIONS[last.name].value_type.split_flags
-    return GivenTexts(tuple(one.text for one in given), f"{last.name} ({last.place})", split)
+    return GivenTexts(tuple(one.text for one in settings), f"{last.name} ({last.place})", split)
 
 
 def read_flags(source: Source, known: Mapping[str, bool], conversion: Conversion) -> Iterator[Given]:

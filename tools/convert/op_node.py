@@ -32,11 +32,11 @@ _FORMATS = frozenset(["text", "terminal", "logfmt", "logfmtms", "json", "jsonms"
 def convert(source: Source) -> Conversion:
     """Return what a command line and variables of op-node set."""
     conversion = Conversion("op-node")
-    given = [
+    settings = [
         *read_variables(source, OP_NODE_PREFIX, VARIABLES, conversion),
         *read_flags(source, NAMES, conversion),
     ]
-    add(given, conversion)
+    add(settings, conversion)
     conversion.require(*REQUIRED)
     finish(conversion)
     if not conversion.has("p2p.priv.raw"):
@@ -44,9 +44,9 @@ def convert(source: Source) -> Conversion:
     return conversion
 
 
-def add(given: Iterable[Given], conversion: Conversion) -> None:
+def add(settings: Iterable[Given], conversion: Conversion) -> None:
     """Add what is given under op-node's names, unless op-node refuses it."""
-    for one in given:
+    for one in settings:
         option = FLAGS[one.name]
         if (error := refusal(one, option)) is not None:
             conversion.errors.append(error)
@@ -71,11 +71,11 @@ def decimal(text: str, option: AnyOption) -> str:
 def finish(conversion: Conversion) -> None:
     """Replace what this node writes or names otherwise, whatever program it comes from."""
     if conversion.has("l2.engine-sync"):
-        given = conversion.remove("l2.engine-sync")
+        setting = conversion.remove("l2.engine-sync")
         if conversion.has("syncmode"):
-            conversion.errors.append(f"{given.place}: {conversion.program} refuses l2.engine-sync beside syncmode")
-        if given.text.lower() in ("1", "t", "true"):
-            conversion.add("syncmode", given._replace(text="execution-layer"))
+            conversion.errors.append(f"{setting.place}: {conversion.program} refuses l2.engine-sync beside syncmode")
+        if setting.text.lower() in ("1", "t", "true"):
+            conversion.add("syncmode", setting._replace(text="execution-layer"))
     if conversion.has("log.format") and conversion.text("log.format") in FORMATS:
         conversion.replace("log.format", FORMATS[conversion.text("log.format")], "times have milliseconds in it")
     for name, file in (("safedb.path", "sqlite"), ("p2p.peerstore.path", "node"), ("p2p.discovery.path", "node")):

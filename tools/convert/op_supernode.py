@@ -36,13 +36,13 @@ def convert(source: Source, chain: str) -> Conversion:
 
     What is for a chain overrides what is for all of them, and this what is shared."""
     conversion = Conversion("op-supernode")
-    ids, given = _read(source, conversion)
+    ids, settings = _read(source, conversion)
     if chain not in ids:
         conversion.errors.append(f"op-supernode runs no chain {shown(chain)}; --chain is one of {', '.join(ids)}")
         return conversion
-    data_dir = next((one.text for one in reversed(given) if one.name == "data-dir"), "datadir")
+    data_dir = next((one.text for one in reversed(settings) if one.name == "data-dir"), "datadir")
     for scope in ("", "all", chain):
-        op_node.add(_of_scope(given, scope, conversion), conversion)
+        op_node.add(_of_scope(settings, scope, conversion), conversion)
     conversion.default("safedb.path", f"{data_dir.rstrip('/')}/safedb-{chain}", "op-supernode always keeps one")
     conversion.notes.append(f"clients that ask the path /{chain}/ of the supernode ask this node's / instead")
     conversion.require(*op_node.REQUIRED)
@@ -55,10 +55,10 @@ def convert_all(source: Source, hide: bool) -> tuple[Conversion, list[str]]:
 
     Raises WrongOptions with a line for each thing that either of both would refuse."""
     conversion = Conversion("op-supernode")
-    ids, given = _read(source, conversion)
-    by_flag = {one.name for one in given if one.is_flag}
+    ids, settings = _read(source, conversion)
+    by_flag = {one.name for one in settings if one.is_flag}
     kept: dict[str, list[Given]] = {}
-    for one in (one for one in given if one.is_flag or one.name not in by_flag):
+    for one in (one for one in settings if one.is_flag or one.name not in by_flag):
         option = _option(one.name)
         if (error := op_node.refusal(one, option)) is not None:
             conversion.errors.append(error)
@@ -67,7 +67,7 @@ def convert_all(source: Source, hide: bool) -> tuple[Conversion, list[str]]:
         kept[one.name] = [*before, one._replace(text=op_node.decimal(one.text, option))]
     words = [f"--{one.name}={one.text}" for all_given in kept.values() for one in all_given]
     options = read_supernode_options(words, {})
-    conversion.errors += [_placed(error, given) for error in options.errors]
+    conversion.errors += [_placed(error, settings) for error in options.errors]
     for chain, values in options.chains.items():
         missing = [name for name in op_node.REQUIRED if not values.given(name)]
         conversion.errors += [f"op-supernode requires {name} for chain {chain}" for name in missing]
@@ -75,17 +75,17 @@ def convert_all(source: Source, hide: bool) -> tuple[Conversion, list[str]]:
         conversion.errors.append("op-supernode requires chains: give the file that sets it too")
     if conversion.errors:
         raise WrongOptions(conversion.errors)
-    conversion.notes += [_placed(warning, given) for warning in options.warnings]
+    conversion.notes += [_placed(warning, settings) for warning in options.warnings]
     conversion.notes.append("files of op-supernode are not read: give data-dir a folder that is empty")
     return conversion, [_line(name, all_given, hide) for name, all_given in kept.items()]
 
 
-def _line(name: str, given: list[Given], hide: bool) -> str:
+def _line(name: str, settings: list[Given], hide: bool) -> str:
     option = _option(name)
-    split = option.value_type.split_flags or not given[-1].is_flag
-    parts = (part for one in given for part in (one.text.split(",") if split else (one.text,)))
-    texts = [part.strip() for part in parts if part.strip()] if option.value_type.is_list else [given[-1].text]
-    return toml_line(name, option, texts, given[-1].place, hide)
+    split = option.value_type.split_flags or not settings[-1].is_flag
+    parts = (part for one in settings for part in (one.text.split(",") if split else (one.text,)))
+    texts = [part.strip() for part in parts if part.strip()] if option.value_type.is_list else [settings[-1].text]
+    return toml_line(name, option, texts, settings[-1].place, hide)
 
 
 def _option(name: str) -> AnyOption:
@@ -93,9 +93,9 @@ def _option(name: str) -> AnyOption:
     return OWN[name] if not match and name in OWN else FLAGS[match[2] if match else name]
 
 
-def _placed(line: str, given: Sequence[Given]) -> str:
+def _placed(line: str, settings: Sequence[Given]) -> str:
     """Return a line about a flag with the place where it is given."""
-    place = next((one.place for one in given if re.search(rf"--{re.escape(one.name)}(?![\w.-])", line)), None)
+    place = next((one.place for one in settings if re.search(rf"--{re.escape(one.name)}(?![\w.-])", line)), None)
     return f"{place}: {line}" if place else line
 
 
@@ -151,10 +151,10 @@ def _variables(ids: list[str]) -> dict[str, str]:
     return {**own, **shared, **chains}
 
 
-def _of_scope(given: list[Given], scope: str, conversion: Conversion) -> list[Given]:
+def _of_scope(settings: list[Given], scope: str, conversion: Conversion) -> list[Given]:
     """Return the options of one scope by op-node's names; what has no effect there is noted."""
     result = []
-    for one in given:
+    for one in settings:
         match = _VN.fullmatch(one.name)
         name = match[2] if match else RENAMED.get(one.name, one.name)
         if (match[1] if match else "") != scope:

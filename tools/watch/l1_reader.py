@@ -159,9 +159,9 @@ class L1Reader:
         while index > self._listed and len(entries) < known:
             indexes = range(max(self._listed, index - BATCH), index)
             answers = await self._calls([(self.factory, contracts.GAME_AT_INDEX, (at,)) for at in indexes])
-            found = [(at, contracts.listed(answer)) for at, answer in zip(indexes, answers, strict=True)]
-            entries = [item for item in found if item[1].timestamp >= oldest] + entries
-            if found[0][1].timestamp < oldest:
+            listed = [(at, contracts.listed(answer)) for at, answer in zip(indexes, answers, strict=True)]
+            entries = [item for item in listed if item[1].timestamp >= oldest] + entries
+            if listed[0][1].timestamp < oldest:
                 break
             index = indexes.start
         games = [await self._game(entry, at, head, None) for at, entry in entries]

@@ -117,11 +117,9 @@ class EngineStage(Stage):
         fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
         repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
         self.periodic_tasks += [self._stored.task, self._versions.task, fork_watch.task, *repeat]
-        bus.subscribe("status.l1", self._on_status)
-        if self._follow is None:
-            bus.subscribe("status.derivation", self._on_status)
-        if config.verified:
-            bus.subscribe("status.interop", self._on_status)
+        others = (*(("derivation",) if self._follow is None else ()), *(("interop",) if config.verified else ()))
+        for process in ("l1", *others):
+            bus.subscribe(f"status.{process}", self._on_status)
         self._actions.perform(self.core.take_actions())
 
     def _interop_server(self, bus: Bus) -> InteropServer:

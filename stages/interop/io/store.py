@@ -78,7 +78,7 @@ class Round(msgspec.Struct, frozen=True):
     heads: dict[int, BlockId]
 
 
-class DeniedBlock(msgspec.Struct, frozen=True):
+class DenialRow(msgspec.Struct, frozen=True):
     """A block that was invalid in the round at `timestamp`, with what its output root is made of [IV2, LB8]."""
 
     hash: Hash
@@ -165,13 +165,13 @@ class InteropStore:
                 result.setdefault(chain_id, []).append(_block_id(*block))
         return result
 
-    def denied(self, chain_id: int, number: int) -> tuple[DeniedBlock, ...]:
+    def denied(self, chain_id: int, number: int) -> tuple[DenialRow, ...]:
         """Return the denied blocks of a height, the last one that was denied at the end [IV2, LB8]."""
         query = (
             "select hash, time, state_root, storage_root, reason from denied where chain = ? and number = ? order by id"
         )
         with self._errors():
-            return tuple(DeniedBlock(*row) for row in self._connection.execute(query, (chain_id, min(number, _MAX))))
+            return tuple(DenialRow(*row) for row in self._connection.execute(query, (chain_id, min(number, _MAX))))
 
     # --- changes -----------------------------------------------------------------------------------------------------
 

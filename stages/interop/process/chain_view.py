@@ -93,10 +93,10 @@ class ChainView:
     async def _safe_block(self, number: int) -> ChainBlock | WaitReason:
         segment = self._segment
         if segment is None or not segment.first <= number <= segment.safe_head.number:
-            found = await self._find_segment(number)
-            if isinstance(found, WaitReason):
-                return found
-            segment = self._segment = found
+            result = await self._find_segment(number)
+            if isinstance(result, WaitReason):
+                return result
+            segment = self._segment = result
         if number not in segment.blocks and not await self._read(segment, number):
             self.forget()
             return WaitReason.NOT_READY

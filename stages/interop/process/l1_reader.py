@@ -40,7 +40,8 @@ class L1Reader:
         hashes: dict[int, Hash | None] = {number: self._known.get(number) for number in numbers}
         hashes |= read
         if head is not None and head == self._head:
-            self._keep({number: found for number, found in read.items() if found is not None and number < head.number})
+            known = {number: hashed for number, hashed in read.items() if hashed is not None}
+            self._keep({number: hashed for number, hashed in known.items() if number < head.number})
         return L1View(hashes, self.finalized)
 
     def _keep(self, hashes: dict[int, Hash]) -> None:

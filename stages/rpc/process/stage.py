@@ -1,7 +1,7 @@
 """The rpc process: JSON-RPC, health, readiness, metrics and profiles. It keeps no state that a restart would lose."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,20 +56,9 @@ class RpcStage(Stage):
         def listener(name: str, handler: Handler, addr: str, port: int, limits: Limits, share: float) -> Listener:
             return Listener(handler, name, addr, port, limits.within(int(descriptors * share)), meter)
 
-        servers = {
-            group: RpcServer(node, statuses[group], meter, enabled_methods(node.config), "main")
-            for group, node in self.nodes.items()
-        }
+        self.websockets: dict[str, WebSocketRpcServer] = {}
         all_statuses = SupernodeStatus(statuses)
-        by_websocket = {group: WebSocketRpcServer(servers[group], node) for group, node in self.nodes.items()}
-        self.websockets = by_websocket if config.ws_enabled else {}
-        handlers = {group: (self.websockets.get(group) or server).handle for group, server in servers.items()}
-        if "" in servers:
-            handle: Handler = handlers[""]
-        else:
-            supernode = Supernode({int(group): node for group, node in self.nodes.items()}, bus)
-            root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
-            handle = route(root.handle, handlers)
+        handle = self._rpc_handler(statuses, all_statuses, bus, meter)
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
@@ -104,6 +93,23 @@ class RpcStage(Stage):
         if "" in self.nodes:
             self.node.on_halt = self._halt
         self._closing: asyncio.Task[None] | None = None
+
+    def _rpc_handler(
+        self, statuses: Mapping[str, StatusSource], all_statuses: SupernodeStatus, bus: Bus, meter: Meter
+    ) -> Handler:
+        """Return what answers at the RPC server: the only chain, or each of several at its path [SNO7]."""
+        servers = {
+            group: RpcServer(node, statuses[group], meter, enabled_methods(node.config), "main")
+            for group, node in self.nodes.items()
+        }
+        if self.node.config.ws_enabled:
+            self.websockets = {group: WebSocketRpcServer(servers[group], node) for group, node in self.nodes.items()}
+        handlers = {group: (self.websockets.get(group) or server).handle for group, server in servers.items()}
+        if "" in handlers:
+            return handlers[""]
+        supernode = Supernode({int(group): node for group, node in self.nodes.items()}, bus)
+        root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
+        return route(root.handle, handlers)
 
     async def start(self) -> None:
         """Start to listen. Raises CriticalError where a port cannot be bound."""

@@ -113,10 +113,10 @@ def test_an_option_that_is_taken_over_restarts_its_processes_alone(name: str) ->
     if name == "signer.address":
         needed = (f"--signer.address={'11' * 20}", "--signer.endpoint=https://s:1")
     node = Node(*needed)
-    given = [word for word in needed if not word.startswith(f"--{name}=")]
+    words = [word for word in needed if not word.startswith(f"--{name}=")]
     if name == "p2p.sequencer.key.path":
-        given = []
-    result = node.reload(*given, f"--{name}={sample_of(OPTIONS[name])}")
+        words = []
+    result = node.reload(*words, f"--{name}={sample_of(OPTIONS[name])}")
     assert name in result.changed and result.need_restart == ()
     assert roles_of(result) == (ROLES[name] if name in ROLES else topic_roles(name))
     assert (result.level is not None) is (name == "log.level")

@@ -168,13 +168,13 @@ def test_no_secret_in_the_log_reaches_the_archive(
     form = data.draw(st.sampled_from([key, f"0x{key}", key.upper(), repr(secret), f"http://u:{key}@h/{key}"]))
     log = folder / "node.log"
     log.write_text(f'lvl=info msg="it is {form}"\n{form}\n{{"x": "{key}"}}\n')
-    given = words(key)
-    if given[0].startswith("--no-such-option"):
+    options = words(key)
+    if options[0].startswith("--no-such-option"):
         (folder / "jwt.txt").write_text(f"0x{key}\n")
-        given = [f"--l2.jwt-secret={folder}/jwt.txt"]
+        options = [f"--l2.jwt-secret={folder}/jwt.txt"]
     said = error("engine h", Code.ENGINE_AUTH, f"it rejects {form}")
     with mock.patch.object(bundle, "check", lambda parsed: [said]):
-        parts = dict(Bundle(read_options([*given, "--network=op-sepolia"], {}), str(log), 100, folder).members())
+        parts = dict(Bundle(read_options([*options, "--network=op-sepolia"], {}), str(log), 100, folder).members())
     assert set(parts) >= {"log.txt", "options.json", "about.json"}
     for name, content in parts.items():
         text = content.decode().lower()

@@ -17,7 +17,7 @@ def conversion(**texts: str) -> Conversion:
 def test_flags_are_read_as_go_reads_them() -> None:
     result = conversion()
     words = ("-a", "1", "--b", "--a=", "--b=false", "--a", "-x")
-    read = [(given.name, given.text) for given in read_flags(source(*words), {"a": False, "b": True}, result)]
+    read = [(setting.name, setting.text) for setting in read_flags(source(*words), {"a": False, "b": True}, result)]
     assert read == [("a", "1"), ("b", "true"), ("a", ""), ("b", "false"), ("a", "-x")] and result.errors == []
 
 

@@ -193,8 +193,8 @@ def test_the_proof_of_l1() -> None:
     earlier = builder.build(seen, 0.0, 14_300.0).l1.proof
     assert earlier == ProofStatus(1200, 0.0, 1120, 860.0, 3, 0.9863, linked=True)
     late = NOTHING._replace(l1_proof=L1Proof(1200, 14_400, 1120, 13_440, 3, 505, 512, True, is_finality_late=True))
-    found = builder.build(late, 0.0, 14_414.5)
-    assert found.l1.proof is not None and found.l1.proof.finality_late and not found.warnings
+    status = builder.build(late, 0.0, 14_414.5)
+    assert status.l1.proof is not None and status.l1.proof.finality_late and not status.warnings
 
 
 def test_the_sequencing_window() -> None:
