@@ -63,10 +63,11 @@ PORTS = ("p2p.listen.tcp", "p2p.listen.udp")
 
 INFORMATION = {"h", "help"}
 _EPILOG = """Shared options of the node are given as they are: --l1, --l1.*, --log.*, --rpc.*,
---metrics.*, --pprof.*, --status.*, --tracing.*, --workers, --runtime.dir, --config. All others are
-those of chains: --vn.all.NAME for all of them, --vn.CHAIN.NAME for one, which wins
-(rollup-node --help-all). Variables: OP_SUPERNODE_*, OP_SUPERNODE_VN_ALL_*,
-OP_SUPERNODE_VN_<CHAIN>_*. In the file of --config: tables [vn.all] and [vn.CHAIN].
+--metrics.*, --pprof.*, --status.*, --tracing.*, --workers, --runtime.dir, --config.
+All others are those of chains: --vn.all.NAME for all of them, --vn.CHAIN.NAME for
+one, which wins (rollup-node --help-all). Variables: OP_SUPERNODE_*,
+OP_SUPERNODE_VN_ALL_*, OP_SUPERNODE_VN_<CHAIN>_*. In the file of --config: tables
+[vn.all] and [vn.CHAIN].
 """
 
 

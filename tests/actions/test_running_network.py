@@ -82,7 +82,8 @@ def unsafe(net: Devnet) -> dict[str, Any]:
 
 def test_network_json_lists_urls_files_and_pids(net: Devnet) -> None:
     network = net.network
-    assert set(network) == {"l1", "beacon", "jwt", "rollup", "l2_genesis", "batcher_key", "nodes", "pids"}
+    files = {"jwt", "rollup", "l2_genesis", "batcher_key"}
+    assert set(network) == {"l1", "beacon", "games", "anchor", *files, "nodes", "pids"}
     assert int(call(network["l1"], "eth_chainId"), 16) == 900
     assert http_get(network["beacon"] + "/eth/v1/beacon/genesis")[0] == 200
     for name in net.nodes:

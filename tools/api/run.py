@@ -56,7 +56,7 @@ from rollup_node.tools.inspect.replay_stage import NoProgress, RangeEnded, Repla
 from rollup_node.tools.inspect.row_formats import RowFormat
 
 UNBOUNDED = (1 << 63) - 1
-FOLDER_SECONDS = 5.0
+FOLDER_SECONDS = 30.0
 """Seconds without progress after which a folder does not have what is missing."""
 PLACEHOLDER = "http://127.0.0.1:9"
 """The URL of a folder until it is served."""

@@ -94,6 +94,14 @@ class DependencySet(msgspec.Struct, frozen=True, rename="camel"):
     override_message_expiry_window: int = 0
 
 
+class Reload(msgspec.Struct, frozen=True, rename="camel"):
+    """The result of admin_reload [RPC99]: options that are taken over, processes that restart, options that wait."""
+
+    changed: list[str]
+    restarted: list[str]
+    need_restart: list[str]
+
+
 class SdmStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The result of admin_sdmStatus [RPC56]; `activation_time` in Unix seconds, None if there is none."""
 
@@ -171,6 +179,7 @@ class Admin(Module):
     start_sequencer: Method[Callable[[bytes], None]] = call("admin_startSequencer", type(None))
     stop_sequencer: Method[Callable[[], HexBytes]] = call("admin_stopSequencer", HexBytes)
     sequencer_active: Method[Callable[[], bool]] = call("admin_sequencerActive", bool)
+    reload: Method[Callable[[], Reload]] = call("admin_reload", Reload)
     reset_derivation_pipeline: Method[Callable[[], None]] = call("admin_resetDerivationPipeline", type(None))
     post_unsafe_payload: Method[Callable[[dict[str, Any]], None]] = call("admin_postUnsafePayload", type(None))
     set_recover_mode: Method[Callable[[bool], None]] = call("admin_setRecoverMode", type(None))
@@ -225,6 +234,7 @@ class AsyncAdmin(Module):
     start_sequencer: Method[Callable[[bytes], Awaitable[None]]] = call("admin_startSequencer", type(None))
     stop_sequencer: Method[Callable[[], Awaitable[HexBytes]]] = call("admin_stopSequencer", HexBytes)
     sequencer_active: Method[Callable[[], Awaitable[bool]]] = call("admin_sequencerActive", bool)
+    reload: Method[Callable[[], Awaitable[Reload]]] = call("admin_reload", Reload)
     reset_derivation_pipeline: Method[Callable[[], Awaitable[None]]] = call("admin_resetDerivationPipeline", type(None))
     post_unsafe_payload: Method[Callable[[dict[str, Any]], Awaitable[None]]] = call(
         "admin_postUnsafePayload", type(None)

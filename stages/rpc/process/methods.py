@@ -248,9 +248,14 @@ async def _supernode_super_root(supernode: Supernode, timestamp: int) -> Any:
             raise JsonRpcError(error.code, f"{where}: {error.message}") from None
 
     chains = supernode.chains
-    outputs = await asyncio.gather(*(output_of(chain_id, node) for chain_id, node in chains.items()))
-    # As op-supernode: one chain that has no such block hides the others.
-    fields = {chain_id: output for chain_id, output in zip(chains, outputs, strict=True) if output is not None}
+    answers = (output_of(chain_id, node) for chain_id, node in chains.items())
+    fields: dict[int, tuple[control.OutputResponse, BlockId]] = {}
+    for chain_id, output in zip(chains, await asyncio.gather(*answers, return_exceptions=True), strict=True):
+        # Of several errors that of the first chain, whichever came first.
+        if isinstance(output, BaseException):
+            raise output
+        if output is not None:
+            fields[chain_id] = output
     is_verified = all(node.is_verified(timestamp) for node in chains.values())
     verified = await supernode.round_at(timestamp)
     if verified is not None and verified.error is not None:

@@ -23,9 +23,9 @@ from rollup_node.node.setup.reload import RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.supervisor.settings import Reload
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from tests.node.setup.planning import JWT, NETWORK, REQUIRED
 from tests.node.setup.test_config_fields import NEEDED, SAMPLES, write_tls_files
+from tests.node.setup.test_plan import GENERATOR
 
 KEY = "11" * 32
 BASE = (*NETWORK, *REQUIRED, "--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
@@ -40,7 +40,7 @@ ROLES = {
 TOPICS = {"l1": {"l1"}, "l1.beacon": {"blobs"}, "altda": {"blobs"}, "conductor": {"engine"}}
 TOPICS |= {"p2p": {"p2p"}, "signer": {"p2p"}, "rpc": {"rpc"}}
 MORE_SAMPLES = {
-    "p2p.bootnodes": choose_bootnodes((), network="op-sepolia", rollup_config=None)[0],
+    "p2p.bootnodes": f"enode://{GENERATOR}@127.0.0.1:9222",
     "l1.beacon.slot-duration-override": "7",
     "l2.jwt-secret": "other_jwt.txt",
     "l2.jwt-secret-encoded": "22" * 32,
