@@ -60,18 +60,17 @@ def test_one_that_was_never_started_ends_at_once() -> None:
 
 
 async def test_an_event_loop_is_not_blocked() -> None:
-    background, turns = Background(Counting(2 * QUEUED).main), 0
+    """Nothing comes before another task of the loop has had its turn."""
+    counting, turned = Counting(2 * QUEUED), threading.Event()
 
-    async def turn() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    async def main(emit: Emit) -> None:
+        await asyncio.to_thread(turned.wait, 30)
+        await counting.main(emit)
 
-    turning = asyncio.create_task(turn())
+    background = Background(main)
     background.start()
-    taken = [await background.take_async() for _ in range(2 * QUEUED)]
-    turning.cancel()
+    asyncio.get_running_loop().call_later(0.05, turned.set)
+    async with asyncio.timeout(20):
+        taken = [await background.take_async() for _ in range(2 * QUEUED)]
     assert taken == list(range(2 * QUEUED)) and await background.take_async() == Ended(None)
-    assert turns > 0
     background.stop()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -14,7 +15,6 @@ from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor
 from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
-from tests.support.servers.loopback import free_port
 
 L1_BLOCK_SECONDS = 1
 
@@ -49,9 +49,9 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
     right, wrong = _root(net, 5), bytes(32 * [7])
     claim(net.network["l1"], right, 5)
     send_to_l1(net.network["l1"], ANCHOR, set_anchor_call(_root(net, 4), 4))
-    port = free_port()
-    with Program(leftovers, "rollup_node.node", *_words(net, "--metrics", "--metrics.port", str(port))) as program:
+    with Program(leftovers, "rollup_node.node", *_words(net, "--metrics", "--metrics.port", "0")) as program:
         program.wait_for_line("agree: the anchor", on_stderr=True)
+        (port,) = re.findall(r"games.json at http://[\d.]+:(\d+)/", program.err)
         wait_for(lambda: len(_records(program)) == 1, "the game from before the start")
         (first,) = _records(program)
         assert (first["verdict"], first["l2SequenceNumber"], first["rootClaim"]) == ("agree", 5, to_hex(right))
