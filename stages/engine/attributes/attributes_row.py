@@ -7,7 +7,6 @@ from rollup_node.stages.engine.attributes.activation_hold import OtherUpgrade
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler
 from rollup_node.stages.engine.calls.actions import Action, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow
 from rollup_node.stages.messages.engine import PipelineStart, StartRequest
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -90,11 +89,9 @@ class AttributesRow(HeadRow):
 
     purpose = CallPurpose.ATTRIBUTES
 
-    def __init__(
-        self, core: CoreContext, attributes: AttributesHandler, session: DerivationSession, safe_heads: SafeHeadRecorder
-    ) -> None:
+    def __init__(self, core: CoreContext, attributes: AttributesHandler, session: DerivationSession) -> None:
         super().__init__(core)
-        self._attributes, self._session, self._safe_heads = attributes, session, safe_heads
+        self._attributes, self._session = attributes, session
         self._shown: tuple[OtherUpgrade, bool] | None = None
 
     @property
@@ -116,7 +113,7 @@ class AttributesRow(HeadRow):
 
     def due_ahead(self, now: Instant) -> CoreCall | None:
         """Return the first call for attributes derived ahead; whatever else is due comes first."""
-        if not self.is_open or self._safe_heads.pending or self._core.waits(self.purpose, now):
+        if not self.is_open or self._core.waits(self.purpose, now):
             return None
         self._attributes.begin_ahead()
         return self._call(now)

@@ -149,6 +149,7 @@ class SafeHeadRecorder:
         self.enabled, self._supervised = enabled, supervised
         self.last_l1: int | None = None
         self._due: deque[SafeHeadWrite] = deque()
+        self._recorded, self._begun = -1, False
 
     @property
     def pending(self) -> bool:
@@ -156,14 +157,29 @@ class SafeHeadRecorder:
         return bool(self._due)
 
     def next(self) -> SafeHeadWrite | None:
-        """Return the write that is due; the same until it is done."""
+        """Return the write that is due, which begins; the same until it is done."""
+        self._begun = self.pending
         return self._due[0] if self._due else None
+
+    @property
+    def is_record(self) -> bool:
+        """Whether the next write is the entry of a safe head."""
+        return self.pending and isinstance(self._due[0], RecordSafeHead)
+
+    def has(self, number: int) -> bool:
+        """Return whether it is on disk with which L1 block an L2 block that is safe became so [SDB13]."""
+        return not self._due or number <= self._recorded
 
     def note_safe(self, safe: L2BlockRef, derived_from: L1BlockRef) -> None:
         """Note that a block became safe while this L1 block was derived [SDB2]."""
         self.last_l1 = derived_from.number
-        if self.enabled:
-            self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
+        if not self.enabled:
+            return
+        # A write that has not begun is never made if another of its L1 block follows.
+        last = self._due[-1] if len(self._due) > self._begun else None
+        if isinstance(last, RecordSafeHead) and last.entry.l1_block == derived_from.id:
+            self._due.pop()
+        self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
 
     def note_reset(self, safe: L2BlockRef, l1_genesis: BlockId | None) -> None:
         """Note that derivation starts over at a safe head, after a search for it [SDB7, SDB8, SDB15]."""
@@ -172,12 +188,16 @@ class SafeHeadRecorder:
 
     def done(self) -> None:
         """Note that the write that was due is on disk."""
-        self._due.popleft()
+        write, self._begun = self._due.popleft(), False
+        if isinstance(write, RecordSafeHead):
+            self._recorded = write.entry.safe_head.number
+        elif isinstance(write, ResetSafeHeads):
+            self._recorded = write.safe.number
 
     def clear(self) -> None:
         """Note that derivation is reset: what is due is part of what it derives again."""
         self._due.clear()
-        self.last_l1 = None
+        self.last_l1, self._recorded, self._begun = None, -1, False
 
 
 RecordCall = FindSafeHeads | GetBlockRef | KeepSafeHeads

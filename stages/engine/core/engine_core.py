@@ -135,7 +135,7 @@ class EngineCore:
             FollowReadRow(state, state.following),
             FollowTargetRow(state, state.following),
             state.overlap_row,
-            SafeHeadsRow(state, state.safe_heads, state.safe_head_written),
+            SafeHeadsRow(state, state.safe_heads, state.entry_wanted, state.safe_head_written),
             state.output_row,
             state.safe_head_row,
             state.payload_row,

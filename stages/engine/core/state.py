@@ -80,11 +80,12 @@ class CoreState(CoreContext):
         self._logged_heads: Heads | None = None
         self._shows_replacement = False
         self._last_heads: Heads | None = None
+        self._unsent: engine.AttributesResult | None = None
         self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
     def _add_rows(self) -> None:
         self.forkchoice_row = ForkchoiceRow(self)
-        self.attributes_row = AttributesRow(self, self.attributes, self.session, self.safe_heads)
+        self.attributes_row = AttributesRow(self, self.attributes, self.session)
         self.gap_row = GapRow(self, self.unsafe)
         self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
         self.following = Following(self, self.follow)
@@ -138,8 +139,7 @@ class CoreState(CoreContext):
 
     @property
     def may_join(self) -> bool:
-        waits = self.sequencer.sequencer.active or self.interop.enabled or self.build_api_row.waiting
-        return not waits and not self.safe_heads.enabled
+        return not (self.sequencer.sequencer.active or self.interop.enabled or self.build_api_row.waiting)
 
     def holds_for_sync(self, now: Instant) -> bool:
         return self.follow.holds(now.monotonic) or self.replaces
@@ -357,15 +357,29 @@ class CoreState(CoreContext):
 
     def send_result(self, result: engine.AttributesResult) -> None:
         """Send derivation the result of its attributes, once the safe head that results is recorded [SDB13]."""
-        if self.session.owner is not None and not self.safe_heads.pending:
-            self.do(actions.SendToDerivation(self.session.owner, self.attributes.result_to_send(result)))
+        if self._unsent is None or self._unsent.reset != result.reset:
+            self._unsent = result
+        self._send_unsent()
+
+    def _send_unsent(self) -> None:
+        result, owner = self._unsent, self.session.owner
+        while result is not None and self.safe_heads.has(result.safe_head.number):
+            if owner is not None:
+                self.do(actions.SendToDerivation(owner, self.attributes.result_to_send(result)))
+            last = self.attributes.last
+            is_next = last is not None and last.sequence > result.sequence and self.attributes.result_due
+            result = self._unsent = last if is_next else None
+
+    def entry_wanted(self) -> bool:
+        """Return whether the entry of a safe head is written now, and not with the next few [SDB13]."""
+        return self.interop.enabled or self.attributes.result_due
 
     def safe_head_written(self) -> None:
         """Send derivation what waited for a change of the safe head database."""
-        if self.attributes.last is not None:
-            self.send_result(self.attributes.last)
-        else:
+        if self.attributes.last is None:
             self.send_start()
+        elif self._unsent is not None and self._unsent.reset == self.attributes.reset:
+            self._send_unsent()
 
     def recover_drive(self, processed: bool = False) -> None:
         """End the back-off that starts, forkchoice updates and attributes share, unless one is under way."""

@@ -166,7 +166,7 @@ class CoreContext(ABC):
     @property
     @abstractmethod
     def may_join(self) -> bool:
-        """Whether the next derived block may be started with the update to the last one [ENG40, SDB13]."""
+        """Whether the next derived block may be started with the update to the last one [ENG40]."""
 
     @abstractmethod
     def holds_for_sync(self, now: Instant) -> bool:

@@ -169,9 +169,10 @@ class FinalityRow(Row):
     def finalize_due(self, now: Instant) -> None:
         """Move the finalized head if that is due; the next forkchoice update carries it."""
         core, heads = self._core, self._core.confirmed_heads
-        if self._safe_heads.pending or heads is None:
+        if heads is None:
             return
-        if isinstance(due := self._finality.next(heads.finalized), Finalize):
+        due = self._finality.next(heads.finalized)
+        if isinstance(due, Finalize) and self._safe_heads.has(due.block.number):
             core.controller.finalize(due.block)
             self._finality.done()
             core.write("debug", "finalized L2 block", block=due.block)

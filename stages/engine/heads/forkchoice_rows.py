@@ -79,16 +79,20 @@ class DoubtRow(HeadRow):
 
 
 class SafeHeadsRow(Row):
-    """`written` is called when a change is on disk."""
+    """`wanted` says whether anyone waits for the entry of a safe head; `written` is called when a change is on disk."""
 
     purpose = CallPurpose.SAFE_HEAD_WRITE
 
-    def __init__(self, core: CoreContext, recorder: SafeHeadRecorder, written: Callable[[], None]) -> None:
+    def __init__(
+        self, core: CoreContext, recorder: SafeHeadRecorder, wanted: Callable[[], bool], written: Callable[[], None]
+    ) -> None:
         super().__init__(core)
-        self._recorder, self._written = recorder, written
+        self._recorder, self._wanted, self._written = recorder, wanted, written
 
     def due(self, now: Instant) -> CoreCall | None:
-        return None if self._core.waits(self.purpose, now) else self._recorder.next()
+        if self._core.waits(self.purpose, now) or (self._recorder.is_record and not self._wanted()):
+            return None
+        return self._recorder.next()
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Note that a change is on disk."""

@@ -297,7 +297,7 @@ class InteropRow(HeadRow):
     def finalize_due(self, now: Instant) -> None:
         """Finalize the supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
         core, final = self._core, self._final
-        if final is None or (self._safe_heads.pending and self._final_resets == core.reset_count):
+        if final is None or (not self._safe_heads.has(final.block.number) and self._final_resets == core.reset_count):
             return
         self._final = None
         if self._final_resets == core.reset_count:

@@ -74,9 +74,11 @@ class LabelRow(Row):
 
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
-        if heads is None or self._safe_heads.pending:
+        if heads is None:
             return None
         block = core.verification.next_label(heads)
+        if block is not None and not self._safe_heads.has(block.number):
+            return None
         if block is None or (block, core.reset_count) == self._absent:
             core.recover(self.purpose)
             return None

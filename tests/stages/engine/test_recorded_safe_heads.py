@@ -52,6 +52,32 @@ def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFi
         harness.run_until_idle()
 
 
+def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
+    """[ENG40, SDB13]: blocks do not wait for the disk, derivation does, and gets what is recorded first."""
+    harness = recording(chain)
+    harness.derive(chain.user)
+    for _ in range(10):
+        harness.derive_ahead(1, chain.user, concluding=True)
+    calls = 0
+    for _ in range(100):
+        harness.step()
+        others = [pending for pending in harness.open if pending.purpose is not CallPurpose.SAFE_HEAD_WRITE]
+        calls += len([pending for pending in others if pending.purpose is CallPurpose.ATTRIBUTES])
+        if not others:
+            break
+        harness.answer(others[0])
+    assert harness.heads.safe.number == 11 and calls == 3 * 11 + 1
+    assert harness.waiting is not None and harness.waiting.sequence == 1
+    for number in (8, 11):
+        pending = harness.call(CallPurpose.SAFE_HEAD_WRITE)
+        assert isinstance(pending.call, RecordSafeHead) and pending.call.entry.safe_head.number == number
+        harness.answer(pending)
+        assert harness.parent is not None and harness.parent.number == number
+        harness.derive()
+        harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
+    assert harness.record.entries[-1].safe_head.number == 11
+
+
 def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
     harness = recording(chain)
     harness.derive(concluding=False)

@@ -47,6 +47,22 @@ def test_writes_are_due_in_their_order_until_they_are_done() -> None:
     assert not recorder.pending
 
 
+def test_entries_of_one_l1_block_that_wait_become_one() -> None:
+    """[SDB2]: the one that is being written stays, and what it has is recorded with it."""
+    recorder = SafeHeadRecorder(enabled=True)
+    recorder.note_safe(l2_ref(4, 1), L1)
+    recorder.note_safe(l2_ref(5, 1), L1)
+    assert recorder.next() == RecordSafeHead(entry(8, 5)) and recorder.is_record
+    recorder.note_safe(l2_ref(6, 1), L1)
+    recorder.note_safe(l2_ref(7, 1), L1)
+    assert recorder.next() == RecordSafeHead(entry(8, 5)) and not recorder.has(4)
+    recorder.done()
+    assert recorder.has(5) and not recorder.has(6)
+    assert recorder.next() == RecordSafeHead(entry(8, 7))
+    recorder.done()
+    assert recorder.has(6) and recorder.has(100) and not recorder.pending
+
+
 def test_a_reset_of_derivation_drops_what_is_due() -> None:
     recorder = SafeHeadRecorder(enabled=True)
     recorder.note_safe(l2_ref(4, 1), L1)
