@@ -5,6 +5,7 @@
     python -m rollup_node.tools.bench.race --course FOLDER --json --op-node PATH
     python -m rollup_node.tools.bench.race --course FOLDER --tip 20   # and five minutes at the tip
     python -m rollup_node.tools.bench.race --course FOLDER --kind full60
+    python -m rollup_node.tools.bench.race --course FOLDER --chains 3 # the first chain alone, and a supernode with all
     python -m rollup_node.tools.bench.race --course FOLDER --engine http://127.0.0.1:8551 --engine-command ./start
 
 The node is started as its users start it, without P2P. Its L1, Beacon API and engine are one process whose answers are
@@ -35,8 +36,17 @@ from rollup_node.tools.bench.race.course_files import KINDS, CourseFiles, Course
 from rollup_node.tools.bench.race.executed import FreshEngine
 from rollup_node.tools.bench.race.node_run import L1_BLOCK_SECONDS, TIP, RaceError, TipRun, run_tip
 from rollup_node.tools.bench.race.plain_client import EngineError
-from rollup_node.tools.bench.race.programs import LIMIT, OURS, RaceProgram, limit, op_node, rollup_node
-from rollup_node.tools.bench.race.report import Runs, figures, report, tip_figures
+from rollup_node.tools.bench.race.programs import (
+    LIMIT,
+    OURS,
+    SUPERNODE,
+    RaceProgram,
+    limit,
+    op_node,
+    rollup_node,
+    supernode,
+)
+from rollup_node.tools.bench.race.report import Runs, chain_figures, figures, report, tip_figures
 from rollup_node.tools.bench.race.runner import RaceRun, run_once
 
 
@@ -48,7 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--op-node {args.op_node} is no program")
     size = _size(args)
     engine = FreshEngine(args.engine, args.engine_command) if args.engine else None
-    programs = [rollup_node(args.node_option)] + ([] if args.op_node is None else [op_node(args.op_node)])
+    programs = [rollup_node(args.node_option)] + ([supernode(args.node_option)] if size.chains > 1 else [])
+    programs += [] if args.op_node is None else [op_node(args.op_node)]
     programs += [limit()] if engine and args.engine_command else []
     with ExitStack() as stack:
         folder = args.course or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="race-course-")))
@@ -127,6 +138,8 @@ def _show(size: CourseSize, runs: dict[str, Runs], tips: dict[str, TipRun], name
             title = f"{name}, {size.l2_blocks} L2 blocks over {size.l1_blocks} L1 blocks, L1 at {latency:g} ms"
             title += f", {namespace.busy} busy loops" if namespace.busy else ""
             shown.append((title, figures(some, size, namespace.busy, is_ours, limits.get(latency, ()))))
+            if name == SUPERNODE:
+                shown.append((f"{title}: all chains against one", chain_figures(some, runs[OURS][latency], size)))
         if name in tips:
             tip = tips[name]
             shown.append(

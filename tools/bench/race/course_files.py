@@ -27,7 +27,8 @@ class CourseSize(msgspec.Struct, frozen=True):
     the inbox that derivation drops, with `other_parents` also batches whose parent is another block, which only who
     knows the hashes of L2 blocks can drop. The forks after Fjord activate `fork_blocks` L2 blocks one after the other,
     all at genesis with 0. An L1 block with batches has `blobs` blobs at least, those of another chain before the
-    batches'. With `executed` a real engine executes the L2 blocks, whose forks end with Holocene."""
+    batches'. With `executed` a real engine executes the L2 blocks, whose forks end with Holocene. There are `chains` on
+    the same L1, each with all that is said of L2 blocks, deposits and garbage."""
 
     l1_blocks: int = 300
     transactions: int = 150
@@ -42,6 +43,7 @@ class CourseSize(msgspec.Struct, frozen=True):
     fork_blocks: int = 0
     blobs: int = 0
     executed: int = 0
+    chains: int = 1
 
 
 KINDS = {
@@ -60,7 +62,7 @@ KINDS = {
 }
 """L1 as it was with 15 Mgas a block, and with full blocks of 60 and of 200 Mgas: 400 and 1,300 transactions."""
 
-VERSION = 3
+VERSION = 4
 """Of the files; raised when what is in them changes."""
 
 
@@ -126,11 +128,12 @@ class CourseWriter:
 
 
 class CourseFiles:
-    """A prepared course in a folder. Raises OSError or msgspec.DecodeError where there is none."""
+    """A prepared course in a folder, and its `further` chains. Raises OSError or msgspec.DecodeError without one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, is_first: bool = True) -> None:
         folder = folder.resolve()
         self.facts = read_facts(folder)
+        self.further = [CourseFiles(path, False) for path in further_folders(folder, self.facts.size) if is_first]
         self.rollup = folder / "rollup.json"
         self.jwt = folder / "jwt.txt"
         self.config = parse_rollup_config(self.rollup.read_bytes()).config
@@ -148,8 +151,15 @@ class CourseFiles:
         return Prepared(self.body(name), self.body(f"{name}/deflated"))
 
     def close(self) -> None:
-        """Close the file of the bodies."""
+        """Close the files of the bodies."""
+        for chain in self.further:
+            chain.close()
         self._bodies.close()
+
+
+def further_folders(folder: Path, size: CourseSize) -> list[Path]:
+    """Return the folders of a course's chains after the first."""
+    return [folder / f"chain-{number}" for number in range(2, size.chains + 1)]
 
 
 def read_facts(folder: Path) -> CourseFacts:

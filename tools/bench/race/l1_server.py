@@ -55,7 +55,7 @@ class L1Endpoint:
         if label in distances:
             return max(self._first, self.head - (0 if self._final else distances[label]))
         number = self._first if label == "earliest" else int(label, 16)
-        return number if self._first <= number <= self.head else None
+        return number if number == 0 or self._first <= number <= self.head else None
 
     def _block(self, number: int | None, full: bool) -> bytes | Prepared:
         return self._body(number, "full" if full else "hashes")

@@ -16,7 +16,7 @@ from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_header
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC
 from rollup_node.stages.protocol.transactions import DYNAMIC_FEE, Transaction, decode_transaction, encode_transaction
-from rollup_node.stages.protocol.types import BlockId, L2BlockRef, Log
+from rollup_node.stages.protocol.types import Address, BlockId, L2BlockRef, Log
 from rollup_node.tools.batcher.batches import BatchBlock
 from rollup_node.tools.bench.race.l1_blocks import ACCOUNTS, CONTRACTS, MadeL1Block
 from rollup_node.tools.bench.signed_blocks import sealed
@@ -73,8 +73,8 @@ class L2Chain:
             self.head,
             self._system,
             origin.header,
-            wanted_logs(origin.logs, DEPOSIT_TOPIC),
-            wanted_logs(origin.logs, CONFIG_UPDATE_TOPIC),
+            wanted_logs(origin.logs, self._config.deposit_contract, DEPOSIT_TOPIC),
+            wanted_logs(origin.logs, self._config.l1_system_config, CONFIG_UPDATE_TOPIC),
         )
         attributes = with_transactions(prepared.attributes, signed)
         payload = self._seal(self.head.id, attributes)
@@ -84,9 +84,9 @@ class L2Chain:
         return MadeL2Block(self.head, attributes, payload, batch)
 
 
-def wanted_logs(logs: Sequence[Log], topic: bytes) -> list[Log]:
-    """Return the logs of an event, which only the rollup's own contracts emit in a course."""
-    return [log for log in logs if log.topics[0] == topic]
+def wanted_logs(logs: Sequence[Log], address: Address, topic: bytes) -> list[Log]:
+    """Return the logs of an event of a contract."""
+    return [log for log in logs if log.topics[0] == topic and log.address == address]
 
 
 def signed_transactions(number: int, chain_id: int, count: int) -> tuple[bytes, ...]:

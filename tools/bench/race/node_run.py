@@ -145,16 +145,20 @@ class NodeRun:
                 self.sample_memory()
 
     def check_safe_head(self) -> None:
-        """Raise RaceError unless the node is ready and reports the course's last block as safe."""
+        """Raise RaceError unless the node is ready and reports the last block of each chain that it follows as safe."""
+        for chain in self._program.followed(self._course):
+            path = f"/{chain.config.l2_chain_id}/" if self._program.all_chains else "/"
+            self._check_safe_head(path, chain.facts.last_safe)
+
+    def _check_safe_head(self, path: str, wanted: str) -> None:
         until, result = time.monotonic() + STATUS_SECONDS, None
         while time.monotonic() < until:
             self._poll_ready()
             with contextlib.suppress(OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-                result = self._call("optimism_syncStatus")["safe_l2"]["hash"]
-                if self.ready is not None and result == self._course.facts.last_safe:
+                result = self._call(path, "optimism_syncStatus")["safe_l2"]["hash"]
+                if self.ready is not None and result == wanted:
                     return
             time.sleep(0.05)
-        wanted = self._course.facts.last_safe
         raise self._error(f"{self._program.name} reports the safe head {result}, not {wanted}, or is not ready")
 
     def sample_memory(self) -> None:
@@ -180,9 +184,9 @@ class NodeRun:
                 if self._request("GET", "/readyz")[0] in (200, 404, 405):
                     self.ready = time.monotonic()
 
-    def _call(self, method: str) -> Any:
+    def _call(self, path: str, method: str) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": []})
-        return json.loads(self._request("POST", "/", body)[1])["result"]
+        return json.loads(self._request("POST", path, body)[1])["result"]
 
     def _request(self, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self._place.rpc_port, timeout=CALL_SECONDS)
@@ -213,6 +217,7 @@ def running(
         folder, path = stack.enter_context(tempfile.TemporaryDirectory(prefix="race-")), course.rollup.parent
         pid = stack.enter_context(engine.running(path)) if engine else None
         arguments = [*arguments, f"--engine={engine.url}"] if engine else arguments
+        arguments = [*arguments, f"--chains={len(program.followed(course))}"]
         servers = stack.enter_context(ServerProcess(path, arguments))
         place = Place(servers.urls, _free_port(), Path(folder))
         run = NodeRun(course, program, place, servers, time.monotonic() + seconds, pid)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rollup_node.tools.bench.race.course_files import CourseFiles
 from rollup_node.tools.bench.race.server import Listening
 
-OURS, THEIRS, LIMIT = "rollup-node", "op-node", "limit"
+OURS, SUPERNODE, THEIRS, LIMIT = "rollup-node", "supernode", "op-node", "limit"
 
 
 class Place(NamedTuple):
@@ -21,27 +21,48 @@ class Place(NamedTuple):
 
 
 class RaceProgram(NamedTuple):
-    """A node: its name, and its command line."""
+    """A node: its name, its command line, and whether it follows all chains of a course and not the first alone."""
 
     name: str
     command: Callable[[CourseFiles, Place], Sequence[str]]
+    all_chains: bool = False
+
+    def followed(self, course: CourseFiles) -> list[CourseFiles]:
+        """Return the chains that it follows."""
+        return [course, *(course.further if self.all_chains else ())]
 
 
-def _common(course: CourseFiles, place: Place) -> dict[str, str]:
-    """Return the options that both nodes have."""
+def _shared(place: Place) -> dict[str, str]:
+    """Return the options that concern no chain."""
     return {
         "l1": place.servers.l1,
         "l1.beacon": place.servers.beacon,
         "l1.trustrpc": "false",
         "l1.rpckind": "standard",
-        "l2": place.servers.engine,
+        "rpc.addr": "127.0.0.1",
+        "rpc.port": str(place.rpc_port),
+    }
+
+
+def _of_chain(course: CourseFiles, engine: str) -> dict[str, str]:
+    """Return the options of a chain."""
+    return {
+        "l2": engine,
         "l2.jwt-secret": str(course.jwt),
         "rollup.config": str(course.rollup),
         "syncmode": "consensus-layer",
-        "rpc.addr": "127.0.0.1",
-        "rpc.port": str(place.rpc_port),
         "p2p.disable": "true",
     }
+
+
+def _common(course: CourseFiles, place: Place) -> dict[str, str]:
+    """Return the options that both nodes have."""
+    return _shared(place) | _of_chain(course, place.servers.engine)
+
+
+def _own(place: Place) -> dict[str, str]:
+    """Return the options of our programs. Ready is when the processes work, not when the course is derived."""
+    return {"runtime.dir": str(place.folder / "run"), "rpc.ready-l1-lag": "0"}
 
 
 def _arguments(options: dict[str, str]) -> list[str]:
@@ -52,12 +73,25 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
     """Return this node, with further arguments."""
 
     def command(course: CourseFiles, place: Place) -> list[str]:
-        options = _common(course, place) | {"runtime.dir": str(place.folder / "run")}
-        # Ready is when the processes work, not when the course is derived.
-        options["rpc.ready-l1-lag"] = "0"
+        options = _common(course, place) | _own(place)
         return [sys.executable, "-m", "rollup_node.node", *_arguments(options), *extra]
 
     return RaceProgram(OURS, command)
+
+
+def supernode(extra: Sequence[str]) -> RaceProgram:
+    """Return this node with all chains of a course, with further arguments."""
+
+    def command(course: CourseFiles, place: Place) -> list[str]:
+        chains = [course, *course.further]
+        options = _shared(place) | _own(place) | {"data-dir": str(place.folder / "data")}
+        options["chains"] = ",".join(str(chain.config.l2_chain_id) for chain in chains)
+        for chain, engine in zip(chains, place.servers.engines, strict=True):
+            for name, value in _of_chain(chain, engine).items():
+                options[f"vn.{chain.config.l2_chain_id}.{name}"] = value
+        return [sys.executable, "-m", "rollup_node.node", "supernode", *_arguments(options), *extra]
+
+    return RaceProgram(SUPERNODE, command, all_chains=True)
 
 
 def op_node(path: Path) -> RaceProgram:

@@ -24,6 +24,9 @@ FULL_FLOORS = {50.0: 400.0}
 FULL_BOUNDS = {"cpu_ms_per_block": 3.0, "pss_mb": 180.0}
 """Of full L1 blocks with 60 Mgas."""
 
+CHAINS_RATE, CHAINS_L1, CHAIN_MEMORY = 0.9, 1.1, 75.0
+"""Of several chains against one: the least rate, the most L1 calls and bytes, and the MiB of a further chain."""
+
 TIP_REQUESTS, TIP_CPU_PERCENT = 1.3, 1.5
 MEGABYTE = 1e6
 
@@ -90,6 +93,23 @@ def figures(
         if any(milliseconds):
             result.append(Figure(f"  CPU a block of {name}", "ms", tuple(milliseconds)))
     return result
+
+
+def chain_figures(runs: Sequence[RaceRun], alone: Sequence[RaceRun], size: CourseSize) -> list[Figure]:
+    """Return what all chains of a course cost in one program against the first chain alone, each in turn."""
+    pairs = list(zip(runs, alone, strict=True))
+
+    def ratios(read: Callable[[RaceRun], float]) -> tuple[float, ...]:
+        return tuple(read(run) / read(other) for run, other in pairs)
+
+    memory = tuple((run.pss_mb - other.pss_mb) / (size.chains - 1) for run, other in pairs)
+    calls, sizes = (lambda run: sum(run.counted.l1_calls.values())), (lambda run: run.counted.l1_bytes)
+    return [
+        Figure("blocks per second in sum", "x", ratios(lambda run: run.blocks_per_second), floor=CHAINS_RATE),
+        Figure("L1 calls", "x", ratios(calls), CHAINS_L1),
+        Figure("L1 bytes", "x", ratios(sizes), CHAINS_L1),
+        Figure("memory of a further chain (PSS)", "MiB", memory, CHAIN_MEMORY),
+    ]
 
 
 def _gap(run: RaceRun, percent: int) -> float:

@@ -1,6 +1,6 @@
-"""The server process of a race, on three free ports: L1, Beacon API, engine.
+"""The server process of a race, on free ports: L1, Beacon API, an engine for each chain that is followed.
 
-With --engine the third is a relay to a real engine. It says as JSON, a line each, where it listens, when the first
+With --engine the last is a relay to a real engine. It says as JSON, a line each, where it listens, when the first
 attributes come, and what it counted when the course's last block became safe. It ends with its standard input, with
 --complete after a line with all requests.
 
@@ -11,7 +11,8 @@ import asyncio
 import gc
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -28,11 +29,16 @@ HOST = "127.0.0.1"
 
 
 class Listening(msgspec.Struct, tag=True):
-    """The URLs of the servers."""
+    """The URLs of the servers, with an engine for each chain that is followed."""
 
     l1: str
     beacon: str
-    engine: str
+    engines: list[str]
+
+    @property
+    def engine(self) -> str:
+        """The URL of the first chain's engine."""
+        return self.engines[0]
 
 
 class FirstAttributes(msgspec.Struct, tag=True):
@@ -43,7 +49,7 @@ class FirstAttributes(msgspec.Struct, tag=True):
 
 
 class LastSafe(msgspec.Struct, tag=True):
-    """The course's last block became safe at `time`: what was counted until then.
+    """The last block of each followed chain became safe, the last at `time`: what was counted until then.
 
     Since the first attributes, `cpu_ms` is this process's own CPU, `engine_busy_percent` the share of the time in which
     an engine call was open, `engine_gaps_ms` the time from an answer of the engine to the next call, at 50 and 99 % of
@@ -97,6 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--fresh", type=int, default=0, help="L1 blocks that come one by one after the first request")
     parser.add_argument("--interval", type=float, default=12.0, help="seconds between two of them")
     parser.add_argument("--engine", help="the URL of a real engine, in place of the prepared answers")
+    parser.add_argument("--chains", type=int, default=1, help="how many chains of the course are followed")
     parser.add_argument("--complete", action="store_true", help="the engine has all L2 blocks, and L1 is final")
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     asyncio.run(_serve(CourseFiles(args.folder), args))
@@ -108,14 +115,15 @@ async def _serve(course: CourseFiles, namespace: argparse.Namespace) -> None:
     connections: list[Callable[[], asyncio.Protocol]] = [
         partial(HttpConnection, race.l1, latency),
         partial(HttpConnection, race.beacon.respond, latency),
-        race.engine_connection,
+        *race.engine_connections(),
     ]
     loop = asyncio.get_running_loop()
     servers = [await loop.create_server(connection, HOST, 0) for connection in connections]
     # What is loaded stays: collections would only walk over it.
     gc.collect()
     gc.freeze()
-    _say(Listening(*(f"http://{HOST}:{server.sockets[0].getsockname()[1]}" for server in servers)))
+    l1, beacon, *engines = [f"http://{HOST}:{server.sockets[0].getsockname()[1]}" for server in servers]
+    _say(Listening(l1, beacon, engines))
     await asyncio.to_thread(sys.stdin.buffer.read)
     for server in servers:
         server.close()
@@ -130,11 +138,13 @@ class _Race:
         self.beacon = BeaconApi(course)
         self._clock = CallClock()
         watch = self._first_attributes, lambda text: _say(Mismatch(text)), self._last_safe
-        self._engine = (
-            EngineRelay(course, namespace.engine, self._clock, *watch)
+        followed = [course, *course.further][: namespace.chains]
+        self._engines: list[EngineRelay] | list[RpcMethods] = (
+            [EngineRelay(course, namespace.engine, self._clock, *watch)]
             if namespace.engine
-            else Engine(course, *watch, namespace.complete).rpc
+            else [Engine(chain, *watch, namespace.complete).rpc for chain in followed]
         )
+        self._begun, self._unsafe = False, len(self._engines)
         self._first_request = self._cpu = 0.0
 
     def l1(self, target: bytes, head: bytes, body: bytes) -> Answer:
@@ -144,11 +154,13 @@ class _Race:
             self._schedule_head()
         return self._l1.respond(target, head, body)
 
-    def engine_connection(self) -> asyncio.Protocol:
-        """Return a new connection to the engine."""
-        if isinstance(self._engine, EngineRelay):
-            return RelayConnection(self._engine)
-        return HttpConnection(partial(self._respond, self._engine), 0.0)
+    def engine_connections(self) -> Iterator[Callable[[], asyncio.Protocol]]:
+        """Return what makes a new connection to each engine."""
+        for engine in self._engines:
+            if isinstance(engine, EngineRelay):
+                yield partial(RelayConnection, engine)
+            else:
+                yield partial(HttpConnection, partial(self._respond, engine), 0.0)
 
     def _respond(self, engine: RpcMethods, target: bytes, head: bytes, body: bytes) -> Answer:
         self._clock.opened()
@@ -167,6 +179,9 @@ class _Race:
         self._schedule_head()
 
     def _first_attributes(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
         self._cpu = time.process_time()
         self._clock.start()
         _say(FirstAttributes(time.monotonic(), self._first_request))
@@ -176,6 +191,9 @@ class _Race:
         return Served(dict(self._l1.calls), dict(self.beacon.calls))
 
     def _last_safe(self) -> None:
+        self._unsafe -= 1
+        if self._unsafe:
+            return
         _say(
             LastSafe(
                 time=time.monotonic(),
@@ -187,7 +205,7 @@ class _Race:
                 beacon_requests=self.beacon.requests,
                 beacon_bytes=self.beacon.sizes.total(),
                 beacon_calls=dict(self.beacon.calls),
-                engine_calls=dict(self._engine.calls),
+                engine_calls=dict(sum((engine.calls for engine in self._engines), Counter())),
                 engine_busy_percent=self._clock.busy_percent(),
                 engine_gaps_ms=self._clock.gaps_ms(),
             )

@@ -21,8 +21,8 @@ from rollup_node.tools.bench.race.http_server import message_body, message_end
 from rollup_node.tools.bench.race.l1_blocks import make_l1_block
 from rollup_node.tools.bench.race.node_run import RaceError, run_tip, running
 from rollup_node.tools.bench.race.plain_client import EngineError
-from rollup_node.tools.bench.race.programs import RaceProgram, limit, rollup_node
-from rollup_node.tools.bench.race.report import figures
+from rollup_node.tools.bench.race.programs import RaceProgram, limit, rollup_node, supernode
+from rollup_node.tools.bench.race.report import chain_figures, figures
 from rollup_node.tools.bench.race.runner import run_once
 from rollup_node.tools.bench.race.server import LastSafe
 from tests.conftest import ROOT
@@ -87,6 +87,21 @@ def test_a_race(course: CourseFiles, leftovers: Leftovers) -> None:
     assert figures["l1_calls_made"] == sum(figures["l1_calls"].values()) >= figures["l1_requests"]
     assert 0 < figures["engine_busy_percent"] < 100
     assert 0 < figures["answer_to_call_p50_ms"] <= figures["answer_to_call_p99_ms"]
+
+
+def test_several_chains_against_one(tmp_path: Path, leftovers: Leftovers) -> None:
+    """The supernode derives both chains from the same L1 blocks, which are fetched once."""
+    folder = tmp_path / "course"
+    prepare(folder, msgspec.structs.replace(SMALL, chains=2))
+    with closing(CourseFiles(folder)) as course:
+        assert [chain.config.l2_chain_id for chain in (course, *course.further)] == [901, 902]
+        one, both = (run_once(course, program([]), 0.0, 0, 25.0) for program in (rollup_node, supernode))
+        sizes = course.facts.size
+    assert both.counted.engine_calls["engine_newPayloadV4"] == 2 * one.counted.engine_calls["engine_newPayloadV4"]
+    full = "eth_getBlockByNumber full"
+    assert both.counted.l1_calls[full] == one.counted.l1_calls[full] == SMALL.l1_blocks + 1
+    names = [figure.name for figure in chain_figures([both], [one], sizes)]
+    assert names == ["blocks per second in sum", "L1 calls", "L1 bytes", "memory of a further chain (PSS)"]
 
 
 def test_the_tip(course: CourseFiles) -> None:
