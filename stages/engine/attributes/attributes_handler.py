@@ -157,10 +157,7 @@ class AttributesHandler:
             return self.last
         if self.job is not None:
             return None
-        if derived.parent.number != heads.pending_safe.number:
-            stale = Problem(None, "", "stale: the parent is not the pending safe head")
-            return self._done(derived, AttributesOutcome.REFUSED, stale)
-        if derived.parent.hash != heads.pending_safe.hash:
+        if derived.parent.id != heads.pending_safe.id:
             raise ResetError(f"attributes on {derived.parent} do not fit the pending safe head {heads.pending_safe}")
         if heads.unsafe.number < heads.pending_safe.number:
             raise ResetError(f"the unsafe head {heads.unsafe} is below the pending safe head {heads.pending_safe}")
@@ -494,7 +491,10 @@ class AttributesHandler:
         return self.last
 
     def result_to_send(self, result: AttributesResult) -> AttributesResult:
-        """Return a result as derivation gets it; with it the results before count as sent."""
+        """Return a result as derivation gets it; with it the results before count as sent.
+
+        Those behind it are held: accepted ones whose results follow, the current job, and those that wait."""
         accepted = self.run.take_accepted(result.sequence)
-        held = len(self.run.ahead) + (self.job is not None)
+        later = 0 if self.last is None else max(0, self.last.sequence - result.sequence)
+        held = later + len(self.run.ahead) + (self.job is not None)
         return msgspec.structs.replace(result, reset=self.reset, accepted=accepted, held=held, reason=None, built=None)

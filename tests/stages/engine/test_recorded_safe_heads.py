@@ -1,11 +1,12 @@
 """Safe heads are recorded before derivation goes on, and whatever happens meanwhile [SDB2, SDB3, SDB7, SDB8, SDB13]."""
 
-from rollup_node.stages.engine.calls.actions import Severity, WorkFailed, WorkRecovered
+from rollup_node.stages.engine.calls.actions import SendToDerivation, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
+from rollup_node.stages.messages.engine import AttributesResult
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import CoreHarness, started
 
@@ -68,11 +69,13 @@ def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
         harness.answer(others[0])
     assert harness.heads.safe.number == 11 and calls == 3 * 11 + 1
     assert harness.waiting is not None and harness.waiting.sequence == 1
-    for number in (8, 11):
+    for number, held in ((8, 3), (11, 0)):
         pending = harness.call(CallPurpose.SAFE_HEAD_WRITE)
         assert isinstance(pending.call, RecordSafeHead) and pending.call.entry.safe_head.number == number
         harness.answer(pending)
         assert harness.parent is not None and harness.parent.number == number
+        sent = [action.message for action in harness.done(SendToDerivation)]
+        assert isinstance(sent[-1], AttributesResult) and sent[-1].held == held, "what follows is not lost"
         harness.derive()
         harness.run_others(CallPurpose.SAFE_HEAD_WRITE)
     assert harness.record.entries[-1].safe_head.number == 11
