@@ -10,6 +10,7 @@ from rollup_node.stages.blobs import kzg
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from rollup_node.tools.bench import (
     batches,
+    chain_kills,
     derivation,
     http_client,
     interop_backfill,
@@ -45,6 +46,11 @@ LABELS = {
     [
         (http_client.main, "--calls 2 --runs 1", ["a JSON-RPC call over loopback"]),
         (
+            chain_kills.main,
+            "--chains 2 --kills 2 --every 2",
+            ["2 kills of one chain's processes, 1 others", "time between safe heads, calm", "with 2 kills"],
+        ),
+        (
             interop_backfill.main,
             "--blocks 300 --logs 3",
             ["backfill of the interop process", "logs of 7 days, 2 chains of 2 s", "blocks read"],
@@ -66,7 +72,7 @@ LABELS = {
             ["engine process, at the wire", "slots missed with L1 answers after 50 ms"],
         ),
     ],
-    ids=["http_client", "interop_backfill", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
+    ids=["http_client", "chain_kills", "interop_backfill", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
 )
 def test_a_benchmark(main: Main, words: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(words.split())
