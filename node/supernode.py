@@ -9,15 +9,15 @@ from rollup_node.node.options.errors import OptionError, WrongOptions, error_lin
 from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.supernode import (
     INFORMATION,
-    SupernodeOptions,
     help_text,
     read_supernode_options,
 )
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.interop import interop_problems, plan_interop
 from rollup_node.node.setup.networks import network_of_chain
 from rollup_node.node.setup.plan import NodePlan, plan_node
-from rollup_node.node.setup.start import Plans, start_chains
+from rollup_node.node.setup.reload import Plans, RunningOptions
+from rollup_node.node.setup.start import start_chains
 from rollup_node.node.setup.wrong_options import wrong_lines
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.runtime_dir import take_lock
@@ -36,32 +36,29 @@ def main(arguments: Sequence[str]) -> int:
     if any(word.lstrip("-") in INFORMATION for word in arguments if word.startswith("-")):
         print(help_text(), end="")
         return ExitCode.OK
-    options = read_supernode_options(arguments, os.environ)
+    read = partial(read_supernode_options, arguments, os.environ)
+    options = read()
     plan_chains(options)
-    return _run(options)
-
-
-def _run(options: SupernodeOptions) -> int:
     data_dir = Path(options.own["data-dir"]).absolute()
     _make_folders(data_dir, options)
     lock = take_lock(data_dir)
     try:
-        return start_chains(partial(plan_chains, options), options.warnings)
+        return start_chains(RunningOptions(options, read, plan_chains))
     finally:
         os.close(lock)
 
 
-def plan_chains(options: SupernodeOptions) -> Plans:
+def plan_chains(options: NodeOptions) -> Plans:
     """Return the plans of all chains. Raises WrongOptions with a line for everything that is wrong in any of them."""
-    wrong: dict[int, tuple[str, ...]] = {}
+    wrong: dict[str, tuple[str, ...]] = {}
     plans: list[NodePlan] = []
     for chain_id, of_chain in options.chains.items():
-        values = chain_values(options.own, chain_id, of_chain)
+        values = chain_values(options.own, int(chain_id), of_chain)
         try:
             lines = wrong_lines(ParsedOptions(values, ()))
             if not lines:
                 runtime_dir = plans[0].runtime_dir if plans else None
-                plans.append(plan_node(values, str(chain_id), runtime_dir))
+                plans.append(plan_node(values, chain_id, runtime_dir))
         except OptionError as error:
             lines = error_lines(error)
         wrong[chain_id] = lines
@@ -78,7 +75,7 @@ def plan_chains(options: SupernodeOptions) -> Plans:
     return plans, plan_interop(plans, options.own, data_dir)
 
 
-def _activation(options: SupernodeOptions) -> int:
+def _activation(options: NodeOptions) -> int:
     try:
         return int(options.own["interop.activation-timestamp"])
     except OptionError:
@@ -112,10 +109,10 @@ def chain_values(own: Values, chain_id: int, values: Values) -> Values:
     return values.with_texts(texts, "the supernode")
 
 
-def _make_folders(data_dir: Path, options: SupernodeOptions) -> None:
+def _make_folders(data_dir: Path, options: NodeOptions) -> None:
     try:
         for chain_id in options.chains:
-            (data_dir / str(chain_id) / "p2p").mkdir(mode=0o700, parents=True, exist_ok=True)
+            (data_dir / chain_id / "p2p").mkdir(mode=0o700, parents=True, exist_ok=True)
         data_dir.chmod(0o700)
     except OSError as error:
         raise SetupError(f"{error.filename}: {error.strerror} (--data-dir)") from None

@@ -1,8 +1,11 @@
 """Which options a running node takes over when it reads its options again [LIF35]."""
 
+from typing import NamedTuple
+
 from rollup_node.node.options.option import AnyOption
+from rollup_node.node.options.supernode import is_shared
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.p2p.config import SignerConfig
@@ -28,12 +31,35 @@ def is_reloaded(option: AnyOption) -> bool:
     return option.name in RELOADED or (field is not None and field[0] in RELOADED_CONFIGS)
 
 
-def changed_options(old: Values, new: Values) -> list[str]:
-    """Return the options whose value differs, or that only one of the two gives, in the order of the table."""
-    return [name for name in OPTIONS if (old.given(name), old[name]) != (new.given(name), new[name])]
+class Change(NamedTuple):
+    """An option whose value differs: how it is named, and whether the new value is taken over."""
+
+    name: str
+    is_reloaded: bool
 
 
-def with_reloaded(old: Values, new: Values) -> Values:
-    """Return the old values, with the new ones of the options that are taken over."""
+def changes(old: NodeOptions, new: NodeOptions) -> list[Change]:
+    """Return the options whose value differs, or that only one of the two gives.
+
+    Those of a chain of a supernode are named `vn.CHAIN.NAME`; a chain that only one has is a change of `chains`."""
+    result = [Change(name, False) for name in _differing(old.own, new.own)]
+    for group, values in old.chains.items():
+        for name in _differing(values, new.chains.get(group, values)):
+            shown = f"vn.{group}.{name}" if group and not is_shared(name) else name
+            result.append(Change(shown, is_reloaded(OPTIONS[name])))
+    return list(dict.fromkeys(result))
+
+
+def _differing(old: Values, new: Values) -> list[str]:
+    return [name for name in old.names if (old.given(name), old[name]) != (new.given(name), new[name])]
+
+
+def with_reloaded(old: NodeOptions, new: NodeOptions) -> NodeOptions:
+    """Return the old options, with the new values of those that are taken over."""
+    chains = {group: _mixed(values, new.chains.get(group, values)) for group, values in old.chains.items()}
+    return old._replace(chains=chains)
+
+
+def _mixed(old: Values, new: Values) -> Values:
     sources = {name: new if is_reloaded(option) else old for name, option in OPTIONS.items()}
     return Values({name: source.fields[name] for name, source in sources.items() if name in source.fields})

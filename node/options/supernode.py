@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rollup_node.node.options import value_types
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
@@ -10,7 +10,7 @@ from rollup_node.node.options.file import MAX_BYTES, read_settings, setting_text
 from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import VARIABLE_PREFIX, AnyOption, Section
 from rollup_node.node.options.parsing import FLAGS, next_flag, option_parser
-from rollup_node.node.options.values import GivenTexts, Values
+from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 
 PREFIX = "OP_SUPERNODE_"
 ALL = "all"
@@ -79,15 +79,6 @@ def is_shared(name: str) -> bool:
 _TOP = {name: option for name, option in FLAGS.items() if is_shared(name)} | OWN
 
 
-class SupernodeOptions(NamedTuple):
-    """The supernode's `own` values, and the values of the node's options by chain id, as given to the supernode."""
-
-    own: Values
-    chains: dict[int, Values]
-    warnings: tuple[str, ...]
-    errors: tuple[str, ...]
-
-
 class _Inputs:
     """What is given by scope: the empty one is the supernode, `all` all chains, a number one chain."""
 
@@ -110,7 +101,7 @@ class _Inputs:
             self.fields.setdefault(scope, {})[option.name] = texts
 
 
-def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str]) -> SupernodeOptions:
+def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str]) -> NodeOptions:
     """Parse the options of a supernode; what is wrong with them is in `errors`, a line for each."""
     inputs, flags = _Inputs(), _Inputs()
     for scope, name, texts in _flags(arguments, flags.errors):
@@ -133,7 +124,7 @@ def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str])
     return _by_chain(inputs)
 
 
-def _by_chain(inputs: _Inputs) -> SupernodeOptions:
+def _by_chain(inputs: _Inputs) -> NodeOptions:
     shared = inputs.fields.get("", {})
     own = Values({name: texts for name, texts in shared.items() if name in OWN}, OWN)
     errors = [*inputs.errors, *own.errors]
@@ -148,9 +139,9 @@ def _by_chain(inputs: _Inputs) -> SupernodeOptions:
             source = next(iter(fields.values())).source
             errors.append(f"{source}: chain {scope} is not one of --chains={','.join(map(str, ids))}")
     common = {name: texts for name, texts in shared.items() if name not in OWN} | inputs.fields.get(ALL, {})
-    chains = {chain: Values(common | inputs.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
+    chains = {str(chain): Values(common | inputs.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
-    return SupernodeOptions(own, chains, tuple(dict.fromkeys(inputs.warnings)), tuple(dict.fromkeys(errors)))
+    return NodeOptions(chains, own, tuple(dict.fromkeys(inputs.warnings)), tuple(dict.fromkeys(errors)))
 
 
 def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, str, GivenTexts]]:

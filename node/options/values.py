@@ -1,6 +1,6 @@
 """The values of all options, and the source of each."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from rollup_node.node.options.errors import OptionError, ValueHint, shown, shown_url
@@ -28,6 +28,11 @@ class Values:
                 self._values[name] = _value(option, fields.get(name))
             except OptionError as error:
                 self._invalid[name] = str(error)
+
+    @property
+    def names(self) -> Collection[str]:
+        """Every option, in the order of the table."""
+        return self._options.keys()
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -66,6 +71,15 @@ class Values:
     def names_given(self) -> list[str]:
         """Return the options that were set, in the order of the table."""
         return [name for name in self._options if name in self.fields]
+
+
+class NodeOptions(NamedTuple):
+    """The options of a node: the values of each chain by its group [LIF33], and a supernode's `own`."""
+
+    chains: Mapping[str, Values]
+    own: Values = Values({}, {})
+    warnings: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

@@ -14,6 +14,7 @@ from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejec
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, ok, require, warning
+from rollup_node.node.options.errors import errors_of_chain
 from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
@@ -72,11 +73,17 @@ class RetryPolicy(NamedTuple):
 RETRY_POLICY = RetryPolicy()
 
 
-async def check_chains(chains: Sequence[NodeEndpoints]) -> None:
-    """Check the endpoints of all chains of a node, those that they share once. Raises SetupError [SNO6]."""
+async def check_chains(
+    chains: Sequence[NodeEndpoints], policy: RetryPolicy = RETRY_POLICY, known: Sequence[NodeEndpoints] = ()
+) -> None:
+    """Check the endpoints of all chains of a node, those that they share once, but for those that are as in `known`.
+
+    Raises SetupError [SNO6]."""
     may_be_away = len(chains) > 1
     shared = [chains[0], *(chain._replace(beacon=None, checkpoint=None) for chain in chains[1:])]
-    await asyncio.gather(*(check_endpoints(chain._replace(engine_may_be_away=may_be_away)) for chain in shared))
+    new = [chain._replace(engine_may_be_away=may_be_away) for chain in shared]
+    old: Sequence[NodeEndpoints | None] = known or [None] * len(chains)
+    await asyncio.gather(*(check_endpoints(chain, policy, before) for chain, before in zip(new, old, strict=True)))
 
 
 async def check_endpoints(
@@ -93,7 +100,7 @@ async def check_endpoints(
     if is_new("l1"):
         checks.append(check_l1(endpoints, policy))
     if is_new("l2", "jwt_secret"):
-        checks.append(check_engine(EngineCheck(endpoints, policy.timeout), policy, endpoints.engine_may_be_away))
+        checks.append(_check_engine_of_chain(endpoints, policy))
     if endpoints.beacon is not None and is_new("beacon", "beacon_header"):
         checks.append(check_beacon(endpoints, policy))
     if endpoints.checkpoint is not None and is_new("checkpoint"):
@@ -277,6 +284,12 @@ async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: boo
         require(await _retry(check.find, unusable, check.what, Code.ENGINE_UNREACHABLE, policy), log)
     finally:
         await check.close()
+
+
+async def _check_engine_of_chain(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
+    may_be_away = endpoints.engine_may_be_away
+    with errors_of_chain(str(endpoints.rollup.l2_chain_id) if may_be_away else ""):
+        await check_engine(EngineCheck(endpoints, policy.timeout), policy, may_be_away)
 
 
 async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:

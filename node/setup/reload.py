@@ -3,32 +3,30 @@
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import msgspec
 
-from rollup_node.node.options.errors import OptionError
-from rollup_node.node.options.parsing import ParsedOptions
-from rollup_node.node.options.reloading import changed_options, is_reloaded, with_reloaded
+from rollup_node.node.options.errors import OptionError, errors_of_chain
+from rollup_node.node.options.reloading import changes, with_reloaded
 from rollup_node.node.options.rules import worker_count
-from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import Values
-from rollup_node.node.setup.endpoint_checks import RetryPolicy, check_endpoints
+from rollup_node.node.options.values import NodeOptions
+from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_chains
+from rollup_node.node.setup.interop import InteropPlan, interop_config
 from rollup_node.node.setup.plan import (
     NodeConfigs,
     NodePlan,
     NodeSecrets,
     endpoints_to_check,
     node_configs,
-    plan_node,
     processes,
 )
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supervisor.settings import Reload
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.io.log.logger import Level
 
 ONCE = RetryPolicy(total=0.0)
@@ -38,61 +36,105 @@ MAX_FILE = 1 << 20
 FileVersion = tuple[int, int, int]
 
 
+Plans = tuple[Sequence[NodePlan], InteropPlan | None]
+"""The plan of each chain of a node, and what verifies their messages, if anything does."""
+
+
+@dataclass(frozen=True)
+class ConfiguredNode:
+    """What a node is made of: its plans, and by group the secrets and whether the sequencer is stopped."""
+
+    plans: Sequence[NodePlan]
+    interop: InteropPlan | None
+    secrets: Mapping[str, NodeSecrets]
+    stopped: Mapping[str, bool]
+
+    @cached_property
+    def configs(self) -> dict[str, NodeConfigs]:
+        """The configurations of each chain by group."""
+        return {plan.group: self._configs_of(plan) for plan in self.plans}
+
+    def _configs_of(self, plan: NodePlan) -> NodeConfigs:
+        verified = self.interop is not None and plan.l2_chain_id in self.interop.members
+        configs = node_configs(plan, self.secrets[plan.group], verified=verified)
+        stopped = self.stopped[plan.group]
+        return replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
+
+    @property
+    def processes(self) -> tuple[ProcessSpec, ...]:
+        """The processes of all chains."""
+        verifier = None if self.interop is None else interop_config(self.interop, self.configs)
+        return processes(self.configs, worker_count(self.plans[0].values), verifier)
+
+    @property
+    def endpoints(self) -> list[NodeEndpoints]:
+        """The endpoints of each chain."""
+        return [endpoints_to_check(plan, self.configs[plan.group], self.secrets[plan.group]) for plan in self.plans]
+
+    @cached_property
+    def authorities(self) -> dict[str, str]:
+        """A digest of the CA of each chain's signer, which its p2p process reads once; empty without one."""
+        return {plan.group: _authorities(plan) for plan in self.plans}
+
+
 class RunningOptions:
-    """The options with which a node runs. `read` reads flags, variables, credentials and file again."""
+    """The options with which a node runs. `read` reads flags, variables, credentials and file again, `plan` checks."""
 
-    def __init__(self, values: Values, read: Callable[[], ParsedOptions]) -> None:
-        self.values, self._read = values, read
+    def __init__(
+        self, options: NodeOptions, read: Callable[[], NodeOptions], plan: Callable[[NodeOptions], Plans]
+    ) -> None:
+        self.options, self._read, self._plan = options, read, plan
 
-    def started(self, plan: NodePlan, secrets: NodeSecrets, configs: NodeConfigs) -> None:
+    def plans(self) -> Plans:
+        """Return what a start makes of the options. Raises OptionError."""
+        return self._plan(self.options)
+
+    def started(self, node: ConfiguredNode) -> None:
         """Note what the node was made of."""
-        self._plan, self._secrets, self._configs = plan, secrets, configs
-        self._authorities = _authorities(plan)
+        self._node, _ = node, node.authorities
 
     def reload(self) -> Reload:
         """Return what differs now. Raises SetupError for options with which the node could not start, or not go on.
 
         Nothing is written, and no secret made."""
-        path, version = self.values["config"], self._file_version()
-        parsed = self._read()
-        reject_wrong_options(parsed)
-        new, old = parsed.values, self.values
-        differing = changed_options(old, new)
-        plan = self._new_plan(with_reloaded(old, new))
-        plan_node(new)
-        secrets = load_secrets(plan, lambda notice: None, may_create=False)
-        configs = node_configs(plan, secrets)
-        stopped = self._configs.engine.sequencer_stopped
-        configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
-        running = _by_process(self._plan, self._configs)
-        differing_configs = {
-            process: config for process, config in _by_process(plan, configs).items() if config != running[process]
-        }
-        authorities = _authorities(plan)
-        if authorities != self._authorities and configs.p2p is not None:
-            differing_configs["p2p", plan.group] = configs.p2p
-        before = endpoints_to_check(self._plan, self._configs, self._secrets)
-        after = endpoints_to_check(plan, configs, secrets)
+        version, running, new = self._file_version(), self._node, self._read()
+        self._plan(new)
+        differing, mixed = changes(self.options, new), with_reloaded(self.options, new)
+        node = self._reconfigured(mixed)
+        specs = {(spec.role, spec.group): spec.config for spec in running.processes}
+        configs = {(spec.role, spec.group): spec.config for spec in node.processes}
+        signers = {("p2p", group) for group, digest in node.authorities.items() if digest != running.authorities[group]}
 
         def commit() -> None:
             if self._file_version() != version:
-                raise OptionError(f"--config {path}: {BEING_WRITTEN}")
-            self.values, self._authorities = plan.values, authorities
-            self._plan, self._secrets, self._configs = plan, secrets, configs
+                raise OptionError(f"--config {self._file}: {BEING_WRITTEN}")
+            self.options, self._node = mixed, node
 
-        level: Level | None = new["log.level"] if "log.level" in differing else None
+        level: Level | None = None
+        if any(change.name == "log.level" for change in differing):
+            level = node.plans[0].values["log.level"]
+        before, after = running.endpoints, node.endpoints
         return Reload(
-            configs=differing_configs,
+            configs={key: config for key, config in configs.items() if config != specs[key] or key in signers},
             level=level,
-            changed=tuple(name for name in differing if is_reloaded(OPTIONS[name])),
-            need_restart=tuple(name for name in differing if not is_reloaded(OPTIONS[name])),
-            check=None if after == before else partial(check_endpoints, after, ONCE, before),
+            changed=tuple(change.name for change in differing if change.is_reloaded),
+            need_restart=tuple(change.name for change in differing if not change.is_reloaded),
+            check=None if after == before else partial(check_chains, after, ONCE, before),
             commit=commit,
         )
 
-    def _new_plan(self, values: Values) -> NodePlan:
-        """Return the plan of these values, with what the start has chosen. Raises OptionError."""
-        running, plan = self._plan, plan_node(values)
+    def _reconfigured(self, options: NodeOptions) -> ConfiguredNode:
+        """Return the node of these options, with what the start has chosen. Raises OptionError."""
+        plans, interop = self._plan(options)
+        new: list[NodePlan] = []
+        secrets: dict[str, NodeSecrets] = {}
+        for plan, running in zip(plans, self._node.plans, strict=True):
+            with errors_of_chain(plan.group):
+                new.append(self._new_plan(plan, running))
+                secrets[plan.group] = load_secrets(new[-1], lambda notice: None, may_create=False)
+        return ConfiguredNode(new, interop, secrets, self._node.stopped)
+
+    def _new_plan(self, plan: NodePlan, running: NodePlan) -> NodePlan:
         if plan.chain != running.chain:
             raise OptionError("the files that describe the chain have changed since the start: restart the node")
         p2p, checkpoint = plan.p2p, plan.checkpoint
@@ -100,15 +142,19 @@ class RunningOptions:
             if p2p.has_signer is not running.p2p.has_signer:
                 raise OptionError("whether this node signs blocks is decided at the start: restart the node")
             # The start has read the key: its file may change, the peer id may not.
-            p2p = msgspec.structs.replace(p2p, priv_raw=self._secrets.network_key)
+            p2p = msgspec.structs.replace(p2p, priv_raw=self._node.secrets[plan.group].network_key)
         if checkpoint is not None and running.checkpoint is not None:
             checkpoint = msgspec.structs.replace(checkpoint, root=running.checkpoint.root)
         return replace(plan, p2p=p2p, checkpoint=checkpoint, runtime_dir=running.runtime_dir)
 
+    @property
+    def _file(self) -> str | None:
+        path: str | None = next(iter(self.options.chains.values()))["config"]
+        return path
+
     def _file_version(self) -> FileVersion | None:
         """Return what differs once the options file is written. Raises OptionError where it cannot be read again."""
-        path: str | None = self.values["config"]
-        if path is None:
+        if (path := self._file) is None:
             return None
         try:
             state = os.stat(path)
@@ -119,11 +165,6 @@ class RunningOptions:
         if state.st_size == 0:
             raise OptionError(f"--config {path}: it is empty; if no option is wanted, it takes a comment")
         return state.st_ino, state.st_size, state.st_mtime_ns
-
-
-def _by_process(plan: NodePlan, configs: NodeConfigs) -> dict[tuple[str, str], object]:
-    specs = processes({plan.group: configs}, worker_count(plan.values))
-    return {(spec.role, spec.group): spec.config for spec in specs}
 
 
 def _authorities(plan: NodePlan) -> str:

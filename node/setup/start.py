@@ -1,84 +1,72 @@
 """Starts a node: plan, secrets, state files, ports, supervisor; so errors in options leave no files behind."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from rollup_node.node.checks.finding import check_ports, require
+from rollup_node.node.options.errors import errors_of_chain
 from rollup_node.node.options.parsing import ParsedOptions
-from rollup_node.node.options.rules import worker_count
+from rollup_node.node.options.values import NodeOptions
 from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.endpoint_checks import check_chains
-from rollup_node.node.setup.interop import InteropPlan, interop_config
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
-from rollup_node.node.setup.plan import (
-    NodeConfigs,
-    NodePlan,
-    endpoints_to_check,
-    listeners,
-    node_configs,
-    node_settings,
-    plan_node,
-    processes,
-)
-from rollup_node.node.setup.reload import RunningOptions
+from rollup_node.node.setup.plan import NodeSecrets, listeners, node_settings, plan_node
+from rollup_node.node.setup.reload import ConfiguredNode, RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
+from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.node.system.log_file import log_file
 from rollup_node.stages.io.log.logger import Level, get_logger
-
-Plans = tuple[Sequence[NodePlan], InteropPlan | None]
-"""The plan of each chain of a node, and what verifies their messages, if anything does."""
 
 
 def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
     """Run a node, again when it asks for a new start, and log its warnings; its exit code. Raises SetupError.
 
     `read` reads the options again for a reload."""
-    options = RunningOptions(parsed.values, read)
-    return start_chains(lambda: ([plan_node(options.values)], None), parsed.warnings, options)
+
+    def read_again() -> NodeOptions:
+        reject_wrong_options(parsed := read())
+        return NodeOptions({"": parsed.values})
+
+    options = NodeOptions({"": parsed.values}, warnings=parsed.warnings)
+    return start_chains(RunningOptions(options, read_again, lambda new: ([plan_node(new.chains[""])], None)))
 
 
-def start_chains(plan: Callable[[], Plans], warnings: Sequence[str], options: RunningOptions | None = None) -> int:
-    """Run a node of the chains that `plan` returns, again when it asks for a new start. Raises SetupError.
-
-    `options` are those that can be reloaded, of a node of one chain."""
-    while (code := _run(*plan(), warnings, options)) == RESTART:
+def start_chains(options: RunningOptions) -> int:
+    """Run a node of these chains, again when it asks for a new start. Raises SetupError."""
+    while (code := _run(options)) == RESTART:
         continue
     return code
 
 
-def _run(
-    plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Sequence[str], options: RunningOptions | None
-) -> int:
-    notices = [Notice(Level.WARN, text) for text in warnings]
-    chains: dict[str, NodeConfigs] = {}
-    endpoints = []
+def _run(options: RunningOptions) -> int:
+    plans, interop = options.plans()
+    notices = [Notice(Level.WARN, text) for text in options.options.warnings]
+    secrets: dict[str, NodeSecrets] = {}
+    stopped: dict[str, bool] = {}
     for plan in plans:
         values = plan.values
         notices += plan.notices
-        secrets = load_secrets(plan, notices.append)
-        check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
-        check_folder_of_choice(values)
-        stopped = sequencer_stopped(values, notices.append)
-        configs = node_configs(plan, secrets, verified=interop is not None and plan.l2_chain_id in interop.members)
-        engine = msgspec.structs.replace(configs.engine, sequencer_stopped=stopped)
-        chains[plan.group] = replace(configs, engine=engine)
-        endpoints.append(endpoints_to_check(plan, configs, secrets))
-        if options is not None:
-            options.started(plan, secrets, chains[plan.group])
+        safedb = None if values["l2.follow.source"] else values["safedb.path"]
+        with errors_of_chain(plan.group):
+            secrets[plan.group] = load_secrets(plan, notices.append)
+            check_state_files(plan.p2p, plan.chain.config, safedb)
+            check_folder_of_choice(values)
+            stopped[plan.group] = sequencer_stopped(values, notices.append)
+    node = ConfiguredNode(plans, interop, secrets, stopped)
+    options.started(node)
+    chains = node.configs
     require(
         check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
         get_logger("start"),
     )
-    settings = node_settings(plans[0], chains.values(), partial(check_chains, endpoints))
+    settings = node_settings(plans[0], chains.values(), partial(check_chains, node.endpoints))
     file = log_file(settings.log)
-    settings = replace(settings, reload=None if options is None else options.reload, log_file=file)
+    settings = replace(settings, reload=options.reload, log_file=file)
     now = time.time()
     lines = [
         line
@@ -89,9 +77,8 @@ def _run(
         )
     ]
     log_notices([*lines, *notices], settings)
-    verifier = None if interop is None else interop_config(interop, chains)
     try:
-        return run_node(processes(chains, worker_count(plans[0].values), verifier), settings)
+        return run_node(node.processes, settings)
     finally:
         if file is not None:
             file.close()

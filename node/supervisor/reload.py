@@ -124,7 +124,7 @@ class Reloads:
             if key in new.configs:
                 process.spec = replace(process.spec, config=new.configs[key])
                 self._restarts.append(process)
-        restarted = tuple(dict.fromkeys(process.spec.role for process in self._restarts))
+        restarted = tuple(dict.fromkeys(process.spec.role_and_group for process in self._restarts))
         self._write(ReloadResult(self._began, new.changed, restarted, new.need_restart))
         if new.need_restart:
             names = ", ".join(new.need_restart)
@@ -140,13 +140,14 @@ class Reloads:
             self._manager.ready(len(self._processes))
             return
         self._deadline, self._incarnation = now + READY_SECONDS, process.incarnation
-        # One that is down already comes back with its new configuration.
+        # One that is down already comes back with its new configuration, that of a chain set aside later.
         if process.kill_at is None:
             process.request_stop(now)
 
     def _await_ready(self, process: SupervisedProcess, now: float) -> None:
         is_new = process.incarnation > self._incarnation
-        if (is_new and self._liveness.ready(process.slot)) or now >= self._deadline:
+        is_aside = process.child is None and process.restart_at is None
+        if (is_new and self._liveness.ready(process.slot)) or is_aside or now >= self._deadline:
             self._restart_next(now)
 
     def _write(self, result: ReloadResult) -> None:

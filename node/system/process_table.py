@@ -32,10 +32,14 @@ class ProcessSpec:
     keep_fds: tuple[int, ...] = ()
     group: str = ""
 
+    @property
+    def role_and_group(self) -> str:
+        """What it is called without its number: its role, and the chain that it works for."""
+        return f"{self.role}.{self.group}" if self.group else self.role
+
     def name(self, copy: int) -> str:
         """Return the name of a copy in logs, titles and metrics."""
-        name = f"{self.role}.{self.group}" if self.group else self.role
-        return f"{name}-{copy}" if self.numbered else name
+        return f"{self.role_and_group}-{copy}" if self.numbered else self.role_and_group
 
 
 MAX_TASK_CPU = 120.0

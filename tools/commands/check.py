@@ -15,8 +15,8 @@ from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_ch
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync, worker_count
-from rollup_node.node.options.supernode import SupernodeOptions, read_supernode_options
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.notices import bundles_in_doubt, local_safe, schedule_notices
 from rollup_node.node.setup.plan import (
@@ -76,7 +76,7 @@ def check(parsed: ParsedOptions) -> list[Finding]:
     return [*_warnings(parsed.warnings), *_check_plan(plan)]
 
 
-def check_supernode(options: SupernodeOptions) -> list[Finding]:
+def check_supernode(options: NodeOptions) -> list[Finding]:
     """Return the findings for all chains of a supernode: what all of them have once, the rest with its chain."""
     try:
         plans, interop = plan_chains(options)

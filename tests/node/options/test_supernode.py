@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.node.options.supernode import SUPERNODE, SupernodeOptions, help_text, read_supernode_options
+from rollup_node.node.options.supernode import SUPERNODE, help_text, read_supernode_options
+from rollup_node.node.options.values import NodeOptions
 
 BASE = ("--chains=10,130", "--l1=http://a")
 
 
-def read(*words: str, **environ: str) -> SupernodeOptions:
+def read(*words: str, **environ: str) -> NodeOptions:
     return read_supernode_options((*BASE, *words), environ)
 
 
@@ -22,7 +23,7 @@ def test_the_value_of_a_chain_wins() -> None:
     variables = {"OP_SUPERNODE_VN_130_L2_ENGINE_RPC": "http://variable", "OP_SUPERNODE_VN_ALL_P2P_DISABLE": "true"}
     options = read("--vn.all.l2", "http://all", "--vn.10.l2=http://ten", "--vn.all.p2p.no-discovery", **variables)
     assert not options.errors and not options.warnings
-    ten, other = options.chains[10], options.chains[130]
+    ten, other = options.chains["10"], options.chains["130"]
     assert (ten["l2"], other["l2"]) == ("http://ten", "http://variable")
     assert other.source("l2") == "variable OP_SUPERNODE_VN_130_L2_ENGINE_RPC (--vn.130.l2)"
     assert ten["p2p.no-discovery"] and ten["p2p.disable"] and other["p2p.disable"]
@@ -32,8 +33,8 @@ def test_the_value_of_a_chain_wins() -> None:
 
 def test_lists_of_a_chain_replace_those_of_all() -> None:
     options = read("--vn.all.p2p.static=/ip4/1", "--vn.10.p2p.static=/ip4/2,/ip4/3", "--vn.10.p2p.static=/ip4/4")
-    assert options.chains[10]["p2p.static"] == ("/ip4/2", "/ip4/3", "/ip4/4")
-    assert options.chains[130]["p2p.static"] == ("/ip4/1",)
+    assert options.chains["10"]["p2p.static"] == ("/ip4/2", "/ip4/3", "/ip4/4")
+    assert options.chains["130"]["p2p.static"] == ("/ip4/1",)
 
 
 def test_a_file_has_tables_for_all_chains_and_for_each(tmp_path: Path) -> None:
@@ -45,9 +46,9 @@ def test_a_file_has_tables_for_all_chains_and_for_each(tmp_path: Path) -> None:
     )
     options = read_supernode_options((f"--config={path}", "--vn.10.l2=http://flag", "--rpc.port=1"), {})
     assert not options.errors
-    assert [options.chains[chain]["l2"] for chain in (10, 130)] == ["http://flag", "http://one"]
-    assert options.chains[130]["p2p.listen.tcp"] == 9223 and options.own["rpc.port"] == 1
-    assert options.chains[10]["l1"] == ("http://file",)
+    assert [options.chains[chain]["l2"] for chain in ("10", "130")] == ["http://flag", "http://one"]
+    assert options.chains["130"]["p2p.listen.tcp"] == 9223 and options.own["rpc.port"] == 1
+    assert options.chains["10"]["l1"] == ("http://file",)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ def test_what_the_supernode_owns_is_ignored_for_a_chain() -> None:
         f"flag --vn.{name} is ignored: it belongs to the supernode, not to a chain"
         for name in ("10.l1.http-poll-interval", "all.safedb.path")
     ]
-    assert options.chains[10]["l1.http-poll-interval"] == 12.0 and options.chains[10]["safedb.path"] is None
+    assert options.chains["10"]["l1.http-poll-interval"] == 12.0 and options.chains["10"]["safedb.path"] is None
 
 
 def test_the_help_names_every_option() -> None:

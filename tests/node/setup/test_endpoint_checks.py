@@ -5,11 +5,18 @@ from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from aiohttp import web
 
-from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_endpoints, check_engine
+from rollup_node.node.setup.endpoint_checks import (
+    NodeEndpoints,
+    RetryPolicy,
+    check_chains,
+    check_endpoints,
+    check_engine,
+)
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.messages.codes import Code
@@ -404,3 +411,17 @@ async def test_the_l2_source_of_a_command(
         endpoints = NodeEndpoints(ROLLUP, (), f"{base}/{layer}", secret, "none given")
         with nullcontext() if error is None else pytest.raises(SetupError, match=error):
             await check_engine(L2SourceCheck(endpoints, SHORT.timeout), SHORT)
+
+
+async def test_an_engine_of_one_of_several_chains_is_named_with_its_chain() -> None:
+    """[SNO6] One that does not answer is a warning; what is as before is not asked again."""
+    server = EndpointsServer()
+    async with server.served() as base:
+        right = endpoints(base)
+        await check_chains([right, right._replace(l2=UNREACHABLE)], SHORT)
+        asked = len(server.requests)
+        await check_chains([right, right], SHORT, [right, right])
+        assert len(server.requests) == asked
+        other = right._replace(rollup=msgspec.structs.replace(ROLLUP, l2_chain_id=7))
+        with pytest.raises(SetupError, match=r"^chain 7: incorrect L2 RPC chain id 999999999, expected 7"):
+            await check_chains([right, other], SHORT)

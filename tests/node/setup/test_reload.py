@@ -3,29 +3,35 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.node.options.credentials import FOLDER
-from rollup_node.node.options.errors import OptionError
+from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.parsing import ParsedOptions, read_options
+from rollup_node.node.options.parsing import read_options
 from rollup_node.node.options.reloading import is_reloaded
+from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.setup import reload as module
-from rollup_node.node.setup.plan import NodeConfigs, node_configs, plan_node
-from rollup_node.node.setup.reload import RunningOptions
+from rollup_node.node.options.values import NodeOptions, Values
+from rollup_node.node.setup import endpoint_checks
+from rollup_node.node.setup.plan import NodeConfigs, plan_node
+from rollup_node.node.setup.reload import ConfiguredNode, Plans, RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
+from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.supernode import plan_chains
 from rollup_node.node.supervisor.settings import Reload
 from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.stages.io.log.logger import Level
 from tests.node.setup.planning import JWT, NETWORK, REQUIRED
 from tests.node.setup.test_config_fields import NEEDED, SAMPLES, write_tls_files
 from tests.node.setup.test_plan import GENERATOR
+from tests.support.processes.local_chains import local_chains
 
 KEY = "11" * 32
 BASE = (*NETWORK, *REQUIRED, "--p2p.peerstore.path=memory", "--p2p.discovery.path=memory")
@@ -57,18 +63,29 @@ SIGNED = {
 class Node:
     """What runs, and what a reload would read."""
 
+    environ: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, *words: str) -> None:
         self.words: Sequence[str] = (*BASE, *words)
-        self.options = RunningOptions(self.read().values, self.read)
-        plan = plan_node(self.options.values)
-        secrets = load_secrets(plan, lambda notice: None)
-        self.secrets, self.configs = secrets, node_configs(plan, secrets)
-        stopped = msgspec.structs.replace(self.configs.engine, sequencer_stopped=True)
-        self.configs = replace(self.configs, engine=stopped)
-        self.options.started(plan, secrets, self.configs)
+        self.options = RunningOptions(self.read(), self.read, self.plan)
+        plans, interop = self.options.plans()
+        secrets = {plan.group: load_secrets(plan, lambda notice: None) for plan in plans}
+        node = ConfiguredNode(plans, interop, secrets, dict.fromkeys(secrets, True))
+        self.secrets, self.configs = next(iter(secrets.values())), next(iter(node.configs.values()))
+        self.options.started(node)
 
-    def read(self) -> ParsedOptions:
-        return read_options(self.words, {})
+    @property
+    def values(self) -> Values:
+        """Those of the first chain."""
+        return next(iter(self.options.options.chains.values()))
+
+    def read(self) -> NodeOptions:
+        parsed = read_options(self.words, self.environ)
+        reject_wrong_options(parsed)
+        return NodeOptions({"": parsed.values})
+
+    def plan(self, options: NodeOptions) -> Plans:
+        return [plan_node(options.chains[""])], None
 
     def reload(self, *words: str) -> Reload:
         self.words = (*BASE, *words)
@@ -192,8 +209,9 @@ def test_wrong_options_are_refused_and_nothing_is_written(
 
 def test_another_chain_in_the_same_file_is_refused(working_directory: Path) -> None:
     node = Node()
-    chain = node.options._plan.chain
-    node.options._plan = replace(node.options._plan, chain=chain._replace(name="another"))
+    (plan,) = node.options._node.plans
+    other = replace(plan, chain=plan.chain._replace(name="another"))
+    node.options.started(replace(node.options._node, plans=[other]))
     with pytest.raises(OptionError, match="the files that describe the chain have changed since the start"):
         node.options.reload()
 
@@ -213,9 +231,7 @@ def test_a_credential_that_changes_is_taken_over(working_directory: Path, monkey
     """[OPT87] As Kubernetes changes a mounted secret."""
     (working_directory / "folder").mkdir()
     (working_directory / "folder" / "l1").write_text("http://a/key")
-    monkeypatch.setattr(
-        Node, "read", lambda node: read_options(node.words, {FOLDER: str(working_directory / "folder")})
-    )
+    monkeypatch.setattr(Node, "environ", {FOLDER: str(working_directory / "folder")})
     node = Node()
     assert node.configs.l1.endpoints == ("http://a/key",) and not node.options.reload().configs
     (working_directory / "folder" / "l1").write_text("http://b/key")
@@ -231,6 +247,88 @@ def test_the_ca_of_the_signer_is_read_again(working_directory: Path) -> None:
     assert roles_of(result) == {"p2p"}
     result.commit()
     assert not node.options.reload().configs
+
+
+class Chains(Node):
+    """A supernode of chains 901 and 902, whose options are in the working directory."""
+
+    base: Sequence[str] = ()
+
+    def __init__(self, *words: str) -> None:
+        self.base = [
+            *filter(lambda word: word != "--disable-p2p", local_chains(Path.cwd())),
+            "--vn.all.p2p.no-discovery",
+        ]
+        (Path.cwd() / "data" / "901" / "p2p").mkdir(parents=True)
+        (Path.cwd() / "data" / "902" / "p2p").mkdir(parents=True)
+        super().__init__(*words)
+
+    def read(self) -> NodeOptions:
+        return read_supernode_options((*self.base, *self.words[len(BASE) :]), self.environ)
+
+    def plan(self, options: NodeOptions) -> Plans:
+        return plan_chains(options)
+
+
+@pytest.mark.parametrize(
+    ("words", "changed", "processes"),
+    [
+        (("--l1=http://b",), ("l1",), {("l1", "")}),
+        (("--vn.902.p2p.static=/ip4/127.0.0.1/tcp/1/p2p/{}",), ("vn.902.p2p.static",), {("p2p", "902"), ("rpc", "")}),
+        (
+            ("--vn.all.p2p.ban.duration=7s",),
+            ("vn.901.p2p.ban.duration", "vn.902.p2p.ban.duration"),
+            {("p2p", "901"), ("p2p", "902")},
+        ),
+        (("--vn.901.l2.engine-rpc-timeout=3s",), ("vn.901.l2.engine-rpc-timeout",), {("engine", "901")}),
+        (("--vn.902.l2.jwt-secret=other_jwt.txt",), ("vn.902.l2.jwt-secret",), {("engine", "902")}),
+        (("--vn.902.verifier.l1-confs=7",), ("vn.902.verifier.l1-confs",), {("l1", ""), ("rpc", "")}),
+        (("--rpc.ready-l1-lag=3",), ("rpc.ready-l1-lag",), {("rpc", "")}),
+    ],
+)
+def test_an_option_of_a_chain_restarts_the_processes_of_that_chain(
+    words: tuple[str, ...], changed: tuple[str, ...], processes: set[tuple[str, str]]
+) -> None:
+    node = Chains()
+    assert not node.options.reload().configs
+    result = node.reload(*(word.format(SAMPLES["p2p.static"].rpartition("/")[2]) for word in words))
+    assert (result.changed, result.need_restart, set(result.configs)) == (changed, (), processes)
+    result.commit()
+    again = node.options.reload()
+    assert (again.changed, again.configs, again.check) == ((), {}, None)
+
+
+def test_a_new_secret_of_a_verified_chain_reaches_its_verifier(working_directory: Path) -> None:
+    node = Chains("--interop.activation-timestamp=2000")
+    result = node.reload("--interop.activation-timestamp=2000", "--vn.902.l2.jwt-secret=other_jwt.txt")
+    assert set(result.configs) == {("engine", "902"), ("interop", "")}
+    assert result.check is not None
+
+
+def test_what_makes_a_supernode_needs_a_restart() -> None:
+    node = Chains()
+    words = ("--vn.902.l2.enginekind=reth", "--rpc.port=1", "--log.level=debug", "--disable-p2p")
+    result = node.reload(*words)
+    assert result.need_restart == ("disable-p2p", "rpc.port", "vn.902.l2.enginekind") and not result.configs
+    assert (result.changed, result.level) == (("log.level",), Level.DEBUG)
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--vn.902.l2.engine-rpc-timeout=x",), 'invalid value "x" for flag --vn.902.l2.engine-rpc-timeout'),
+        (("--vn.902.p2p.static=somewhere",), "chain 902: "),
+        ((f"--vn.902.p2p.sequencer.key={KEY}",), "chain 902: whether this node signs blocks is decided at"),
+        (("--vn.7.l2=http://x",), "chain 7 is not one of --chains=901,902"),
+        (("--vn.902.l2.jwt-secret=none.txt",), "chain 902: JWT secret file none.txt has no secret (l2.jwt-secret)"),
+    ],
+)
+def test_wrong_options_of_one_chain_are_refused_for_all(words: tuple[str, ...], error: str) -> None:
+    node = Chains()
+    with pytest.raises(SetupError) as caught:
+        node.reload("--l1=http://b", *words)
+    assert error in "\n".join(error_lines(caught.value))
+    assert node.values["l1"] == ("http://l1",)
 
 
 class OptionsFile:
@@ -267,7 +365,7 @@ def test_a_file_that_cannot_be_read_again_is_refused(
     with pytest.raises(SetupError) as caught:
         file.node.options.reload()
     assert error in str(caught.value)
-    assert file.node.options.values["l1.rpckind"] == "any"
+    assert file.node.values["l1.rpckind"] == "any"
 
 
 def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) -> None:
@@ -278,7 +376,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) ->
         other.write('"l1.cache-size" = 7\n')
     with pytest.raises(OptionError, match="it is being written: reload again when it is complete"):
         result.commit()
-    assert file.node.options.values["l1.rpckind"] == "any"
+    assert file.node.values["l1.rpckind"] == "any"
     again = file.node.options.reload()
     assert again.changed == ("l1.cache-size", "l1.rpckind")
     again.commit()
@@ -290,7 +388,7 @@ def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> Non
     async def check_endpoints(*arguments: Any) -> None:
         calls.append(arguments)
 
-    monkeypatch.setattr(module, "check_endpoints", check_endpoints)
+    monkeypatch.setattr(endpoint_checks, "check_endpoints", check_endpoints)
     node = Node()
     assert node.reload("--l1.rpckind=any").check is None
     result = node.reload("--l1=http://other:1")

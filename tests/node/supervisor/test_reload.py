@@ -52,6 +52,22 @@ def test_the_processes_of_changed_options_are_restarted_one_after_the_other(star
     node.stop()
 
 
+def test_a_chain_that_is_set_aside_delays_no_reload_and_comes_back_with_its_options(start: StartNode) -> None:
+    """[LIF34]"""
+    node = start(SETTINGS | {"chains": ("10", "130"), "pauses": {"LONGEST_PAUSE": 5.0}}).wait_until_ready()
+    node.order("right.10", "halt")
+    node.wait_for_line("chain is set aside", chain="10")
+    reload(node, codes={"right.10": 5, "right.130": 6})
+    node.wait_for_line("toy started", "right.10", code=5)
+    node.wait_for_line("toy started", "right.130", code=6)
+    (back,) = node.logged("chain is started again")
+    (other,) = node.logged("process started", name="right.130", incarnation=2)
+    assert node.lines.index(other) < node.lines.index(back)
+    assert result_of(node).restarted == ("right.10", "right.130")
+    node.wait_for_exchange(chain="10")
+    node.stop()
+
+
 def test_the_level_changes_without_a_restart(start: StartNode) -> None:
     node = start(SETTINGS).wait_until_ready()
     node.order("left", "debug")

@@ -8,7 +8,7 @@ import pytest
 
 from rollup_node.node.options.errors import WrongOptions
 from rollup_node.node.options.supernode import read_supernode_options
-from rollup_node.node.setup.start import Plans
+from rollup_node.node.setup.reload import Plans
 from rollup_node.node.supernode import plan_chains
 from rollup_node.tools.devnet.files import devnet_chain, l1_chain_config, rollup_json
 from rollup_node.tools.devnet.settings import parse

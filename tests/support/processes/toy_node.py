@@ -76,7 +76,10 @@ def main(words: Sequence[str]) -> int:
                 raise SetupError(options["commit"])
 
         return Reload(
-            configs={(role, ""): ToyConfig(role, folder, code=code) for role, code in options.get("codes", {}).items()},
+            configs={
+                (name.partition(".")[0], name.partition(".")[2]): ToyConfig(name, folder, code=code)
+                for name, code in options.get("codes", {}).items()
+            },
             level=Level(options["level"]) if "level" in options else None,
             changed=tuple(options.get("codes", ())),
             need_restart=tuple(options.get("need_restart", ())),

@@ -85,10 +85,10 @@ def test_all_chains_become_a_file_of_a_supernode(tmp_path: Path) -> None:
     file = tmp_path / "supernode.toml"
     file.write_text("\n".join(lines))
     options = read_supernode_options([f"--config={file}"], {})
-    assert options.errors == () and list(options.chains) == [11155420, 1301]
+    assert options.errors == () and list(options.chains) == ["11155420", "1301"]
     assert options.own["data-dir"] == "/d/" and options.own["disable-p2p"]
     assert [values["l1.cache-size"] for values in options.chains.values()] == [900, 900], "as op-supernode shares them"
-    assert options.chains[1301]["p2p.netrestrict"] == ("10.0.0.0/8", "11.0.0.0/8")
+    assert options.chains["1301"]["p2p.netrestrict"] == ("10.0.0.0/8", "11.0.0.0/8")
     assert [values["l2"] for values in options.chains.values()] == ["http://127.0.0.1:3", "http://127.0.0.1:4"]
     assert any("vn.all.safedb.path is ignored" in note and "f, line 12" in note for note in conversion.notes)
 

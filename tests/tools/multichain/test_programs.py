@@ -23,4 +23,4 @@ def test_a_supernode_is_given_options_that_it_has(tmp_path: Path) -> None:
     words = network.supernode_command("supernode")
     options = read_supernode_options(words[words.index("supernode") + 1 :], {})
     assert not options.errors and not options.warnings
-    assert list(options.chains) == [901, 902] and options.own["interop.activation-timestamp"] == 1234
+    assert list(options.chains) == ["901", "902"] and options.own["interop.activation-timestamp"] == 1234
