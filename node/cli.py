@@ -3,6 +3,7 @@
 import gc
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,6 +14,8 @@ from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, ve
 from rollup_node.node.system.standard_streams import StdoutError, discard_stdout, open_standard_streams
 from rollup_node.stages.protocol.texts import escaped_line
 
+_SECRET = re.compile(r"^-.*(?:key|raw|header|encoded)(?:=|$)|://(?:.*@|[^/]+/.)")
+"""A flag of a secret, or an address with one."""
 MAX_ERRORS = 40
 """Lines of errors that are printed."""
 
@@ -87,6 +90,8 @@ def _run(words: Sequence[str]) -> int:
         if len(words) == 2 and words[0] == "help" and words[1] in COMMANDS:
             return _command(words[1])(["--help"])
         if words and not words[0].startswith("-"):
+            if any(map(_SECRET.search, words)):
+                _hide_arguments(words[0])
             return _command(words[0])(words[1:])
         # The imports of a start make much that lives and little garbage. `freeze_heap` enables this again.
         gc.disable()
@@ -121,17 +126,21 @@ def _command(name: str) -> Callable[[Sequence[str]], int]:
     return run
 
 
-def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
+def _hide_arguments(title: str) -> None:
+    """Replace what the list of processes shows: arguments may hold secrets [OPT88]."""
     from setproctitle import setproctitle
 
+    setproctitle(f"{PROGRAM}: {title}")
+
+
+def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
     from rollup_node.node.options.parsing import read_options, requested_information
 
     requested = requested_information(words)
     if requested is not None:
         print(_information(requested), end="")
         return ExitCode.OK
-    # Arguments may hold secrets, and the list of processes shows them until then [OPT88].
-    setproctitle(f"{PROGRAM}: start")
+    _hide_arguments("start")
     parsed = read_options(words, environ)
 
     from rollup_node.node.setup.start import start_node

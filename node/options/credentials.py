@@ -1,14 +1,15 @@
 """Options in files of a folder: systemd's credentials, or a secret that Kubernetes mounts [OPT87]."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options, shown
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.value_types import OPTIONAL_PATH, PATH
+from rollup_node.node.options.value_types import OPTIONAL_PATH, PATH, ValueType
 from rollup_node.stages.io.files.private_files import read_secret_file
 
 FOLDER = "CREDENTIALS_DIRECTORY"
@@ -20,7 +21,7 @@ MAX_UNKNOWN = 40
 
 
 class CredentialFiles(NamedTuple):
-    """Texts by the option's variable, as that would have them; a line for what is nearly an option, or is wrong."""
+    """Texts by the name of the file, as a variable would have them; a line for what is nearly an option, or wrong."""
 
     folder: str = ""
     values: Mapping[str, str] = MappingProxyType({})
@@ -28,36 +29,46 @@ class CredentialFiles(NamedTuple):
     errors: tuple[str, ...] = ()
 
 
-def read_credentials(environ: Mapping[str, str]) -> CredentialFiles:
+def read_credentials(
+    environ: Mapping[str, str],
+    scope_of: Callable[[str], tuple[str, Mapping[str, AnyOption]]] = lambda name: ("", OPTIONS),
+) -> CredentialFiles:
     """Return the options that the folder has: the content of each file named as one, or its path where that is wanted.
 
-    Files of other names are for other programs, and a warning if an option of that topic has nearly that name."""
+    `scope_of` returns what may stand before an option's name, such as `vn.10.`, and the options that may follow. Files
+    of other names are for other programs, and a warning if an option of that topic has nearly that name."""
     folder = environ.get(FOLDER)
     if not folder:
         return CredentialFiles()
     values: dict[str, str] = {}
+    unknown: list[tuple[str, str]] = []
     warnings, errors = [], []
     try:
         present = sorted(os.listdir(folder))
     except OSError as error:
         return CredentialFiles(errors=(f"variable {FOLDER} names {shown(folder)}: {error.strerror}",))
-    for name in present:
-        if name not in OPTIONS or name == "config":
+    for file in present:
+        prefix, options = scope_of(file)
+        name = file.removeprefix(prefix)
+        if name == "config":
             continue
-        try:
-            values[OPTIONS[name].variable] = _value(Path(folder, name), name)
-        except OptionError as error:
-            errors.append(str(error))
-    topics = {name.partition(".")[0] for name in OPTIONS}
-    for name in [name for name in present if name not in OPTIONS and name.partition(".")[0] in topics][:MAX_UNKNOWN]:
-        if hint := did_you_mean(name, OPTIONS):
-            warnings.append(f"credential {name[:100]} is no option and is ignored{hint}")
+        if name in options:
+            try:
+                values[file] = _value(Path(folder, file), options[name].value_type)
+            except OptionError as error:
+                errors.append(str(error))
+        elif any(option.startswith(f"{name.partition('.')[0]}.") for option in options):
+            unknown.append((file, name))
+    for file, name in unknown[:MAX_UNKNOWN]:
+        prefix, options = scope_of(file)
+        if hint := did_you_mean(name, options, prefix):
+            warnings.append(f"credential {file[:100]} is no option and is ignored{hint}")
     return CredentialFiles(folder, values, tuple(warnings), tuple(errors))
 
 
-def _value(path: Path, name: str) -> str:
+def _value(path: Path, value_type: ValueType[Any]) -> str:
     """Return what the file sets. Raises OptionError."""
-    if OPTIONS[name].value_type in (PATH, OPTIONAL_PATH):
+    if value_type in (PATH, OPTIONAL_PATH):
         return str(path.absolute())
     try:
         data = read_secret_file(path, MAX_FILE + 1)
@@ -71,5 +82,5 @@ def _value(path: Path, name: str) -> str:
         raise OptionError(f"credential {path}: not text in UTF-8") from None
     if not text:
         raise OptionError(f"credential {path}: it is empty")
-    reject_end_of_options(text, f"credential {name}")
+    reject_end_of_options(text, f"credential {path.name}")
     return text

@@ -82,7 +82,7 @@ def read_options(arguments: Sequence[str], environ: Mapping[str, str], others: I
     environment, credentials = read_environment(environ), read_credentials(environ)
     flags = normalized(arguments, others)
     errors = [*flags.errors, *environment.errors, *credentials.errors]
-    variables = {**credentials.values, **environment.values}
+    variables = {OPTIONS[name].variable: text for name, text in credentials.values.items()} | environment.values
     parser, has_file = _parser(), True
     OptionsFile.errors.clear()
     try:

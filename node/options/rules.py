@@ -51,8 +51,8 @@ def option_warnings(values: Values) -> Iterator[str]:
         if option.warning is not None:
             yield f"{values.source(name)}: {option.warning}"
         if option.secret and values.source(name).startswith("flag "):
-            text = "a secret on the command line can be read by others: put it into a file, the variable"
-            yield f"{values.source(name)}: {text} {option.variable}, or a credential"
+            text = "a secret on the command line can be read by others: put it into a file, a variable, or a credential"
+            yield f"{values.source(name)}: {text}"
     offset = values["syncmode.offset-el-safe"]
     if values.given("syncmode.offset-el-safe") and offset > 0 and not uses_el_sync(values):
         yield f"{values.source('syncmode.offset-el-safe')}: it acts only with --syncmode=execution-layer"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rollup_node.node.options import value_types
+from rollup_node.node.options.credentials import read_credentials
 from rollup_node.node.options.errors import OptionError, did_you_mean, reject_end_of_options
 from rollup_node.node.options.file import MAX_BYTES, read_settings, setting_texts
 from rollup_node.node.options.given_files import open_given_file
@@ -114,7 +115,7 @@ def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str])
     )
     if file is not None and file.texts[-1]:
         _add_file(inputs, file.texts[-1])
-    for scope, name, texts in variables:
+    for scope, name, texts in (*_credentials(environ, inputs), *variables):
         inputs.add(scope, name, texts)
     for scope, fields in flags.fields.items():
         for name, texts in fields.items():
@@ -200,6 +201,27 @@ def _variables(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[st
         yield scope, name, GivenTexts((text,), f"variable {variable} (--{shown})", True)
 
 
+def _credentials(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[str, str, GivenTexts]]:
+    """Yield the options in files of the folder of credentials, which are named as in the options file [OPT87]."""
+    files = read_credentials(environ, _scope_of)
+    inputs.errors += files.errors
+    inputs.warnings += files.warnings
+    for file, text in files.values.items():
+        prefix, _ = _scope_of(file)
+        scope = prefix[3:-1]
+        try:
+            _check_scope(scope, f"credential {file}")
+        except OptionError as error:
+            inputs.errors.append(str(error))
+            continue
+        yield scope, file.removeprefix(prefix), GivenTexts((text,), f"credential {file} in {files.folder}", True)
+
+
+def _scope_of(name: str) -> tuple[str, Mapping[str, AnyOption]]:
+    match = _SCOPED.match(f"--{name}")
+    return (f"vn.{match[1]}.", FLAGS) if match else ("", _TOP)
+
+
 def _by_variable(options: Mapping[str, AnyOption]) -> dict[str, str]:
     """Return the names of options by their variables, without prefix; a supernode's own win."""
     result = {}
@@ -221,9 +243,8 @@ def _add_file(inputs: _Inputs, path: str) -> None:
         inputs.errors.append(f"--config {path[:200]}: {(getattr(error, 'strerror', None) or str(error)).lower()}")
         return
     for key, value in settings:
-        scoped = _SCOPED.match(f"--{key}")
-        scope, name = (scoped[1], key[scoped.end() - 2 :]) if scoped else ("", key)
-        options = FLAGS if scoped else _TOP
+        prefix, options = _scope_of(key)
+        scope, name = prefix[3:-1], key.removeprefix(prefix)
         try:
             _check_scope(scope, f"{key} in file {path}")
             texts = setting_texts(key, name, value, path, options)

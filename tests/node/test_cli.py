@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.node import cli
+from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.system.exit_codes import ExitCode
 from tests.support.processes.checked_start import without_supervisor
 from tests.support.processes.programs import wait_for
@@ -159,16 +160,25 @@ def test_the_command_line_imports_no_heavy_package(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_no_secret_stays_in_the_list_of_processes(tmp_path: Path) -> None:
-    """[OPT88] A node that waits for its options file is seen as others see it."""
+@pytest.mark.parametrize(
+    "words",
+    [
+        (f"--p2p.sequencer.key={'5e' * 32}", "--l1=http://u:hunter2@127.0.0.1:1"),
+        ("supernode", "--chains=10,130", "--vn.10.p2p.sequencer.key", "5e" * 32),
+        ("check", "--l1=http://127.0.0.1:1/v2/hunter2"),
+        *(("config", "show", f"--{name}", "5e" * 32) for name, option in OPTIONS.items() if option.secret),
+    ],
+    ids=" ".join,
+)
+def test_no_secret_stays_in_the_list_of_processes(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """[OPT88] A program that waits for its options file is seen as others see it."""
     os.mkfifo(tmp_path / "node.toml")
-    words = (f"--p2p.sequencer.key={'5e' * 32}", "--l1=http://u:hunter2@127.0.0.1:1", "--config=node.toml")
     with subprocess.Popen(
-        [sys.executable, "-m", "rollup_node.node", *words], cwd=tmp_path, stderr=subprocess.PIPE
+        [sys.executable, "-m", "rollup_node.node", *words, "--config=node.toml"], cwd=tmp_path, stderr=subprocess.PIPE
     ) as process:
         try:
             shown = Path(f"/proc/{process.pid}/cmdline")
-            wait_for(lambda: shown.read_bytes().startswith(b"rollup-node: start"), "the title")
+            wait_for(lambda: shown.read_bytes().startswith(b"rollup-node: "), "the title")
             assert b"5e5e" not in shown.read_bytes() and b"hunter2" not in shown.read_bytes()
         finally:
             process.kill()

@@ -127,7 +127,7 @@ def test_a_secret_on_the_command_line_is_a_warning_without_it(option: AnyOption)
     text = "X-Key: 5eb4" if "header" in option.name else "5eb4" * 16
     text = "key=5eb4" if option.name == "signer.header" else text
     (line,) = (line for line in option_warnings(values_of(f"--{option.name}={text}")) if "secret" in line)
-    assert line.startswith(f"flag --{option.name}: ") and option.variable in line and "5eb4" not in line
+    assert line.startswith(f"flag --{option.name}: ") and "5eb4" not in line
     values = parse_options(NEEDED, {option.variable: text}).values
     assert not list(option_warnings(values))
 

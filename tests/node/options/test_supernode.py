@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rollup_node.node.options.credentials import FOLDER
 from rollup_node.node.options.supernode import SUPERNODE, help_text, read_supernode_options
 from rollup_node.node.options.values import NodeOptions
 
@@ -107,3 +108,33 @@ def test_the_help_names_every_option() -> None:
     text = help_text()
     assert all(f"--{option.name} " in text and option.variable in text for option in SUPERNODE.options)
     assert max(map(len, text.splitlines())) <= 90
+
+
+def test_credentials_name_the_chain(tmp_path: Path) -> None:
+    """[OPT87] A variable wins, and the file of options loses."""
+    (tmp_path / "options.toml").write_text(f'[vn.all]\np2p.sequencer.key = "{"33" * 32}"\n[l1]\nrpckind = "alchemy"')
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    files = {
+        "vn.all.p2p.sequencer.key": "11" * 32,
+        "vn.10.l2.jwt-secret": "any",
+        "vn.130.p2p.sequencer.key": f"0x{'22' * 32}\n",
+        "l1": "http://b/key",
+        "vn.130.p2p.priv.rwa": "x",
+        "vn.ab.p2p.priv.raw": "11" * 32,
+        "rpc.port": "7",
+        "tls.crt": "x",
+    }
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    base = ("--chains=10,130", f"--config={tmp_path}/options.toml")
+    options = read_supernode_options(base, {FOLDER: str(folder), "OP_SUPERNODE_RPC_PORT": "8"})
+    assert options.errors == ("credential vn.ab.p2p.priv.raw: expected vn.all or vn.CHAIN with a decimal chain id",)
+    assert options.warnings == (
+        "credential vn.130.p2p.priv.rwa is no option and is ignored; did you mean vn.130.p2p.priv.raw?",
+    )
+    ten, other = options.chains["10"], options.chains["130"]
+    assert ten["p2p.sequencer.key"] == b"\x11" * 32 and other["p2p.sequencer.key"] == b"\x22" * 32
+    assert ten["l2.jwt-secret"] == f"{folder}/vn.10.l2.jwt-secret" and not other.given("l2.jwt-secret")
+    assert ten["l1"] == ("http://b/key",) and ten["l1.rpckind"] == "alchemy" and options.own["rpc.port"] == 8
+    assert other.source("p2p.sequencer.key") == f"credential vn.130.p2p.sequencer.key in {folder}"
