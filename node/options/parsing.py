@@ -21,7 +21,7 @@ from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import AnyOption, Section
 from rollup_node.node.options.table import OPTIONS, SECTIONS
 from rollup_node.node.options.value_types import BOOL, read_boolean
-from rollup_node.node.options.values import GivenTexts, Values
+from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.system.exit_codes import PROGRAM
 
 FLAGS = {name: option for option in OPTIONS.values() for name in option.names}
@@ -44,6 +44,13 @@ class ParsedOptions(NamedTuple):
     warnings: tuple[str, ...]
     errors: tuple[str, ...] = ()
     has_file: bool = True
+
+    @property
+    def node(self) -> NodeOptions:
+        """The same as those of a node of one chain."""
+        values = self.values
+        texts = tuple((OPTIONS[name], values.texts(name)) for name in values.names_given())
+        return NodeOptions({"": values}, warnings=self.warnings, errors=self.errors, texts=texts)
 
     @property
     def lacks_names(self) -> bool:

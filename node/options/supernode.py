@@ -1,5 +1,6 @@
 """Options of `rollup-node supernode`: its own, and the node's for all chains and for each [SNO1 to SNO6]."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -87,10 +88,12 @@ class _Inputs:
         self.fields: dict[str, dict[str, GivenTexts]] = {}
         self.errors: list[str] = []
         self.warnings: list[str] = []
+        self.texts: list[tuple[AnyOption, tuple[str, ...]]] = []
 
     def add(self, scope: str, name: str, texts: GivenTexts) -> None:
         """Take an option by the name or an old name of it; a later one replaces an earlier."""
         option = (_TOP if not scope else FLAGS)[name]
+        self.texts.append((option, texts.texts))
         if scope and (is_shared(option.name) or option.name in _OWNED):
             self.warnings.append(f"{texts.source} is ignored: it belongs to the supernode, not to a chain")
         elif scope and option.name in REFUSED:
@@ -122,7 +125,22 @@ def read_supernode_options(arguments: Sequence[str], environ: Mapping[str, str])
             inputs.fields.setdefault(scope, {})[name] = texts
     inputs.errors += flags.errors
     inputs.warnings += flags.warnings
+    inputs.texts += flags.texts
     return _by_chain(inputs)
+
+
+def are_for_supernode(arguments: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether these options are those of a supernode: `chains` is there, or in the file that they name."""
+    own = {name: texts.texts[-1] for scope, name, texts in _flags(arguments, []) if not scope}
+    path = own.get("config") or environ.get(f"{PREFIX}CONFIG", "")
+    if "chains" in own or environ.get(f"{PREFIX}CHAINS"):
+        return True
+    # A pipe can be read once.
+    if not os.path.isfile(path):
+        return False
+    file = _Inputs()
+    _add_file(file, path)
+    return "chains" in file.fields.get("", {})
 
 
 def _by_chain(inputs: _Inputs) -> NodeOptions:
@@ -142,7 +160,8 @@ def _by_chain(inputs: _Inputs) -> NodeOptions:
     common = {name: texts for name, texts in shared.items() if name not in OWN} | inputs.fields.get(ALL, {})
     chains = {str(chain): Values(common | inputs.fields.get(str(chain), {})) for chain in dict.fromkeys(ids)}
     errors += [error for values in chains.values() for error in values.errors]
-    return NodeOptions(chains, own, tuple(dict.fromkeys(inputs.warnings)), tuple(dict.fromkeys(errors)))
+    warnings = tuple(dict.fromkeys(inputs.warnings))
+    return NodeOptions(chains, own, warnings, tuple(dict.fromkeys(errors)), tuple(inputs.texts))
 
 
 def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, str, GivenTexts]]:

@@ -57,7 +57,8 @@ class Values:
 
     def items(self, name: str) -> tuple[str, ...]:
         """Return the same texts with the items of a list apart."""
-        return _items(self.fields[name]) if self.given(name) and OPTIONS[name].value_type.is_list else self.texts(name)
+        is_list = self.given(name) and self._options[name].value_type.is_list
+        return _items(self.fields[name]) if is_list else self.texts(name)
 
     def source(self, name: str) -> str:
         """Return the source of the option's value, for error lines; its flag when it was not set."""
@@ -74,12 +75,15 @@ class Values:
 
 
 class NodeOptions(NamedTuple):
-    """The options of a node: the values of each chain by its group [LIF33], and a supernode's `own`."""
+    """The options of a node: the values of each chain by its group [LIF33], and a supernode's `own`.
+
+    `texts` are all that was given by option, also what a supernode ignores or has no chain for."""
 
     chains: Mapping[str, Values]
     own: Values = Values({}, {})
     warnings: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    texts: tuple[tuple[AnyOption, tuple[str, ...]], ...] = ()
 
 
 def _value(option: AnyOption, given_texts: GivenTexts | None) -> Any:

@@ -30,10 +30,9 @@ def start_node(parsed: ParsedOptions, read: Callable[[], ParsedOptions]) -> int:
 
     def read_again() -> NodeOptions:
         reject_wrong_options(parsed := read())
-        return NodeOptions({"": parsed.values})
+        return parsed.node
 
-    options = NodeOptions({"": parsed.values}, warnings=parsed.warnings)
-    return start_chains(RunningOptions(options, read_again, lambda new: ([plan_node(new.chains[""])], None)))
+    return start_chains(RunningOptions(parsed.node, read_again, lambda new: ([plan_node(new.chains[""])], None)))
 
 
 def start_chains(options: RunningOptions) -> int:

@@ -13,25 +13,28 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import orjson
 
+from rollup_node.node.checks.finding import Finding
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.given_files import regular_file
-from rollup_node.node.options.parsing import ParsedOptions, read_options
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.parsing import read_options
+from rollup_node.node.options.supernode import are_for_supernode, read_supernode_options
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.secrets import DEFAULT_FILE
+from rollup_node.node.supernode import chain_values
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
 from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.runtime_dir import METRICS, RPC_URL, read_processes
 from rollup_node.stages.io.files.private_files import create_private_file, why_unusable
 from rollup_node.stages.io.task import ProcessEntry
-from rollup_node.tools.commands.check import check, findings_json
+from rollup_node.tools.commands.check import check, check_supernode, findings_json
 from rollup_node.tools.commands.config import settings, settings_rows
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.health import own_directories
@@ -40,7 +43,8 @@ from rollup_node.tools.inspect.redaction import Redactor, secrets_in_options
 DESCRIPTION = """Writes one archive for a report: options, status, metrics and processes of the node that runs here, the
 end of its log with what the engine process received last before a bug, versions, and the findings of `rollup-node
 check`. Keys, secrets and what follows the host in addresses are masked in all of it. Look at it before you send it."""
-EPILOG = "Options are given as to the node; without them there are neither options nor a check: rollup-node --help-all."
+EPILOG = """Options are given as to the node (rollup-node --help-all) or to rollup-node supernode. Without them there
+are neither options nor a check."""
 LINES = 1000
 MAX_LOG, MAX_ANSWER, MAX_FILE, MAX_STIMULI = 8 << 20, 4 << 20, 1 << 16, 5000
 SECONDS = 5.0
@@ -48,7 +52,10 @@ STIMULI = "last stimuli of the engine core"
 _RECORD = re.compile(r"t=\d{4}-|\{|[A-Z]{4,5} *\[")
 """How a record of the log begins, in each of its formats."""
 _UNIT = re.compile(r"/([^/]+\.service)(?:/|$)", re.MULTILINE)
-_SECRET_FILES = ("l2.jwt-secret", "rpc.jwt-secret", "interop.jwt-secret", "p2p.priv.path", "p2p.sequencer.key.path")
+_SECRET_FILES = (
+    *("l2.jwt-secret", "rpc.jwt-secret", "interop.jwt-secret"),
+    *("p2p.priv.path", "p2p.sequencer.key.path", "signer.tls.key"),
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,8 +67,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--log", metavar="FILE", help="the log; default: --log.file, standard output, or the journal")
     parser.add_argument("--lines", type=int, default=LINES, metavar="N", help=f"lines of the log; default {LINES}")
     flags, rest = parser.parse_known_args(list(arguments))
-    parsed = read_options(rest, os.environ, parser.flags)
-    bundle = Bundle(parsed, flags.log, max(1, flags.lines), _directory_of_node(parsed))
+    if are_for_supernode(rest, os.environ):
+        options = read_supernode_options(rest, os.environ)
+        run_check = partial(check_supernode, options)
+    else:
+        parsed = read_options(rest, os.environ, parser.flags)
+        options, run_check = parsed.node, partial(check, parsed)
+    bundle = Bundle(options, run_check, flags.log, max(1, flags.lines), _directory_of_node(options))
     members = dict(bundle.members())
     try:
         create_private_file(flags.out, _archive(name, members))
@@ -80,11 +92,18 @@ def main(arguments: Sequence[str]) -> int:
 class Bundle:
     """What goes into the archive; `missing` says why a part is not there.
 
-    `directory` is the runtime directory of the node, None where there is none."""
+    `check` returns the findings; `directory` is the runtime directory of the node, None where there is none."""
 
-    def __init__(self, parsed: ParsedOptions, log: str | None, lines: int, directory: Path | None) -> None:
-        self._parsed, self._log, self._lines = parsed, log, lines
-        self._redactor = Redactor([*secrets_in_options(parsed.values), *_secrets_in_files(parsed.values)])
+    def __init__(
+        self,
+        options: NodeOptions,
+        check: Callable[[], Sequence[Finding]],
+        log: str | None,
+        lines: int,
+        directory: Path | None,
+    ) -> None:
+        self._given, self._run_check, self._log, self._lines = options, check, log, lines
+        self._redactor = Redactor([*secrets_in_options(options.texts), *_secrets_in_files(options)])
         self._directory = directory
         self.missing: dict[str, str] = {}
 
@@ -120,17 +139,17 @@ class Bundle:
     def _options(self) -> bytes:
         self._require_options()
         try:
-            rows, errors = settings_rows(settings(self._parsed.values)), self._parsed.errors
+            rows, errors = settings_rows(settings(self._given)), self._given.errors
         except OptionError as error:
-            rows, errors = {}, (*self._parsed.errors, *error_lines(error))
+            rows, errors = {}, (*self._given.errors, *error_lines(error))
         return orjson.dumps({"errors": errors, "options": rows}, option=orjson.OPT_INDENT_2)
 
     def _check(self) -> bytes:
         self._require_options()
-        return findings_json(check(self._parsed))
+        return findings_json(self._run_check())
 
     def _require_options(self) -> None:
-        if not self._parsed.values.names_given() and not self._parsed.errors:
+        if not self._given.texts and not self._given.errors:
             raise SetupError("no options were given")
 
     def _ask(self, path: str) -> bytes:
@@ -159,7 +178,7 @@ class Bundle:
         """Return the last lines of the log, more than are wanted. Raises SetupError where it is not known."""
         path = self._log
         with suppress(OptionError):
-            path = path or self._parsed.values["log.file"]
+            path = path or _shared(self._given, "log.file")
         pid = next((entry.pid for entry in self._entries() if entry.role == SUPERVISOR), None)
         if path is None and pid is not None:
             output = Path(f"/proc/{pid}/fd/1")
@@ -175,9 +194,16 @@ class Bundle:
         return [] if self._directory is None else read_processes(self._directory)
 
 
-def _directory_of_node(parsed: ParsedOptions) -> Path | None:
+def _shared(options: NodeOptions, name: str) -> str | None:
+    """Return the value of an option that is the same for all chains."""
+    values: Values = next(iter(options.chains.values()), Values({}))
+    path: str | None = values[name]
+    return path
+
+
+def _directory_of_node(options: NodeOptions) -> Path | None:
     with suppress(OptionError):
-        if path := parsed.values["runtime.dir"]:
+        if path := _shared(options, "runtime.dir"):
             return Path(path)
     directories = list(own_directories())
     if len(directories) > 1:
@@ -186,14 +212,15 @@ def _directory_of_node(parsed: ParsedOptions) -> Path | None:
     return directories[0] if directories else None
 
 
-def _secrets_in_files(values: Values) -> Iterator[str]:
+def _secrets_in_files(options: NodeOptions) -> Iterator[str]:
     """Yield what the files of secrets have, as far as this user may read them."""
-    paths = [Path(DEFAULT_FILE)]
-    for name in (*_SECRET_FILES, "signer.tls.key"):
-        with suppress(OptionError):
-            if values[name]:
-                paths.append(Path(values[name]))
-    for path in paths:
+    paths = {text for option, texts in options.texts if option.name in _SECRET_FILES for text in texts}
+    for group, values in options.chains.items():
+        for name in _SECRET_FILES:
+            with suppress(OptionError):
+                chain = chain_values(options.own, int(group), values) if group else values
+                paths.add(chain[name] or "")
+    for path in [DEFAULT_FILE, *map(Path, filter(None, sorted(paths)))]:
         with suppress(OSError, ValueError):
             content = _head(path, MAX_FILE).decode()
             yield from (content, *(line for line in content.splitlines() if len(line) >= 16))

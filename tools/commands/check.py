@@ -15,7 +15,7 @@ from rollup_node.node.checks.finding import Finding, FindingLevel, error, not_ch
 from rollup_node.node.options.errors import OptionError, error_lines
 from rollup_node.node.options.parsing import ParsedOptions, read_options
 from rollup_node.node.options.rules import uses_el_sync, worker_count
-from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.node.options.supernode import are_for_supernode, read_supernode_options
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.notices import bundles_in_doubt, local_safe, schedule_notices
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = FlagParser("check", DESCRIPTION, EPILOG)
     parser.add_argument("--json", action="store_true", help="the findings as one JSON object")
     flags, rest = parser.parse_known_args(list(arguments))
-    if any(word.lstrip("-").partition("=")[0] == "chains" for word in rest if word.startswith("-")):
+    if are_for_supernode(rest, os.environ):
         findings = check_supernode(read_supernode_options(rest, os.environ))
     else:
         findings = check(read_options(rest, os.environ, parser.flags))

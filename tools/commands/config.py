@@ -9,10 +9,12 @@ import orjson
 
 from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import read_options
+from rollup_node.node.options.supernode import OWN, are_for_supernode, is_shared, read_supernode_options
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.supernode import chain_values, plan_chains
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
@@ -22,8 +24,8 @@ from rollup_node.tools.convert.masks import MASK, masked_address
 from rollup_node.tools.convert.options_file import toml_lines
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
-given as to the node. Secrets, and what follows the host in addresses, are shown as ***, but for addresses in --toml
-that is not written to a terminal."""
+given as to the node or to rollup-node supernode. Secrets, and what follows the host in addresses, are shown as ***, but
+for addresses in --toml that is not written to a terminal."""
 SHOW, CONVERT = "show", "convert"
 
 
@@ -54,13 +56,18 @@ def main(arguments: Sequence[str]) -> int:
             f" {CONVERT} FILE..."
         )
     flags, rest = parser.parse_known_args(words)
-    parsed = read_options(rest, os.environ, parser.flags)
-    reject_wrong_options(parsed)
-    for warning in parsed.warnings:
+    if are_for_supernode(rest, os.environ):
+        options = read_supernode_options(rest, os.environ)
+        plan_chains(options)
+    else:
+        parsed = read_options(rest, os.environ, parser.flags)
+        reject_wrong_options(parsed)
+        options = parsed.node
+    for warning in options.warnings:
         print(f"{PROGRAM}: warning: {escaped_line(warning)}", file=sys.stderr)
-    result = settings(parsed.values)
+    result = settings(options)
     if flags.toml:
-        print("\n".join(toml_lines(parsed.values, hide=sys.stdout.isatty())))
+        print("\n".join(toml_lines(options, hide=sys.stdout.isatty())))
     elif flags.json:
         print(orjson.dumps(settings_rows(result), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -72,8 +79,22 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def settings(values: Values) -> list[Setting]:
-    """Every option in the order of the table, hidden ones only where they are set."""
+def settings(options: NodeOptions) -> list[Setting]:
+    """Return every option in the order of the table, hidden ones only where they are set.
+
+    Of a supernode first its own, then those that chains share, and then those of each."""
+    result = [_setting(option, options.own, {}, "") for option in OWN.values() if option.name in options.own.names]
+    for group, values in options.chains.items():
+        rows = _settings_of_chain(chain_values(options.own, int(group), values) if group else values)
+        if group:
+            shared = [row for row in rows if is_shared(row.name) and row.name not in OWN]
+            result += shared if group == next(iter(options.chains)) else []
+            rows = [row._replace(name=f"vn.{group}.{row.name}") for row in rows if not is_shared(row.name)]
+        result += rows
+    return result
+
+
+def _settings_of_chain(values: Values) -> list[Setting]:
     chain = choose_chain(values)
     by_chain = _values_of_chain(values, chain)
     shown = (option for option in OPTIONS.values() if values.given(option.name) or not option.hidden)

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         conversion, lines = op_supernode.convert_all(source, on_terminal)
     else:
         conversion = _convert(source, program, flags.chain)
-        lines = list(toml_lines(conversion.values(), on_terminal))
+        lines = list(toml_lines(conversion.options(), on_terminal))
     notes = list(conversion.notes)
     if any(masked_address(part) != part for line in lines for part in line.split('"')):
         shown = f"shown as {MASK} on a terminal" if on_terminal else "keep the file readable by the node's user alone"

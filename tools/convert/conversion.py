@@ -9,7 +9,7 @@ from rollup_node.node.options.parsing import FLAGS, ParsedOptions
 from rollup_node.node.options.rules import REQUIRED, RULES, broken
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import BOOL
-from rollup_node.node.options.values import GivenTexts, Values
+from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.tools.convert.sources import Source
 
@@ -77,8 +77,8 @@ class Conversion:
         """Take an option out again and return what was given."""
         return self._settings.pop(name)[-1]
 
-    def values(self) -> Values:
-        """Return the values. Raises WrongOptions with a line for each thing that either node would refuse."""
+    def options(self) -> NodeOptions:
+        """Return the options. Raises WrongOptions with a line for each thing that either node would refuse."""
         values = _ReadValues({name: _texts(settings) for name, settings in self._settings.items()})
         lines = [*self.errors, *values.errors]
         for rule in (rule for rule in RULES if rule not in REQUIRED):
@@ -92,7 +92,7 @@ class Conversion:
                 lines += [self._with_place(line, set()) for line in error_lines(error)]
         if lines:
             raise WrongOptions(lines)
-        return values
+        return NodeOptions({"": values})
 
     def _with_place(self, line: str, read: set[str]) -> str:
         """Add the places of the options that a line names, or else of those that its rule read."""

@@ -3,11 +3,10 @@
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote, unquote, urlsplit
 
-from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.option import AnyOption
 
 MASK = "***"
 MIN_SECRET = 4
@@ -64,11 +63,10 @@ def _forms(secret: str) -> Iterator[str]:
     yield from (digits, repr(data)[2:-1], base64.b64encode(data).decode().rstrip("="))
 
 
-def secrets_in_options(values: Values) -> Iterator[str]:
-    """Yield the secrets that options have themselves, valid or not: keys, headers, and parts of URLs."""
-    for name in values.names_given():
-        option = OPTIONS[name]
-        texts = [part for text in values.texts(name) for part in (text, *text.split(","))]
+def secrets_in_options(options: Iterable[tuple[AnyOption, Sequence[str]]]) -> Iterator[str]:
+    """Yield the secrets in the texts of options, valid or not: keys, headers, and parts of URLs."""
+    for option, whole in options:
+        texts = [part for text in whole for part in (text, *text.split(","))]
         if option.secret:
             for text in texts:
                 yield text

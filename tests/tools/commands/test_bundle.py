@@ -7,10 +7,9 @@ import stat
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -18,13 +17,18 @@ from hypothesis import strategies as st
 
 from rollup_node.node import cli
 from rollup_node.node.checks.finding import error
+from rollup_node.node.options.credentials import FOLDER
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import read_options
+from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.commands import bundle, health
-from rollup_node.tools.commands.bundle import Bundle
+from rollup_node.tools.commands.bundle import _SECRET_FILES, Bundle
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.local_chains import local_chains
 from tests.support.processes.programs import Program, unready_reasons, wait_for
 
 KEY = SIGNER_KEY.secret.hex()
@@ -145,40 +149,86 @@ def test_the_stimuli_of_a_bug_are_a_part(tmp_path: Path, monkeypatch: pytest.Mon
     assert {"status.json", "metrics.txt"} <= set(json.loads(files["about.json"])["missing"])
 
 
-SECRET_WORDS: list[Callable[[str], list[str]]] = [
-    lambda key: [f"--p2p.sequencer.key={key}"],
-    lambda key: [f"--p2p.priv.raw={key}"],
-    lambda key: [f"--l2.jwt-secret-encoded={key}"],
-    lambda key: [f"--l1.beacon-header=X-Key: {key}"],
-    lambda key: [f"--signer.header=x={key}"],
-    lambda key: [f"--l1=https://user:{key}@h:1,https://h/v3/{key}"],
-    lambda key: [f"--l1.beacon=https://h/?token={key}"],
-    lambda key: [f"--l2.follow.source=https://{key}@h"],
-    lambda key: [f"--no-such-option={key}"],
+def texts_of(option: AnyOption, key: str) -> list[str]:
+    """Return texts of the option with that secret; none for an option that has no place for one."""
+    if option.name.endswith("header"):
+        return [f"X-Key: {key}", f"x={key}"]
+    if "url" in option.value_type.label:
+        return [f"https://user:{key}@h:1", f"https://{key}@h", f"https://h/v3/{key}", f"https://h/?token={key}"]
+    return [key] if option.secret else []
+
+
+SECRETS = [
+    *(option for option in OPTIONS.values() if option.secret or "url" in option.value_type.label),
+    *(OPTIONS[name] for name in _SECRET_FILES),
 ]
+SCOPES = ("", "vn.all.", "vn.10.", "vn.130.", "vn.7.")
+"""Of a node, and of a supernode of chains 10 and 130: of a chain that it lacks as well."""
 
 
-@settings(max_examples=30)
-@given(secret=st.binary(min_size=32, max_size=32), words=st.sampled_from(SECRET_WORDS), data=st.data())
+def test_every_secret_of_the_table_is_tried() -> None:
+    names = {option.name for option in SECRETS}
+    assert {name for name, option in OPTIONS.items() if option.secret} < names
+    assert {"l1", "l1.beacon", "l2", "l2.follow.source", "signer.endpoint", "p2p.priv.path", "signer.tls.key"} <= names
+    assert not [name for name in OPTIONS if name.endswith(("jwt-secret", "key", ".key.path")) and name not in names]
+
+
+@settings(max_examples=150)
+@given(
+    secret=st.binary(min_size=32, max_size=32),
+    option=st.sampled_from(SECRETS),
+    scope=st.sampled_from(SCOPES),
+    data=st.data(),
+)
 def test_no_secret_in_the_log_reaches_the_archive(
-    secret: bytes, words: Callable[[str], list[str]], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+    secret: bytes, option: AnyOption, scope: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whatever wrote it there, and in whichever form."""
+    """Whatever wrote it there, and in whichever form; whichever option has it, by whatever way."""
     folder, key = tmp_path_factory.mktemp("bundle"), secret.hex()
     form = data.draw(st.sampled_from([key, f"0x{key}", key.upper(), repr(secret), f"http://u:{key}@h/{key}"]))
     log = folder / "node.log"
     log.write_text(f'lvl=info msg="it is {form}"\n{form}\n{{"x": "{key}"}}\n')
-    options = words(key)
-    if options[0].startswith("--no-such-option"):
-        (folder / "jwt.txt").write_text(f"0x{key}\n")
-        options = [f"--l2.jwt-secret={folder}/jwt.txt"]
+    (folder / "secret.txt").write_text(f"0x{key}\n")
+    text = data.draw(st.sampled_from(texts_of(option, key) or [str(folder / "secret.txt")]))
+    words = ["--chains=10,130", f"--data-dir={folder}"] if scope else ["--network=op-sepolia"]
+    environ: dict[str, str] = {}
+    match data.draw(st.sampled_from(["flag", "file", "credential"])):
+        case "flag":
+            words.append(f"--{scope}{option.name}={text}")
+        case "file":
+            (folder / "options.toml").write_text(f'"{scope}{option.name}" = {json.dumps(text)}')
+            words.append(f"--config={folder}/options.toml")
+        case _:
+            (folder / "c").mkdir()
+            (folder / "c" / f"{scope}{option.name}").write_text(text if texts_of(option, key) else f"0x{key}")
+            environ = {FOLDER: str(folder / "c")}
+    options = read_supernode_options(words, environ) if scope else read_options(words, environ).node
     said = error("engine h", Code.ENGINE_AUTH, f"it rejects {form}")
-    with mock.patch.object(bundle, "check", lambda parsed: [said]):
-        parts = dict(Bundle(read_options([*options, "--network=op-sepolia"], {}), str(log), 100, folder).members())
+    parts = dict(Bundle(options, lambda: [said], str(log), 100, folder).members())
     assert set(parts) >= {"log.txt", "options.json", "about.json"}
     for name, content in parts.items():
-        text = content.decode().lower()
-        assert key not in text and repr(secret)[2:-1].lower() not in text, name
+        shown = content.decode().lower()
+        assert key not in shown and repr(secret)[2:-1].lower() not in shown, name
+
+
+def test_the_options_of_a_supernode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """[CMD18] Named by a file alone; the keys in the folders of its chains are masked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bundle, "own_directories", lambda: iter(()))
+    words = [word for word in local_chains(tmp_path) if word.startswith(("--vn", "--dependency", "--data"))]
+    (tmp_path / "supernode.toml").write_text('chains = [901, 902]\nl1.value = "http://l1"\nl1.beacon = "http://b"')
+    (tmp_path / "data" / "902" / "p2p").mkdir(parents=True)
+    (tmp_path / "data" / "902" / "p2p" / "opnode_p2p_priv.txt").write_text(KEY)
+    (tmp_path / "node.log").write_text(f"the key is {KEY}")
+    monkeypatch.setattr(bundle, "check_supernode", lambda options: [])
+    assert cli.main(["bundle", "--out=a.tar.gz", "--log=node.log", "--config=supernode.toml", *words]) == 0
+    files = unpacked(tmp_path / "a.tar.gz")
+    options = json.loads(files["options.json"])
+    assert options["errors"] == [] and options["options"]["chains"]["value"] == "901,902"
+    assert options["options"]["vn.902.l2"]["value"] == "http://l2" and files["log.txt"] == "the key is ***"
+    assert options["options"]["l1"]["value"] == "http://l1" and "vn.901.l1" not in options["options"]
 
 
 @pytest.mark.parametrize("kind", ["none", "pipe", "folder"])

@@ -38,7 +38,7 @@ def test_a_default_stands_back() -> None:
 
 def test_an_error_names_the_lines_of_what_its_rule_read() -> None:
     with pytest.raises(WrongOptions) as error:
-        conversion(conductor_enabled="true", l2="x", network="op-sepolia").values()
+        conversion(conductor_enabled="true", l2="x", network="op-sepolia").options()
     assert error.value.lines == (
         'invalid value "x" for l2 (f, line 2): expected an address such as http://127.0.0.1:8545, or the path of an IPC'
         " socket",
@@ -48,5 +48,5 @@ def test_an_error_names_the_lines_of_what_its_rule_read() -> None:
 
 def test_a_chain_that_a_start_would_refuse_is_refused() -> None:
     with pytest.raises(WrongOptions) as error:
-        conversion(l2="http://a", network="op-foo").values()
+        conversion(l2="http://a", network="op-foo").options()
     assert error.value.lines == ('f, line 2: invalid network: "op-foo"; rollup-node networks lists them',)

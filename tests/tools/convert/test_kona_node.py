@@ -12,7 +12,7 @@ NODE = ("node", "--l1", "http://127.0.0.1:1", "--l1-beacon=http://127.0.0.1:2", 
 
 
 def converted(*words: str, **variables: str) -> dict[str, str]:
-    lines = toml_lines(convert(source(*words, **variables)).values(), hide=False)
+    lines = toml_lines(convert(source(*words, **variables)).options(), hide=False)
     return dict(line.replace('"', "", 2).split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
@@ -86,13 +86,13 @@ def test_what_has_no_counterpart_is_named() -> None:
 )
 def test_what_it_refuses_has_its_line(words: str, error: str) -> None:
     with pytest.raises(WrongOptions) as raised:
-        convert(source(*NODE, *words.split())).values()
+        convert(source(*NODE, *words.split())).options()
     assert raised.value.lines[0].startswith(error)
 
 
 def test_what_it_requires() -> None:
     with pytest.raises(WrongOptions, match=r"kona-node requires l1\.beacon"):
-        convert(source("node")).values()
+        convert(source("node")).options()
 
 
 def test_every_row_names_an_option_of_ours_or_says_why_not() -> None:

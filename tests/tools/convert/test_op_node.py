@@ -57,13 +57,13 @@ def source(*words: str, **variables: str) -> Source:
 
 
 def converted(*words: str, **variables: str) -> dict[str, str]:
-    lines = toml_lines(convert(source(*words, **variables)).values(), hide=False)
+    lines = toml_lines(convert(source(*words, **variables)).options(), hide=False)
     return dict(line.replace('"', "", 2).split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
 def errors(*words: str, **variables: str) -> tuple[str, ...]:
     with pytest.raises(WrongOptions) as error:
-        convert(source(*words, **variables)).values()
+        convert(source(*words, **variables)).options()
     return error.value.lines
 
 

@@ -19,13 +19,13 @@ ALL = ("--vn.all.l2.jwt-secret=jwt.hex", "--vn.all.l1.cache-size=7", "--vn.1301.
 
 
 def converted(chain: str, *words: str, **variables: str) -> dict[str, str]:
-    lines = toml_lines(convert(source(*words, **variables), chain).values(), hide=False)
+    lines = toml_lines(convert(source(*words, **variables), chain).options(), hide=False)
     return dict(line.replace('"', "", 2).split(" = ", 1) for line in lines if not line.startswith("#"))
 
 
 def errors(chain: str, *words: str) -> tuple[str, ...]:
     with pytest.raises(WrongOptions) as error:
-        convert(source(*words), chain).values()
+        convert(source(*words), chain).options()
     return error.value.lines
 
 

@@ -48,8 +48,8 @@ def test_no_secret_option_is_left(option: object, data: st.DataObject) -> None:
     name = option.name  # type: ignore[attr-defined]
     secret = data.draw(HEX if OPTIONS[name].value_type.label == "string" and "header" not in name else WORD)
     text = {"l1.beacon-header": f"X-Key: {secret}", "signer.header": f"X-Key={secret}"}.get(name, secret)
-    values = read_options([f"--{name}={text}"], {}).values
-    redactor = Redactor(secrets_in_options(values))
+    options = read_options([f"--{name}={text}"], {}).node
+    redactor = Redactor(secrets_in_options(options.texts))
     for line in LINES:
         for form in forms(secret):
             shown = redactor.text(line.format(form))
@@ -62,8 +62,8 @@ def test_no_part_of_a_url_but_its_host_is_left(option: object, user: str, passwo
     user, password = quote(user, safe=""), quote(password, safe="")
     url = f"https://{user}:{password}@provider.example:443/v3/{quote(key)}?token={quote(key, safe='')}"
     name = option.name  # type: ignore[attr-defined]
-    values = read_options([f"--{name}={url}"], {}).values
-    redactor = Redactor(secrets_in_options(values))
+    options = read_options([f"--{name}={url}"], {}).node
+    redactor = Redactor(secrets_in_options(options.texts))
     basic = base64.b64encode(f"{user}:{password}".encode()).decode()
     for line in ("it is {}", "url={} x", '["{}"]', "({})"):
         for secret in (url, password, key, basic, quote(key, safe="")):
