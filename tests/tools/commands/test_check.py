@@ -358,3 +358,23 @@ def test_the_document_names_every_finding() -> None:
 def test_the_files_are_those_that_the_options_name() -> None:
     values = parse_options([*words("http://a", "http://b", "http://c", "--p2p.disable", "--safedb.path=s")], {}).values
     assert set(_files(plan_node(values))) == {"runtime.dir", "safedb.path"}
+
+
+def test_all_chains_of_a_supernode(endpoints: CheckedEndpoints, run: Check, tmp_path: Path) -> None:
+    """Named by a file alone; what all chains have in common stands once, the rest with its chain [SNO6]."""
+    with endpoints.served() as (l1, engine, beacon):
+        shared = f'data-dir = "data"\nl1.value = "{l1}"\nl1.beacon = "{beacon}"\nrpc.port = 0\n[vn.all]\nl2.value = '
+        secret = f'"{engine}"\nl2.jwt-secret = "jwt.hex"\np2p.disable = true\nnetwork = "zora-sepolia"'
+        (tmp_path / "supernode.toml").write_text(f"chains = [999999999, 10]\n{shared}{secret}")
+        done = run("--config=supernode.toml")
+        assert done.codes() == {"OPTIONS"}
+        text = "chain 10: vn.all.network in file supernode.toml is chain 999999999"
+        assert [item["text"] for item in done.shown if item["level"] == "error"] == [text]
+        (tmp_path / "supernode.toml").write_text(f"chains = [999999999]\n{shared}{secret}")
+        right = run("--config=supernode.toml")
+        assert right.code == 0 and not right.codes(), right.shown
+        endpoints.engine["eth_chainId"] = "0x1"
+        wrong = run("--config=supernode.toml")
+    assert wrong.codes() == {"ENGINE-CHAIN"}
+    (check,) = (item["check"] for item in wrong.shown if item["code"] == "ENGINE-CHAIN")
+    assert str(check).startswith("chain 999999999: engine 127.0.0.1:")

@@ -70,3 +70,28 @@ def test_a_file_of_what_is_given(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "node.toml"
     file.write_text(text)
     assert cli.json("config", "show", "--json", f"--config={file}")["metrics.enabled"]["value"] == "true"
+
+
+def test_the_options_of_a_supernode(cli: Cli, tmp_path: Path) -> None:
+    """[SNO2 to SNO4] Its own, those that its chains share, and those of each, with what it sets itself."""
+    file = tmp_path / "supernode.toml"
+    file.write_text('chains = [10, 130]\n[l1]\nvalue = "http://a"\nbeacon = "http://b"\n[vn.all]\nl2 = "http://c/key"')
+    words = (f"--config={file}", f"--data-dir={tmp_path}", f"--vn.130.p2p.sequencer.key={32 * '5a'}")
+    rows = cli.json("config", "show", "--json", *words)
+    assert rows["chains"]["value"] == "10,130" and rows["rpc.port"] == {
+        "value": "8545",
+        "origin": "default",
+        "source": "default",
+    }
+    assert rows["l1"]["value"] == "http://a" and "vn.10.l1" not in rows and "l2" not in rows
+    assert rows["vn.10.l2"]["value"] == "http://c/***" and rows["vn.10.network"]["value"] == "op-mainnet"
+    assert rows["vn.130.p2p.sequencer.key"]["value"] == "***"
+    assert rows["vn.130.safedb.path"]["value"] == f"{tmp_path}/130/safe_db"
+    text = cli.out("config", "show", "--toml", *words)
+    (tmp_path / "again.toml").write_text(text)
+    again = cli.json("config", "show", "--json", f"--config={tmp_path}/again.toml")
+    assert {name: row["value"] for name, row in again.items() if name != "config"} == {
+        name: row["value"] for name, row in rows.items() if name not in ("config", "vn.130.p2p.sequencer.key")
+    } | {"vn.130.p2p.sequencer.key": again["vn.130.p2p.sequencer.key"]["value"]}
+    wrong = cli("config", "show", "--chains=7", "--l1=http://a", "--vn.7.l2=x")
+    assert wrong.code == 1 and wrong.err.startswith('rollup-node: invalid value "x" for flag --vn.7.l2: ')
