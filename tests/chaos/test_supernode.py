@@ -1,6 +1,7 @@
 """Two supernodes of two chains, between which valid and invalid messages go; processes of one of them are killed, its
 engines are away. Both end with the same output roots and super roots [LIF33, LIF34, VR6, IV3, LB3]."""
 
+import json
 import os
 import signal
 import time
@@ -11,18 +12,21 @@ import pytest
 
 from tests.support.processes.chains import CHAINS, MESSAGES, Chains
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import call, wait_for
+from tests.support.processes.programs import RpcError, call, wait_for
 
 L1_SECONDS = 2
 BLOCKS = 20
 KILLED, OTHER = 902, 901
+OPTIONS, ADMIN = "supernode.toml", "rpc.enable-admin = true\n"
 
 
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Chains]:
     """Yield a network for all tests of the module, in which blocks were denied at the end."""
     words = ("--chains", "2", "--supernodes", "2", *MESSAGES, "--l1-block-time", str(L1_SECONDS))
-    with Chains(module_leftovers, *words) as running:
+    options = module_leftovers.folder / OPTIONS
+    options.write_text(ADMIN)
+    with Chains(module_leftovers, *words, OP_SUPERNODE_CONFIG=str(options)) as running:
         running.wait_for_height(2)
         yield running
         for name in running.supernodes:
@@ -45,6 +49,32 @@ def lag(net: Chains) -> float:
 
     wait_for(both, f"block {target} of chain {OTHER} is local safe")
     return seen[here] - seen[ahead]
+
+
+def incarnations(net: Chains) -> dict[tuple[str, str, int], int]:
+    entries = json.loads((net.root / "supernode" / "processes.json").read_text())
+    return {(entry["role"], entry.get("chain", ""), entry["copy"]): entry["incarnation"] for entry in entries}
+
+
+def test_a_reload_reaches_the_processes_of_one_chain_alone(net: Chains) -> None:
+    """[LIF35]: verified heads of both go on; what is wrong for one chain changes nothing for any."""
+    file, url = net.root.parent / OPTIONS, f"{net.supernodes['supernode']}/{OTHER}/"
+    before, heads = incarnations(net), {chain: net.height(chain) for chain in CHAINS}
+    file.write_text(f"{ADMIN}[vn.{KILLED}]\nsequencer.max-safe-lag = 7")
+    changed = f"vn.{KILLED}.sequencer.max-safe-lag"
+    restarted = f"engine.{KILLED}"
+    assert call(url, "admin_reload") == {"changed": [changed], "restarted": [restarted], "needRestart": []}
+    expected = before | {("engine", str(KILLED), 0): before["engine", str(KILLED), 0] + 1}
+    net.wait(lambda: incarnations(net) == expected, "the engine process is a new one")
+    net.wait(lambda: all(net.height(chain) > heads[chain] + 2 for chain in CHAINS), "both chains go on")
+    file.write_text(f'{ADMIN}log.level = "debug"\n[vn.{KILLED}]\nsequencer.max-safe-lag = "x"\n[vn.{OTHER}]\nl2.x = 1')
+    with pytest.raises(RpcError, match="reload refused, nothing is changed") as caught:
+        call(url, "admin_reload")
+    assert changed in caught.value.message and f"vn.{OTHER}.l2.x" in caught.value.message
+    file.write_text(ADMIN)
+    assert call(url, "admin_reload")["restarted"] == [restarted]
+    expected["engine", str(KILLED), 0] += 1
+    net.wait(lambda: incarnations(net) == expected, "only that process has restarted")
 
 
 def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:

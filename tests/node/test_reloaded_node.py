@@ -1,87 +1,22 @@
 """A sequencing node whose options file changes while it runs: each change acts, and no block is missing [LIF35]."""
 
-import json
 import signal
 import socket
-import time
 import urllib.error
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program, RpcError, call, unready_reasons, wait_for
-from tests.support.servers.tcp_relay import LOOPBACK, TcpRelay
+from tests.support.processes.programs import RpcError, call, unready_reasons, wait_for
+from tests.support.processes.reloaded_node import ReloadedNode, relay_to
+from tests.support.servers.tcp_relay import LOOPBACK
 
 OTHER_PEER = "16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd"
-
-
-def relay_to(url: str) -> TcpRelay:
-    return TcpRelay(int(url.rpartition(":")[2]))
-
-
-class ReloadedNode:
-    """A node that sequences, its options file, and relays to its endpoints that it does not use at first."""
-
-    def __init__(self, chain: LocalChain, folder: Path) -> None:
-        self.chain, self.file, self.runtime = chain, folder / "node.toml", folder / "run"
-        self.key, self.log = folder / "signer-key.txt", folder / "node.log"
-        self.key.write_text(SIGNER_KEY.secret.hex())
-        self.before: dict[str, int] = {}
-        self.engine = relay_to(chain.engine)
-        self.settings: dict[str, object] = {"log.level": "info", "l1": chain.l1, "l1.beacon": chain.beacon}
-        self.write()
-        self.program: Program = chain.node(
-            *("--sequencer.enabled", "--p2p.no-discovery", "--p2p.listen.ip=127.0.0.1", "--p2p.listen.tcp=0"),
-            *("--p2p.peerstore.path=memory", "--sequencer.l1-confs=1", "--rpc.enable-admin"),
-            l1=None,
-            l1_beacon=None,
-            p2p_disable=None,
-            l2=self.engine.url,
-            config=self.file,
-            runtime_dir=self.runtime,
-            p2p_priv_path=folder / "priv.txt",
-            p2p_sequencer_key_path=self.key,
-            log_file=self.log,
-        )
-
-    @property
-    def rpc(self) -> str:
-        return wait_for((self.runtime / "rpc.url").read_text, "the URL of the RPC server")
-
-    def write(self, **changes: object) -> None:
-        """Write the options file; `__` in a name stands for a dash, `_` for a dot."""
-        self.settings |= {name.replace("__", "-").replace("_", "."): value for name, value in changes.items()}
-        text = "".join(
-            f'"{name}" = {json.dumps(value)}\n' for name, value in self.settings.items() if value is not None
-        )
-        self.file.write_text(text)
-
-    def reload(self, **changes: object) -> dict[str, Any]:
-        """Change options by admin_reload; what that returns, when the node is ready again."""
-        self.write(**changes)
-        before = self.incarnations()
-        result: dict[str, Any] = call(self.rpc, "admin_reload")
-        roles = result["restarted"]
-        wait_for(lambda: all(self.incarnations().get(role, 0) > before[role] for role in roles), "they are restarted")
-        wait_for(lambda: not unready_reasons(self.rpc), "the node is ready")
-        return result
-
-    def incarnations(self) -> dict[str, int]:
-        entries = json.loads((self.runtime / "processes.json").read_text())
-        return {entry["role"]: entry["incarnation"] for entry in entries}
-
-    @property
-    def late_blocks(self) -> float:
-        """How many blocks the newest one is behind the clock."""
-        block = call(self.chain.public, "eth_getBlockByNumber", "latest", False)
-        return (time.time() - int(block["timestamp"], 16)) / float(self.chain.rollup["block_time"])
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +83,11 @@ def test_the_key_that_signs_blocks(node: ReloadedNode) -> None:
     node.program.wait_for_line("code=BLOCK-SIGNER")
     node.key.write_text(SIGNER_KEY.secret.hex())
     node.reload()
+    said = node.program.out.count("code=BLOCK-SIGNER")
+    result = node.reload(p2p_sequencer_key="1c" * 32, p2p_sequencer_key_path=None)
+    assert set(result["changed"]) == {"p2p.sequencer.key", "p2p.sequencer.key.path"}
+    wait_for(lambda: node.program.out.count("code=BLOCK-SIGNER") > said, "the other key is noticed")
+    node.reload(p2p_sequencer_key=None, p2p_sequencer_key_path=str(node.key))
 
 
 def test_the_thresholds_of_readiness(node: ReloadedNode) -> None:
@@ -205,7 +145,8 @@ def test_a_time_of_the_engine_process(node: ReloadedNode) -> None:
 )
 def test_a_wrong_file_changes_nothing(node: ReloadedNode, text: str, error: str) -> None:
     addresses = {"beacon": node.chain.beacon, "engine": node.chain.public}
-    node.file.write_text(text.format(**addresses) if "{" in text else text)
+    files = f'\n"p2p.sequencer.key.path" = "{node.key}"\n"l2.jwt-secret" = "{node.chain.files.jwt}"'
+    node.file.write_text(text.format(**addresses) + files if "{" in text else text)
     with pytest.raises(RpcError, match="reload refused, nothing is changed") as caught:
         call(node.rpc, "admin_reload")
     assert error in caught.value.message and "5ecret" not in caught.value.message
@@ -233,13 +174,17 @@ def test_reloads_at_once_are_one(node: ReloadedNode) -> None:
     node.reload(l1_cache__size=None)
 
 
-def test_a_new_secret_of_the_engine(node: ReloadedNode) -> None:
-    """The engine gets it first, and the node with a reload."""
-    node.chain.files.jwt.write_text("1e" * 32)
+@pytest.mark.parametrize("secret", ["1e", "1f"])
+def test_a_new_secret_of_the_engine(node: ReloadedNode, secret: str) -> None:
+    """The engine gets it first, and the node with a reload: from its file, then from its options."""
+    node.chain.files.jwt.write_text(secret * 32)
     node.chain.restart_engine()
     node.engine.redirect(int(node.chain.engine.rpartition(":")[2]))
     wait_unready(node, "ENGINE-AUTH")
-    assert node.reload() == {"changed": [], "restarted": ["engine"], "needRestart": []}
+    options = {"l2_jwt__secret__encoded": secret * 32, "l2_jwt__secret": None} if secret == "1f" else {}
+    if options:
+        node.write(**options)
+    assert node.reload()["restarted"] == ["engine"]
 
 
 def test_a_moved_log_file_is_opened_again(node: ReloadedNode) -> None:

@@ -11,13 +11,12 @@ import msgspec
 
 from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.commands.flags import FlagParser, url
-from rollup_node.tools.inspect.status_screen import COLUMNS, ROWS, StatusClient, StatusError, status_lines
+from rollup_node.tools.inspect.status_screen import COLUMNS, ROWS, AnyStatus, StatusClient, StatusError, status_lines
 
 DESCRIPTION = """Shows the state of a running node: its heads with their ages, how far it is behind L1, speed and time
 left, the sequencing window, the next fork, peers, processes, and what is wrong. It reads /status.json at the node's
-JSON-RPC; docs/operations.md explains the fields."""
+JSON-RPC; docs/operations.md explains the fields. Of a supernode it shows all chains, or one: --rpc URL/CHAIN."""
 LOCAL = "http://127.0.0.1:9545"
 WATCH_SECONDS = 1.0
 CLEAR, HOME, REST_OF_LINE, REST_OF_SCREEN = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b[J"
@@ -54,7 +53,7 @@ async def _run(flags: argparse.Namespace) -> None:
 class View(Protocol):
     """Where the statuses go."""
 
-    def show(self, status: NodeStatus) -> None:
+    def show(self, status: AnyStatus) -> None:
         """Write a status."""
 
     def show_error(self, error: str) -> None:
@@ -72,11 +71,11 @@ def _view(flags: argparse.Namespace, output: TextIO) -> View:
 class Texts:
     """One status below the other, with `between` between two; errors go to standard error."""
 
-    def __init__(self, output: TextIO, text: Callable[[NodeStatus], str], between: str) -> None:
+    def __init__(self, output: TextIO, text: Callable[[AnyStatus], str], between: str) -> None:
         self._output, self._text, self._between = output, text, between
         self._before = ""
 
-    def show(self, status: NodeStatus) -> None:
+    def show(self, status: AnyStatus) -> None:
         """Write a status."""
         self._output.write(self._before + self._text(status))
         self._output.flush()
@@ -93,9 +92,9 @@ class Screen:
     def __init__(self, output: TextIO) -> None:
         self._output = output
         self._before = CLEAR
-        self._status: NodeStatus | None = None
+        self._status: AnyStatus | None = None
 
-    def show(self, status: NodeStatus) -> None:
+    def show(self, status: AnyStatus) -> None:
         """Write a status."""
         self._status = status
         self._draw(())

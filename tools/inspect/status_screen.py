@@ -2,11 +2,14 @@
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
 
 import msgspec
+from msgspec.structs import replace
 from yarl import URL
 
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
@@ -35,20 +38,32 @@ ENTRY, NARROW_ENTRY = 38, 30
 """Columns of one process, with a space. On a screen of fewer than twice the smaller number, each has a line."""
 
 
+class SupernodeStatus(msgspec.Struct, frozen=True):
+    """The statuses of all chains of a supernode by id, which `/status.json` of its root has [SNO7]."""
+
+    chains: dict[str, NodeStatus]
+
+
+AnyStatus = NodeStatus | SupernodeStatus
 _PART = re.compile(r".+?(?: {3,}|$)")
 
 
-def status_lines(status: NodeStatus, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
+def status_lines(status: AnyStatus, columns: int = COLUMNS, rows: int = ROWS) -> list[str]:
     """Return the screen.
 
     At most `rows` - 1 lines, for the cursor stands below them, each of at most `columns` characters: from 60 on, what
     is longer takes several lines. The texts of the node are shown without control characters."""
     columns, rows = max(columns, LEAST_COLUMNS), max(rows, LEAST_ROWS)
-    lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
+    processes: Sequence[ProcessStatus] | None
+    if isinstance(status, SupernodeStatus):
+        lines, troubles = [*_chains(status), ""], _troubles_of_chains(status.chains)
+        processes, limit = _all_processes(status.chains.values()), None
+    else:
+        lines = [_title(status), _state(status), "", *_heads(status), *_sync(status), *_chain(status), ""]
+        troubles, processes, limit = list(_troubles(status)), status.processes, status.progress.limited_by
     if 2 * NARROW_ENTRY <= columns < COLUMNS:
         lines = [part for line in lines if line for part in _fitted(escaped_line(line), columns)]
-    lines += _processes(status.processes, status.progress.limited_by, columns)
-    troubles = list(_troubles(status))
+    lines += _processes(processes, limit, columns)
     if columns < 2 * NARROW_ENTRY:
         troubles.append(f"! {columns} columns are too few for all: {COLUMNS} show it")
     left = max(rows - 1 - len(lines), 2)
@@ -74,6 +89,47 @@ def _fitted(line: str, columns: int) -> Iterator[str]:
 
 def _labelled(label: str, *parts: str) -> str:
     return f"{label:{LABEL}}" + "   ".join(part for part in parts if part)
+
+
+def _chains(status: SupernodeStatus) -> Iterator[str]:
+    """Yield a line for each chain; in 60 columns there is room for a block each second for 300 years."""
+    chains = status.chains.values()
+    ready = sum(chain.ready for chain in chains)
+    first = max(chains, key=lambda chain: chain.uptime_s or 0.0, default=None)
+    if first is not None:
+        up = "" if first.uptime_s is None else f"   up {duration(first.uptime_s)}"
+        yield f"{_time(first.time)}   {PROGRAM} {first.version}   {ready} of {len(chains)} chains are ready{up}"
+    yield f"{'chain':<12}{'state':<12}{'unsafe':>12}{'safe':>12}{'finalized':>12}"
+    for chain_id, chain in status.chains.items():
+        heads = (chain.heads.unsafe, chain.heads.safe, chain.heads.finalized)
+        numbers = "".join(f"{_number(head):>12}" for head in heads)
+        yield f"{chain_id[:11]:<12}{'ready' if chain.ready else chain.state.value[:11]:<12}{numbers}"
+
+
+def _troubles_of_chains(chains: Mapping[str, NodeStatus]) -> list[str]:
+    """Return what is wrong in all chains once, the rest with its chain."""
+    by_chain = {chain_id: list(_troubles(status)) for chain_id, status in chains.items()}
+    common = set.intersection(*map(set, by_chain.values())) if len(by_chain) > 1 else set()
+    own = [
+        f"! chain {chain_id}: {text[2:]}"
+        for chain_id, troubles in by_chain.items()
+        for text in troubles
+        if text not in common
+    ]
+    return [*dict.fromkeys(text for troubles in by_chain.values() for text in troubles if text in common), *own]
+
+
+def _all_processes(chains: Iterable[NodeStatus]) -> list[ProcessStatus]:
+    """Return the processes of all chains, shared ones once; those of one role in several chains are its copies."""
+    by_pid = {process.pid: process for chain in chains for process in chain.processes or ()}
+    copies = Counter(process.name for process in by_pid.values())
+    numbers: Counter[str] = Counter()
+    result = []
+    for process in by_pid.values():
+        name = process.name
+        numbers[name] += 1
+        result.append(replace(process, name=f"{name}-{numbers[name]}") if copies[name] > 1 else process)
+    return result
 
 
 def _title(status: NodeStatus) -> str:
@@ -240,11 +296,13 @@ class StatusClient:
     ) -> None:
         await self._http.close()
 
-    async def fetch(self) -> NodeStatus:
-        """Return the status. Raises StatusError."""
+    async def fetch(self) -> AnyStatus:
+        """Return the status, of a supernode that of all chains. Raises StatusError."""
         body = await self._get()
-        try:
+        with suppress(*DECODE_ERRORS):
             return msgspec.json.decode(body, type=NodeStatus)
+        try:
+            return msgspec.json.decode(body, type=SupernodeStatus)
         except DECODE_ERRORS:
             raise StatusError(no_rollup_node(self.name)) from None
 

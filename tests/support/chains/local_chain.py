@@ -6,7 +6,14 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from rollup_node.tools.devnet.files import NetworkFiles, l1_chain_config, l1_genesis, rollup_json, write_json
+from rollup_node.tools.devnet.files import (
+    BATCHER_KEY,
+    NetworkFiles,
+    l1_chain_config,
+    l1_genesis,
+    rollup_json,
+    write_json,
+)
 from rollup_node.tools.devnet.l2_genesis import l2_genesis
 from rollup_node.tools.devnet.settings import parse
 from tests.support.processes.leftovers import Leftovers
@@ -15,14 +22,16 @@ from tests.support.servers.tcp_relay import LOOPBACK
 
 
 class LocalChain:
-    """The files of a chain in the folder of `leftovers`, with an L1 and an engine on it."""
+    """The files of a chain in the folder of `leftovers`, with an L1 and an engine on it.
 
-    def __init__(self, leftovers: Leftovers) -> None:
+    `words` are those of `devnet` that concern its genesis."""
+
+    def __init__(self, leftovers: Leftovers, *words: str) -> None:
         self._leftovers = leftovers
         self.files = NetworkFiles(leftovers.folder / "chain")
         self.files.root.mkdir()
         now = int(time.time())
-        settings = parse(())
+        settings = parse(words)
         write_json(self.files.l1_genesis, l1_genesis(now))
         write_json(self.files.l2_genesis, l2_genesis(settings.forks, now))
         write_json(self.files.l1_chain, l1_chain_config())
@@ -90,6 +99,13 @@ class LocalChain:
         }
         flags |= {name.replace("__", "-").replace("_", "."): value for name, value in changes.items()}
         return [f"--{name}={value}" for name, value in flags.items() if value is not None]
+
+    def batcher(self, node: str, **flags: object) -> Program:
+        """Start a program that posts the blocks of the node at that URL to L1."""
+        key = self.write("batcher-key.txt", BATCHER_KEY.secret.hex())
+        flags |= {"l1": self.l1, "engine": self.public, "node": node, "rollup": self.files.rollup, "key_file": key}
+        words = (f"--{name.replace('_', '-')}={value}" for name, value in flags.items())
+        return Program(self._leftovers, "rollup_node.tools.batcher", *words)
 
     def node(self, *words: str, **changes: object) -> Program:
         """Start a node with those options."""

@@ -36,10 +36,12 @@ from rollup_node.tools.inspect.status_screen import (
     Patience,
     StatusClient,
     StatusError,
+    SupernodeStatus,
     status_lines,
 )
 from tests.support.rpc.harness import RpcHarness
 from tests.support.rpc.node_statuses import UNKNOWN
+from tests.support.rpc.supernode import SupernodeHarness
 from tests.support.servers.loopback import free_port
 
 
@@ -219,9 +221,10 @@ async def test_the_status_of_a_node(tmp_path: Path) -> None:
     async with RpcHarness(tmp_path, vhosts=("localhost",)).running() as rpc:
         await rpc.until_ready()
         async with StatusClient(f"{rpc.url}/") as client:
-            status = await client.fetch()
-            assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
-            assert (await client.fetch()).chain == status.chain
+            status, again = await client.fetch(), await client.fetch()
+    assert isinstance(status, NodeStatus) and isinstance(again, NodeStatus)
+    assert status.ready and status.heads.safe is not None and status.heads.safe.number == 20
+    assert again.chain == status.chain
 
 
 @asynccontextmanager
@@ -310,3 +313,52 @@ def test_progress_begins_the_time_again() -> None:
     assert not patience.is_over(59.0)
     assert patience.notice(29 + FIRST_NOTICE - 1, "") == ""
     assert patience.is_over(59.1)
+
+
+def of_chain(chain_id: int, **changes: object) -> NodeStatus:
+    """Return the status of one of three chains: its processes, and those that all share."""
+    shared = [replace(process(name), pid=number) for number, name in enumerate(("supervisor", "l1", "blobs", "rpc"))]
+    shared += [replace(process(f"compute-{copy}"), pid=10 + copy) for copy in range(2)]
+    own = [replace(process(name), pid=chain_id + n) for n, name in enumerate(("derivation", "engine", "p2p"))]
+    heads = HeadsStatus(block(200_000_000, 1.0), block(199_999_990, 20.0), block(199_999_000, 900.0))
+    return replace(SYNCING, heads=heads, processes=[*shared, *own], **changes)
+
+
+SUPERNODE = SupernodeStatus(
+    {
+        "11155420": of_chain(1000, ready=True, reasons=[], problems=[]),
+        "1301": of_chain(2000, ready=False, reasons=["l1: away", "engine: away"], problems=[]),
+        "763373": of_chain(3000, state=State.SYNCING, reasons=["l1: away"], problems=[]),
+    }
+)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (60, 24)])
+def test_three_chains_of_a_supernode_fit_the_screen(columns: int, rows: int) -> None:
+    """[SNO7] With all processes; what is wrong in one chain stands with it."""
+    lines = status_lines(SUPERNODE, columns, rows)
+    text = "\n".join(lines)
+    assert len(lines) < rows and all(len(line) <= columns for line in lines) and "..." not in text
+    assert "1 of 3 chains are ready" in text
+    assert f"{'11155420':<12}{'ready':<12}{200000000:>12}{199999990:>12}{199999000:>12}" in lines
+    assert f"{'1301':<12}{'syncing':<12}{200000000:>12}{199999990:>12}{199999000:>12}" in lines
+    assert all(role in text for role in ("supervisor", "l1 ", "blobs", "rpc", "compute x2", "derivation", "engine x3"))
+    assert "p2p x3" in text and text.count("supervisor") == 1
+    assert "! chain 1301: engine: away" in lines and "! chain 763373: l1: away" in lines
+
+
+def test_what_is_wrong_in_all_chains_stands_once() -> None:
+    alike = {chain: replace(status, reasons=["l1: away"]) for chain, status in SUPERNODE.chains.items()}
+    assert [line for line in status_lines(SupernodeStatus(alike)) if line.startswith("!")] == ["! l1: away"]
+    assert status_lines(SupernodeStatus({})) and status_lines(SUPERNODE, 20, 4)
+
+
+async def test_the_status_of_a_supernode(tmp_path: Path) -> None:
+    """[SNO7] At its root all chains, below a chain's path that chain."""
+    async with asyncio.timeout(30), SupernodeHarness(tmp_path).running() as node:
+        async with StatusClient(node.url) as client:
+            status = await client.fetch()
+        async with StatusClient(f"{node.url}/901/") as client:
+            one = await client.fetch()
+    assert isinstance(status, SupernodeStatus) and list(status.chains) == ["901", "902"]
+    assert isinstance(one, NodeStatus) and one.chain.l2_chain_id == 901

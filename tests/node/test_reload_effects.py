@@ -1,0 +1,284 @@
+"""Each option that a reload takes over, changed in a sequencing node that runs: what is seen of it, and no block lost.
+
+[LIF35] tests/node/test_reloaded_node.py has the others with an effect of their own, and what is refused."""
+
+import re
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
+
+import pytest
+
+from rollup_node.node.options.reloading import is_reloaded
+from rollup_node.node.options.table import OPTIONS
+from tests.node.setup.test_plan import GENERATOR
+from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import call, unready_reasons, wait_for
+from tests.support.processes.reloaded_node import ReloadedNode
+from tests.support.servers.loopback import free_port
+from tests.support.servers.recording_proxy import RecordingProxy
+from tests.support.servers.tcp_relay import LOOPBACK
+from tests.support.servers.threads import in_thread
+
+
+class Rig(NamedTuple):
+    """The node, what it asks L1 and two beacon nodes, and its ports."""
+
+    node: ReloadedNode
+    l1: RecordingProxy
+    beacon: RecordingProxy
+    other_beacon: RecordingProxy
+    engine: RecordingProxy
+    p2p_port: int
+
+    def heal(self) -> None:
+        """Have all endpoints answer at once."""
+        for proxy in (self.l1, self.beacon, self.engine):
+            proxy.delay, proxy.refused = 0.0, "-"
+
+    def status(self) -> dict[str, Any]:
+        result: dict[str, Any] = call(self.node.rpc, "optimism_syncStatus")
+        return result
+
+
+@pytest.fixture(scope="module")
+def rig(module_leftovers: Leftovers) -> Iterator[Rig]:
+    """Return a chain whose batches are in blobs; the node's addresses are those of proxies.
+
+    Its file has `p2p.netrestrict`, which a variable of all tests would override."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NODE_P2P_NETRESTRICT")
+        yield from run(module_leftovers)
+
+
+def run(module_leftovers: Leftovers) -> Iterator[Rig]:
+    with LocalChain(module_leftovers) as chain, ExitStack() as stack:
+        proxies = [
+            stack.enter_context(in_thread(RecordingProxy(url).running()))
+            for url in (chain.l1, chain.beacon, chain.beacon, chain.engine)
+        ]
+        l1, beacon, other, engine = proxies
+        ports = free_port(), free_port()
+        words = (f"--rpc.port={ports[0]}", f"--p2p.listen.tcp={ports[1]}")
+        settings = {"l1": l1.url, "l1_beacon": beacon.url, "p2p_netrestrict": ["127.0.0.0/8"]}
+        node = ReloadedNode(chain, module_leftovers.folder, *words, **settings)
+        stack.enter_context(node.engine)
+        node.engine.redirect(int(engine.url.rpartition(":")[2]))
+        stack.enter_context(node.program)
+        node.program.wait_for_line(' processes are ready"')
+        stack.enter_context(chain.batcher(node.rpc))
+        result = Rig(node, l1, beacon, other, engine, ports[1])
+        wait_for(lambda: result.status()["safe_l2"]["number"] > 0, "blocks are derived from blobs")
+        yield result
+
+
+def pauses(times: list[float]) -> list[float]:
+    return [after - before for before, after in pairwise(times)]
+
+
+def polls_less_often(rig: Rig, since: float) -> bool:
+    """The L1 head is asked for every 2 s in place of 0.2 s; polls may come later, never earlier."""
+    times = rig.l1.calls(since, "eth_getBlockByNumber", "latest")
+    return len(times) > 2 and min(pauses(times[-3:])) > 1.5
+
+
+def epochs_less_often(rig: Rig, since: float) -> bool:
+    times = rig.l1.calls(since, "eth_getBlockByNumber", "finalized")
+    return len(times) > 2 and min(pauses(times[-3:])) > 2.0
+
+
+def one_call_a_request(rig: Rig, since: float) -> bool:
+    requests = [request for request in rig.l1.requests if request.at > since]
+    assert all(len(request.calls) == 1 for request in requests)
+    return len(requests) > 20
+
+
+def no_faster_than_the_limit(rig: Rig, since: float) -> bool:
+    """With batches of one call the bucket has room for one."""
+    times = [request.at for request in rig.l1.requests if request.at > since]
+    return len(times) > 12 and times[-1] - times[-13] > 12 / 4 - 0.5
+
+
+def is_derived_later(rig: Rig, since: float) -> bool:
+    status = rig.status()
+    return bool(0 < status["current_l1"]["number"] <= status["head_l1"]["number"] - 5)
+
+
+def says(text: str) -> Callable[[Rig, float], bool]:
+    """Return whether `/readyz` has a reason with that text."""
+    return lambda rig, since: any(text in reason for reason in unready_reasons(rig.node.rpc))
+
+
+def counts_l1_blocks(rig: Rig, since: float) -> bool:
+    """Without blobs derivation stands; 12 blocks are allowed by default."""
+    rig.beacon.refused = "blob"
+    return any(re.search(r"L1 blocks behind.*; the limit is 1\b", reason) for reason in unready_reasons(rig.node.rpc))
+
+
+def waits_for_the_safe_head(rig: Rig, since: float) -> bool:
+    for _ in range(20):
+        status = rig.status()
+        if status["unsafe_l2"]["number"] > status["safe_l2"]["number"] + 1:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def allows_origin(rig: Rig, since: float) -> bool:
+    request = Request(rig.node.rpc + "/healthz", headers={"Origin": "http://page.example"})
+    with urlopen(request, timeout=30) as response:
+        return bool(response.headers.get("Access-Control-Allow-Origin") == "http://page.example")
+
+
+def refuses_host(rig: Rig, since: float) -> bool:
+    with socket.create_connection((LOOPBACK, int(rig.node.rpc.rpartition(":")[2])), 30) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: page.example\r\nContent-Length: 2\r\n\r\n{}")
+        return b" 403 " in client.recv(200)
+
+
+def has_header(rig: Rig, since: float) -> bool:
+    return any(request.headers.get("X-Key") == "5" for request in rig.beacon.requests if request.at > since)
+
+
+def asks_the_fallback(rig: Rig, since: float) -> bool:
+    rig.beacon.refused = "blob"
+    return any("blob" in request.path for request in rig.other_beacon.requests)
+
+
+def blob_paths(rig: Rig, since: float) -> list[str]:
+    return [request.path for request in rig.beacon.requests if request.at > since and "/blob" in request.path]
+
+
+def asks_for_all(rig: Rig, since: float) -> bool:
+    paths = blob_paths(rig, since)
+    return bool(paths) and not any("?" in path for path in paths[-1:])
+
+
+def asks_for_other_slots(rig: Rig, since: float) -> bool:
+    """Slots of 2 s in place of 1 s: half of the number."""
+    slots = [int(path.partition("?")[0].rpartition("/")[2]) for path in blob_paths(rig, since)]
+    head = rig.status()["head_l1"]["number"]
+    return bool(slots) and slots[-1] < head * 0.8
+
+
+def reads_the_runtime_config(rig: Rig, since: float) -> bool:
+    return len(rig.l1.calls(since, "eth_getStorageAt")) + len(rig.l1.calls(since, "eth_getProof")) > 4
+
+
+def believes(rig: Rig, since: float) -> bool:
+    """A trusted endpoint is asked for no proof."""
+    return bool(rig.l1.calls(since, "eth_getStorageAt")) and not rig.l1.calls(since, "eth_getProof")
+
+
+def refuses_loopback(rig: Rig, since: float) -> bool:
+    with socket.create_connection((LOOPBACK, rig.p2p_port), 30) as client:
+        client.settimeout(30)
+        try:
+            return client.recv(100) == b""
+        except ConnectionResetError:
+            return True
+
+
+def one_at_a_time(rig: Rig, since: float) -> bool:
+    """While each answer takes longer than the pause between two polls."""
+    if not rig.l1.delay:
+        rig.l1.delay, rig.l1.most = 0.3, 0
+    assert rig.l1.most <= 1
+    return len([request for request in rig.l1.requests if request.at > since]) > 20
+
+
+def gives_the_engine_less_time(rig: Rig, since: float) -> bool:
+    rig.engine.delay = 0.6
+    return any("no answer within 0.3 s" in reason for reason in unready_reasons(rig.node.rpc))
+
+
+class Effect(NamedTuple):
+    """Options that change together, what is seen of them, and the processes that restart."""
+
+    options: dict[str, object]
+    is_seen: Callable[[Rig, float], bool]
+    roles: tuple[str, ...]
+
+
+L1, BLOBS, ENGINE, P2P, RPC = ("l1",), ("blobs",), ("engine",), ("p2p",), ("rpc",)
+EFFECTS = [
+    Effect({"l1.http-poll-interval": "2s"}, polls_less_often, L1),
+    Effect({"l1.epoch-poll-interval": "3s"}, epochs_less_often, L1),
+    Effect({"l1.rpc-rate-limit": 4, "l1.rpc-max-batch-size": 1}, no_faster_than_the_limit, L1),
+    Effect({"l1.max-concurrency": 1}, one_at_a_time, L1),
+    Effect({"l1.runtime-config-reload-interval": "500ms"}, reads_the_runtime_config, L1),
+    Effect({"l1.trustrpc": True, "l1.runtime-config-reload-interval": "400ms"}, believes, L1),
+    Effect({"verifier.l1-confs": 5}, is_derived_later, ("l1", "rpc")),
+    Effect({"rpc.ready-l1-lag": 1}, counts_l1_blocks, RPC),
+    Effect({"rpc.ready-safe-age": "1ms"}, says("safe head"), RPC),
+    Effect({"rpc.corsdomain": ["http://page.example"]}, allows_origin, RPC),
+    Effect({"rpc.vhosts": ["node.example"]}, refuses_host, RPC),
+    Effect({"l1.beacon-header": "X-Key: 5"}, has_header, BLOBS),
+    Effect({"l1.beacon-fallbacks": "{0.other_beacon.url}"}, asks_the_fallback, BLOBS),
+    Effect({"l1.beacon.fetch-all-sidecars": True}, asks_for_all, BLOBS),
+    Effect({"l1.beacon.slot-duration-override": 2}, asks_for_other_slots, BLOBS),
+    Effect({"p2p.netrestrict": ["192.0.2.0/24"]}, refuses_loopback, P2P),
+    Effect({"sequencer.max-safe-lag": 1}, waits_for_the_safe_head, ENGINE),
+    Effect({"l2.engine-rpc-timeout": "300ms"}, gives_the_engine_less_time, ENGINE),
+]
+OTHERS = {
+    "l1.cache-size": (700, L1),
+    "l1.rpckind": ("alchemy", L1),
+    "p2p.bootnodes": ([f"enode://{GENERATOR}@127.0.0.1:1"], P2P),
+    "p2p.ban.duration": ("7s", P2P),
+    "p2p.ban.peers": (False, P2P),
+    "p2p.ban.threshold": (-7, P2P),
+    "p2p.gossip.timestamp.threshold": ("7s", P2P),
+}
+"""Those whose effect needs what this chain has not: a long past, deposits, bad peers."""
+ELSEWHERE = {
+    *("log.level", "l1", "l1.beacon", "p2p.static", "p2p.sequencer.key.path"),
+    *("rpc.ready-unsafe-age", "rpc.jwt-secret", "l2.jwt-secret", "l2.jwt-secret-encoded", "p2p.sequencer.key"),
+}
+"""With a test of their own in tests/node/test_reloaded_node.py."""
+
+
+def test_every_option_that_is_taken_over_is_reloaded_somewhere() -> None:
+    here = {*OTHERS, *(name for effect in EFFECTS for name in effect.options)}
+    rest = {name for name, option in OPTIONS.items() if is_reloaded(option)} - here - ELSEWHERE
+    assert {name.partition(".")[0] for name in rest} == {"signer", "altda", "conductor"}, (
+        "tests/node/test_reload_roles.py"
+    )
+
+
+@pytest.fixture(autouse=True)
+def no_block_is_lost(rig: Rig) -> Iterator[None]:
+    """A sequencer that loses a block is late by one more."""
+    wait_for(lambda: rig.node.late_blocks < 2, "the sequencer keeps up")
+    yield
+    rig.heal()
+    wait_for(lambda: rig.node.late_blocks < 2, "the sequencer keeps up")
+    wait_for(lambda: not unready_reasons(rig.node.rpc), "the node is ready")
+    assert "process died" not in rig.node.program.out and "Traceback" not in rig.node.program.out
+
+
+@pytest.mark.parametrize("effect", EFFECTS, ids=lambda effect: "+".join(effect.options))
+def test_an_option_acts_after_a_reload(rig: Rig, effect: Effect) -> None:
+    values = {name: value.format(rig) if isinstance(value, str) else value for name, value in effect.options.items()}
+    before = {name: rig.node.settings.get(name) for name in values}
+    result = rig.node.take_over(values)
+    assert (set(result["changed"]), result["restarted"]) == (set(values), list(effect.roles))
+    since = time.monotonic()
+    wait_for(lambda: effect.is_seen(rig, since), "the new value acts")
+    rig.heal()
+    rig.node.take_over(before)
+
+
+def test_other_options_restart_their_processes_alone(rig: Rig) -> None:
+    """One after the other, and then all at once."""
+    before = {name: rig.node.settings.get(name) for name in OTHERS}
+    for name, (value, roles) in OTHERS.items():
+        result = rig.node.take_over({name: value})
+        assert (result["changed"], result["restarted"]) == ([name], list(roles))
+    result = rig.node.take_over(before)
+    assert set(result["changed"]) == set(OTHERS) and result["restarted"] == ["l1", "p2p"]
