@@ -12,9 +12,11 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.rpc.process.chains_page import ChainsPage
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import StatusServer
+from rollup_node.stages.rpc.process.supernode import route
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from rollup_node.tools.status_page.scenes import SCENES, Scene, scene
 
@@ -37,18 +39,26 @@ class SceneSource:
 
 
 class SceneServer:
-    """The page of a scene at `url`."""
+    """The page of a scene at `url`, and at `chains_url` that of a supernode whose chains are in all scenes."""
 
     def __init__(self, shown: Scene, port: int = 0) -> None:
         self._source = SceneSource(shown)
         self.server = StatusServer(self._source, ())
         self.server.history = shown.history
-        self._listener = Listener(self.server.handle, "status", ADDRESS, port, STATUS_LIMITS, Meter("rpc"))
+        self.chains = {str(number): SceneSource(item) for number, item in enumerate(map(scene, SCENES), 1)}
+        chains = ChainsPage(self.chains, lambda: b"{}", ())
+        handle = route(chains.handle, {"node": self.server.handle})
+        self._listener = Listener(handle, "status", ADDRESS, port, STATUS_LIMITS, Meter("rpc"))
 
     @property
     def url(self) -> str:
         """The address of the page."""
-        return f"http://{ADDRESS}:{self._listener.port}/status"
+        return f"{self.chains_url}/node/status"
+
+    @property
+    def chains_url(self) -> str:
+        """The address of the page of all chains."""
+        return f"http://{ADDRESS}:{self._listener.port}"
 
     def show(self, shown: Scene) -> None:
         """Replace the scene; viewers get its status with their next event, and its history when they connect."""

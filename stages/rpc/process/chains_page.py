@@ -15,7 +15,13 @@ from rollup_node.stages.rpc.process.status_server import (
 )
 from rollup_node.stages.rpc.status.node_status import BlockStatus, NodeStatus
 
-REFRESH_SECONDS = 5
+_SCRIPT = """setInterval(async () => {
+  const answer = await fetch(location.href).catch(() => null)
+  if (!answer?.ok) return
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html")
+  document.title = page.title
+  document.querySelector("main").replaceWith(page.querySelector("main"))
+}, 5000)"""
 _STYLE = """:root { color-scheme: light dark; font: 15px/1.5 system-ui, sans-serif }
 body { margin: 2rem auto; max-width: 72rem; padding: 0 1rem }
 table { border-collapse: collapse; width: 100% }
@@ -23,7 +29,7 @@ th, td { border-bottom: 1px solid #8886; padding: .4rem .8rem; text-align: left;
 .number { font-variant-numeric: tabular-nums; text-align: right }"""
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="refresh" content="{seconds}"><title>{title}</title><style>{style}</style></head>
+<title>{title}</title><style>{style}</style><script>{script}</script></head>
 <body><main><h1>{title}</h1><table><thead><tr><th scope="col">Chain<th scope="col">State
 <th scope="col" class="number">Unsafe<th scope="col" class="number">Safe<th scope="col" class="number">Finalized
 <th scope="col">Reasons</tr></thead><tbody>{rows}</tbody></table></main>
@@ -51,7 +57,7 @@ class ChainsPage:
         statuses = {chain: source.status() for chain, source in self._chains.items()}
         ready = sum(status.ready for status in statuses.values())
         page = _PAGE.format(
-            seconds=REFRESH_SECONDS,
+            script=_SCRIPT,
             title=f"{ready} of {len(statuses)} chains are ready",
             style=_STYLE,
             rows="".join(_row(chain, status) for chain, status in statuses.items()),
