@@ -95,11 +95,15 @@ def add(name: str, began: float, block_hash: bytes | None, **attributes: Value) 
     _recorder.add(_span(trace, span_id, name, began, attributes))
 
 
-def add_call(name: str, began: float, **attributes: Value) -> None:
-    """Record the span of an RPC call, in the trace that its client named or in one of its own [TRC3]."""
-    if _recorder is not None:
-        trace = _caller.get() or Trace(secrets.token_bytes(16))
-        _recorder.add(_span(trace, secrets.token_bytes(8), name, began, attributes))
+def add_call(name: str, began: float, **attributes: Value) -> bytes:
+    """Record the span of an RPC call, in the trace that its client named or in one of its own [TRC3].
+
+    Returns the id of the trace, empty while nothing is recorded."""
+    if _recorder is None:
+        return b""
+    trace = _caller.get() or Trace(secrets.token_bytes(16))
+    _recorder.add(_span(trace, secrets.token_bytes(8), name, began, attributes))
+    return trace.id
 
 
 def assign(block_hash: bytes) -> None:

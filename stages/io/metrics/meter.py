@@ -14,6 +14,9 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2Block
 
 M = TypeVar("M", Counter, Gauge, Histogram)
 
+EXEMPLAR = "trace_id"
+"""The label of an exemplar, by which Grafana finds the trace."""
+
 _Key = tuple[Sequence[str], ...]
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -84,6 +87,7 @@ class Meter:
         self._observed: dict[_Key, Histogram] = {}
         self._counters_shown_as_gauges: set[bytes] = set()
         self._chains: list[Meter] = []
+        self._has_exemplars = False
 
     def of_chain(self, chain: str) -> "Meter":
         """Return what a shared process measures of one of several chains; this meter where there is only one."""
@@ -134,13 +138,14 @@ class Meter:
             series = self._set[key] = _child(self._gauge(name, metric), labels)
         series.set(value)
 
-    def observe(self, name: str, value: float, **labels: str) -> None:
-        """Add one observation to a histogram; the unit is that of the metric."""
+    def observe(self, name: str, value: float, trace: bytes = b"", /, **labels: str) -> None:
+        """Add one observation to a histogram, in the unit of the metric; a `trace` becomes its exemplar [MET31]."""
         key = (name, *labels.items())
         series = self._observed.get(key)
         if series is None:
             series = self._observed[key] = _child(self._histogram(name), labels)
-        series.observe(value)
+        self._has_exemplars |= bool(trace)
+        series.observe(value, {EXEMPLAR: trace.hex()} if trace else None)
 
     def text(self) -> bytes:
         """Return the Prometheus text exposition of all series."""
@@ -148,6 +153,8 @@ class Meter:
         for name in self._counters_shown_as_gauges:
             # The library would add `_total` to the name of a counter.
             text = text.replace(b"# TYPE %s gauge\n" % name, b"# TYPE %s counter\n" % name)
+        if self._has_exemplars:
+            text = _with_exemplars(text, self.registry)
         return text + b"".join(meter.text() for meter in self._chains)
 
     def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
@@ -177,6 +184,15 @@ class Meter:
             collector = kind(full, metric.help, metric.labels, registry=self.registry, **options)
             self._collectors[name] = collector
         return collector
+
+
+def _with_exemplars(text: bytes, registry: CollectorRegistry) -> bytes:
+    """Return the text of a registry with its exemplars behind the lines of their samples, as in OpenMetrics."""
+    from prometheus_client.openmetrics.exposition import generate_latest as open_metrics  # only while tracing is on
+
+    lines = (line.partition(b" # {") for line in open_metrics(registry).split(b"\n"))  # type: ignore[no-untyped-call]
+    exemplars = {sample: mark + rest for sample, mark, rest in lines if mark}
+    return b"\n".join(line + exemplars.get(line, b"") for line in text.split(b"\n"))
 
 
 def _metric(name: str) -> Metric:

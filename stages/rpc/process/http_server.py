@@ -208,10 +208,10 @@ class RpcServer:
 
     def _count(self, method: str, start: float, error: str) -> None:
         name = self._known(method)
-        tracing.add_call(f"rpc {name}", start, error=error)
+        trace = tracing.add_call(f"rpc {name}", start, error=error)
         self._meter.count("rpc_server_requests_total", rpc=self._label, method=name)
         seconds = time.monotonic() - start
-        self._meter.observe("rpc_server_request_duration_seconds", seconds, rpc=self._label, method=name)
+        self._meter.observe("rpc_server_request_duration_seconds", seconds, trace, rpc=self._label, method=name)
         self._meter.count("rpc_server_responses_total", rpc=self._label, method=name, error=error)
 
     def _count_size(self, method: str, metric: str, size: int) -> None:

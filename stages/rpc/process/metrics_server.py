@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES
+from rollup_node.stages.io.metrics.meter import EXEMPLAR, LABELLED_FAMILIES
 from rollup_node.stages.rpc.process.listener import Exchange
 
 KEPT_SECONDS = 1.0
@@ -15,6 +15,10 @@ KEPT_SECONDS = 1.0
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+_EXEMPLAR = re.compile(rf' # \{{{EXEMPLAR}="[0-9a-f]+"\}} \S+ \S+$', re.MULTILINE)
+_NEGATIVE = re.compile(r'^(\w+)_bucket\{[^\n]*le="-', re.MULTILINE)
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
 _HAS_PROCESS = re.compile(r'\{(?:[^"]*="(?:[^"\\]|\\.)*",)*process="')
 
@@ -24,14 +28,18 @@ class MetricsServer:
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
-        self._merged = b""
+        self._merged = self._plain = ""
         self._merged_at = -KEPT_SECONDS
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer with the text; as OpenMetrics where the client takes that and there are exemplars [MET31]."""
         if time.monotonic() - self._merged_at >= KEPT_SECONDS:
-            self._merged = merge_expositions(self._texts(), LABELLED_FAMILIES).encode()
+            self._merged = merge_expositions(self._texts(), LABELLED_FAMILIES)
+            self._plain = _EXEMPLAR.sub("", self._merged)
             self._merged_at = time.monotonic()
-        return web.Response(body=self._merged, headers={"Content-Type": CONTENT_TYPE})
+        if self._plain != self._merged and "application/openmetrics-text" in request.headers.get("Accept", ""):
+            return web.Response(body=open_metrics(self._merged).encode(), headers={"Content-Type": OPEN_METRICS})
+        return web.Response(body=self._plain.encode(), headers={"Content-Type": CONTENT_TYPE})
 
     def _texts(self) -> dict[str, str]:
         texts: dict[str, str] = {}
@@ -68,6 +76,29 @@ def merge_expositions(texts: Mapping[str, str], labelled: Collection[str]) -> st
                 samples.setdefault(group, []).append(shown)
     lines = [line for family, result in samples.items() for line in (*headers.get(family, {}).values(), *result)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def open_metrics(text: str) -> str:
+    """Return a merged exposition as OpenMetrics.
+
+    Samples of counters end in `_total` there, others are unknown; histograms of negative values have buckets alone."""
+    lines = []
+    negative = {f"{name}_{part}" for name in _NEGATIVE.findall(text) for part in ("sum", "count")}
+    counters = set(re.findall(r"^# TYPE (\w+)_total counter$", text, re.MULTILINE))
+    for line in text.split("\n")[:-1]:
+        if line.startswith("# "):
+            _, word, family, rest = [*line.split(" ", 3), ""][:4]
+            family = family.removesuffix("_total") if family.removesuffix("_total") in counters else family
+            kind = "unknown" if rest in ("counter", "untyped") and family not in counters else rest
+            line = f"# {word} {family} {kind}" if word == "TYPE" else f"# {word} {family} {_quoted(rest)}"
+        elif negative and re.split("[{ ]", line, maxsplit=1)[0] in negative:
+            continue
+        lines.append(line)
+    return "".join(f"{line}\n" for line in (*lines, "# EOF"))
+
+
+def _quoted(text: str) -> str:
+    return text.replace('"', '\\"')
 
 
 def _with_process_label(line: str, end: int, process: str) -> str:

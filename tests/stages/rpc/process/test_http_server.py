@@ -13,6 +13,7 @@ import orjson
 import pytest
 from aiohttp import ClientSession
 
+from rollup_node.stages.io import tracing
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
@@ -336,3 +337,20 @@ async def test_a_client_that_reads_slowly_gets_all_of_it(running_rpc: RunWithRpc
             received += part
         writer.close()
         assert received.partition(b"\r\n\r\n")[2] == expected
+
+
+async def test_the_trace_of_a_call_is_the_exemplar_of_its_time(running_rpc: RunWithRpc) -> None:
+    """[TRC3, MET31] That of the client, if it names one; none while no spans are made."""
+    call = {"jsonrpc": "2.0", "id": 1, "method": "optimism_version", "params": []}
+    headers = {"traceparent": f"00-{32 * 'a'}-{16 * 'b'}-01"}
+    async with running_rpc() as rpc:
+        async with rpc.http.post(rpc.url, json=call, headers=headers):
+            assert b"trace_id" not in rpc.meter.text()
+        tracing.enable(bytes(8))
+        try:
+            async with rpc.http.post(rpc.url, json=call, headers=headers):
+                pass
+        finally:
+            tracing.disable()
+        (line,) = (line for line in rpc.meter.text().decode().splitlines() if "trace_id" in line)
+    assert f'# {{trace_id="{32 * "a"}"}}' in line and 'method="optimism_version"' in line

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics_families
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, Meter
 from rollup_node.stages.rpc.process import metrics_server
-from rollup_node.stages.rpc.process.metrics_server import merge_expositions
+from rollup_node.stages.rpc.process.metrics_server import _EXEMPLAR, merge_expositions, open_metrics
 from tests.support.rpc.harness import RunWithRpc
 
 
@@ -48,6 +50,58 @@ async def test_scrapes_within_a_second_share_one_merge(
         assert await scrape() == first
         monkeypatch.setattr(metrics_server, "KEPT_SECONDS", 0.0)
         assert 'op_node_default_activity_problems{process="l1"} 2' in await scrape()
+
+
+DIFF = "op_node_default_sequencer_building_diff_seconds"
+
+
+def values(sample: Sample) -> tuple[object, ...]:
+    """Return what a sample says; the parser of texts adds `_total` to counters of op-node that lack it."""
+    return sample.name.removesuffix("_total"), *sample.labels.items(), repr(sample.value)
+
+
+def merged(*meters: Meter) -> str:
+    return merge_expositions({meter.process: meter.text().decode() for meter in meters}, LABELLED_FAMILIES)
+
+
+def test_every_family_is_valid_open_metrics() -> None:
+    """[MET31] By a strict parser; names and values are those of the text format."""
+    meters = [Meter(role) for role in ("l1", "blobs", "derivation", "compute", "engine", "interop", "p2p", "rpc")]
+    for meter in meters:
+        meter.expose(meter.process)
+    meters[-1].observe("rpc_server_request_duration_seconds", 0.003, b"\xab" * 16, rpc="main", method="m")
+    text = merged(*meters)
+    families = list(open_metrics_families(open_metrics(text)))  # type: ignore[no-untyped-call]
+    samples = [sample for family in families for sample in family.samples]
+    plain = [sample for family in text_string_to_metric_families(_EXEMPLAR.sub("", text)) for sample in family.samples]
+    without = {values(one) for one in plain} - {values(one) for one in samples}
+    assert {name for name, *_ in without} == {f"{DIFF}_sum", f"{DIFF}_count"}, "of what may be negative"
+    assert {values(one) for one in samples} < {values(one) for one in plain}
+    assert {"unknown", "counter", "gauge", "histogram"} <= {family.type for family in families}
+    (exemplar,) = (sample.exemplar for sample in samples if sample.exemplar is not None)
+    assert (exemplar.labels, exemplar.value) == ({"trace_id": "ab" * 16}, 0.003)
+
+
+async def test_exemplars_are_for_scrapes_that_take_them(
+    running_rpc: RunWithRpc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[MET31]"""
+    monkeypatch.setattr(metrics_server, "KEPT_SECONDS", 0.0)
+    takes = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"}
+    meter = Meter("rpc")
+    async with running_rpc(metrics_enabled=True) as rpc:
+        assert rpc.stage.metrics is not None
+        url, forms = f"http://127.0.0.1:{rpc.stage.metrics.port}/", []
+        for trace in (b"", b"\xab" * 16):
+            meter.observe("rpc_server_request_duration_seconds", 0.003, trace, rpc="main", method="m")
+            (tmp_path / "rpc.prom").write_bytes(meter.text())
+            for headers in (takes, {}):
+                async with rpc.http.get(url, headers=headers) as response:
+                    text = await response.text()
+                    forms.append((response.headers["Content-Type"].partition(";")[0], "trace_id" in text))
+                    assert text.endswith("# EOF\n") is forms[-1][1]
+    plain = ("text/plain", False)
+    assert forms == [plain, plain, ("application/openmetrics-text", True), plain]
 
 
 class Every(frozenset[str]):
