@@ -229,7 +229,8 @@ def _processes(processes: Sequence[ProcessStatus] | None, limit: str | None, col
 
 
 def _entry(role: str, copies: Sequence[ProcessStatus], widths: Sequence[int]) -> str:
-    name = role if len(copies) == 1 else f"{role} x{len(copies)}"
+    names = (f"{role} x{len(copies)}", f"{role}x{len(copies)}") if len(copies) > 1 else ()
+    name = next((name for name in names if len(name) <= widths[0]), role)
     beats = [copy.heartbeat_age_s for copy in copies if copy.heartbeat_age_s is not None]
     cpu = [copy.cpu_share for copy in copies if copy.cpu_share is not None]
     memory = [copy.memory_bytes for copy in copies if copy.memory_bytes is not None]

@@ -20,12 +20,13 @@ from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.status import ATTEMPTS, RETRY_SECONDS, NoProgress, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
+from rollup_node.tools.inspect.status_screen import AnyStatus, StatusClient, StatusError
 from rollup_node.tools.multichain.messages import Messages
 from rollup_node.tools.multichain.programs import ChainsPrograms
 from rollup_node.tools.multichain.settings import ChainsSettings
+from rollup_node.tools.multichain.view import ChainsView
 
 TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
-LINE_SECONDS = 4.0
 COMPARED_SECONDS = 60
 """How many of the last super roots are compared."""
 CHAIN_ROLES = ("derivation", "engine", "p2p")
@@ -75,6 +76,7 @@ class ChainsRun:
         self._random = random.Random(settings.seed)
         self._result = ChainsResult({}, 0.0)
         self._messages: Messages | None = None
+        self._view = ChainsView(settings.json)
         self._stop = asyncio.Event()
         self._clients: list[JsonRpcClient] = []
 
@@ -107,6 +109,7 @@ class ChainsRun:
                 task.cancel()
             for client in self._clients:
                 await client.close()
+            self._view.close()
             await asyncio.to_thread(network.children.stop)
         self._result.seconds = round(time.monotonic() - started, 1)
         return self._result
@@ -175,9 +178,10 @@ class ChainsRun:
                     lowest, changed = safe, now
                 if settings.blocks is not None and safe >= settings.blocks:
                     return
-                if now >= shown + LINE_SECONDS:
+                if now >= shown + self._view.seconds:
                     shown = now
-                    self._say(f"{now - began:5.0f} s  safe {self._result.safe}  messages {self._sent()}")
+                    line = f"{now - began:5.0f} s  safe {self._result.safe}  messages {self._sent()}"
+                    self._view.show(line, await self._first_status())
             if settings.duration is not None and now - began >= settings.duration and lowest >= 0:
                 return
             if now - changed > STALL_SECONDS:
@@ -229,9 +233,16 @@ class ChainsRun:
                     block = f"block {item.number} of chain {item.chain_id}"
                     self._result.differences.append(f"{name} has {block} with an invalid message: {item.wrong}")
 
+    async def _first_status(self) -> AnyStatus | None:
+        """Return what the first supernode says of itself, where that is shown."""
+        with contextlib.suppress(StatusError):
+            if self._view.wants_status:
+                async with StatusClient(next(iter(self._network.supernodes.values()))) as client:
+                    return await client.fetch()
+        return None
+
     def _say(self, text: str) -> None:
-        if not self._settings.json:
-            print(text, flush=True)
+        self._view.message(text)
 
 
 def _chains(status: Mapping[str, dict[str, int] | None]) -> list[str]:
