@@ -37,13 +37,18 @@ def main(arguments: Sequence[str]) -> int:
         print(help_text(), end="")
         return ExitCode.OK
     read = partial(read_supernode_options, arguments, os.environ)
-    options = read()
-    plan_chains(options)
+    options = RunningOptions(read(), read, plan_chains)
+    options.plans()
+    return _run(options)
+
+
+def _run(running: RunningOptions) -> int:
+    options = running.options
     data_dir = Path(options.own["data-dir"]).absolute()
     _make_folders(data_dir, options)
     lock = take_lock(data_dir)
     try:
-        return start_chains(RunningOptions(options, read, plan_chains))
+        return start_chains(running)
     finally:
         os.close(lock)
 
