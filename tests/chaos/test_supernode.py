@@ -3,16 +3,20 @@ engines are away. Both end with the same output roots and super roots [LIF33, LI
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 
 import pytest
 
+from rollup_node.node import cli
 from tests.support.processes.chains import CHAINS, MESSAGES, Chains
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import RpcError, call, wait_for
+from tests.tools.commands.test_bundle import unpacked
 
 L1_SECONDS = 2
 BLOCKS = 20
@@ -75,6 +79,17 @@ def test_a_reload_reaches_the_processes_of_one_chain_alone(net: Chains) -> None:
     assert call(url, "admin_reload")["restarted"] == [restarted]
     expected["engine", str(KILLED), 0] += 1
     net.wait(lambda: incarnations(net) == expected, "only that process has restarted")
+
+
+def test_an_archive_of_a_supernode_has_all_chains(net: Chains, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[CMD18]: without its options, and so without a check."""
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["bundle", "--out=a.tar.gz", f"--runtime.dir={net.root}/supernode"]) == 0
+    files = unpacked(tmp_path / "a.tar.gz")
+    assert list(json.loads(files["status.json"])["chains"]) == [str(chain) for chain in sorted(CHAINS)]
+    assert {f"engine.{chain}" for chain in CHAINS} < set(re.findall(r"# file ([\w.-]+)\.prom", files["metrics.txt"]))
+    assert {entry["chain"] for entry in json.loads(files["processes.json"])} >= {str(chain) for chain in CHAINS}
+    assert files["log.txt"].count("\n") > 10
 
 
 def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:
