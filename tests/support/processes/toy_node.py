@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,55 @@ BUILD = "tests.support.processes.toy_stages:build"
 RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
 
 
+def new_options(folder: str) -> Reload:
+    """Return what the file `options` in the folder says."""
+    options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
+    if "error" in options:
+        raise SetupError(options["error"])
+
+    async def check() -> None:
+        await asyncio.sleep(options.get("check_seconds", 0))
+        if options["check"]:
+            raise SetupError(options["check"])
+
+    def commit() -> None:
+        if "commit" in options:
+            raise SetupError(options["commit"])
+
+    return Reload(
+        configs={
+            (name.partition(".")[0], name.partition(".")[2]): ToyConfig(name, folder, code=code)
+            for name, code in options.get("codes", {}).items()
+        },
+        level=Level(options["level"]) if "level" in options else None,
+        changed=tuple(options.get("codes", ())),
+        need_restart=tuple(options.get("need_restart", ())),
+        check=check if "check" in options else None,
+        commit=commit,
+    )
+
+
+def processes(folder: str, settings: dict[str, Any]) -> list[ProcessSpec]:
+    """Return the processes of the node."""
+
+    def spec(role: str, copies: int = 1, chain: str = "") -> ProcessSpec:
+        name = f"{role}.{chain}" if chain else role
+        return ProcessSpec(
+            role,
+            settings.get("build", BUILD),
+            ToyConfig(name, folder, refuse_to_stop=name in settings.get("refuse_to_stop", ())),
+            copies,
+            numbered=copies > 1,
+            stop_timeout=settings.get("stop_timeout", {}).get(role, 30.0),
+            outlives_halt=role == settings.get("outlives_halt"),
+            group=chain,
+        )
+
+    if chains := settings.get("chains"):
+        return [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    return [spec("left"), spec("right"), spec("copy", copies=2)]
+
+
 def main(words: Sequence[str]) -> int:
     """Run the toy node with the given settings."""
     folder, text = words
@@ -42,54 +92,7 @@ def main(words: Sequence[str]) -> int:
         if result.get("precheck"):
             raise SetupError(result["precheck"])
 
-    def spec(role: str, copies: int = 1, build: str = BUILD, chain: str = "") -> ProcessSpec:
-        name = f"{role}.{chain}" if chain else role
-        config = ToyConfig(name, folder, refuse_to_stop=name in result.get("refuse_to_stop", ()))
-        timeout = result.get("stop_timeout", {}).get(role, 30.0)
-        build = result.get("build", build)
-        outlives_halt = role == result.get("outlives_halt")
-        numbered = copies > 1
-        return ProcessSpec(
-            role,
-            build,
-            config,
-            copies,
-            numbered=numbered,
-            stop_timeout=timeout,
-            outlives_halt=outlives_halt,
-            group=chain,
-        )
-
-    def reload() -> Reload:
-        """Take over what the file `options` in the folder says."""
-        options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
-        if "error" in options:
-            raise SetupError(options["error"])
-
-        async def check() -> None:
-            await asyncio.sleep(options.get("check_seconds", 0))
-            if options["check"]:
-                raise SetupError(options["check"])
-
-        def commit() -> None:
-            if "commit" in options:
-                raise SetupError(options["commit"])
-
-        return Reload(
-            configs={
-                (name.partition(".")[0], name.partition(".")[2]): ToyConfig(name, folder, code=code)
-                for name, code in options.get("codes", {}).items()
-            },
-            level=Level(options["level"]) if "level" in options else None,
-            changed=tuple(options.get("codes", ())),
-            need_restart=tuple(options.get("need_restart", ())),
-            check=check if "check" in options else None,
-            commit=commit,
-        )
-
-    specs = [spec("left"), spec("right"), spec("copy", copies=2)]
-    if chains := result.get("chains"):
-        specs = [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    specs = processes(folder, result)
     for name, seconds in result.get("pauses", {}).items():
         setattr(supervisor if hasattr(supervisor, name) else chain_group, name, seconds)
     if "job" in result:
@@ -107,7 +110,7 @@ def main(words: Sequence[str]) -> int:
         log_output=2 if "job" in result else 1,
         halt_seconds=result.get("halt_seconds", 0.0),
         profiling=profiling,
-        reload=reload if result.get("reload") else None,
+        reload=partial(new_options, folder) if result.get("reload") else None,
         restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
     if result.get("adopts"):
