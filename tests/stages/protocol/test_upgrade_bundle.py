@@ -107,7 +107,11 @@ def test_carried_bundles_are_written_as_they_are(fork: str, carried: CarriedBund
 
 def test_the_version_with_extra_gas_is_written_in_the_generators_order() -> None:
     """The hashes are those that were found for these bundles by another program."""
-    known = {"2124ce31": "25393baa75f94cf42b60a474", "a4a9dac5": "785ff9fd879e814e807da906", "f1c953f3": "50d9817c3b3e8d"}
+    known = {
+        "2124ce31": "25393baa75f94cf42b60a474",
+        "a4a9dac5": "785ff9fd879e814e807da906",
+        "f1c953f3": "50d9817c3b3e8d",
+    }
     for carried in LAGOON:
         written = write_bundle(parse_bundle(content(carried)).entries, 150_000)
         assert hashlib.sha256(written).hexdigest().startswith(known.get(carried.sha256[:8], ""))
