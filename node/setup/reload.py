@@ -64,10 +64,8 @@ class RunningOptions:
         configs = node_configs(plan, secrets)
         stopped = self._configs.engine.sequencer_stopped
         configs = replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
-        running = _by_process(self._plan, self._configs)
-        differing_configs = {
-            process: config for process, config in _by_process(plan, configs).items() if config != running[process]
-        }
+        running, wanted = configs_by_process(self._plan, self._configs), configs_by_process(plan, configs)
+        differing_configs = {process: config for process, config in wanted.items() if config != running[process]}
         authorities = _authorities(plan)
         if authorities != self._authorities and configs.p2p is not None:
             differing_configs["p2p", plan.group] = configs.p2p
@@ -121,7 +119,8 @@ class RunningOptions:
         return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _by_process(plan: NodePlan, configs: NodeConfigs) -> dict[tuple[str, str], object]:
+def configs_by_process(plan: NodePlan, configs: NodeConfigs) -> dict[tuple[str, str], object]:
+    """Return the configurations of a node of that one chain by role and group."""
     specs = processes({plan.group: configs}, worker_count(plan.values))
     return {(spec.role, spec.group): spec.config for spec in specs}
 

@@ -1,7 +1,7 @@
 """Starts a node: plan, secrets, state files, ports, supervisor; so errors in options leave no files behind."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from rollup_node.node.setup.notices import Notice, introduction, log_notices, sc
 from rollup_node.node.setup.plan import (
     NodeConfigs,
     NodePlan,
+    NodeSecrets,
     endpoints_to_check,
     listeners,
     node_configs,
@@ -24,9 +25,9 @@ from rollup_node.node.setup.plan import (
     plan_node,
     processes,
 )
-from rollup_node.node.setup.reload import RunningOptions
+from rollup_node.node.setup.reload import RunningOptions, configs_by_process
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
+from rollup_node.node.setup.state_files import check_interop_store, check_state_files, sequencer_stopped
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.node.system.log_file import log_file
@@ -48,37 +49,47 @@ def start_chains(plan: Callable[[], Plans], warnings: Sequence[str], options: Ru
     """Run a node of the chains that `plan` returns, again when it asks for a new start. Raises SetupError.
 
     `options` are those that can be reloaded, of a node of one chain."""
-    while (code := _run(*plan(), warnings, options)) == RESTART:
+    while (code := _run(plan, warnings, options)) == RESTART:
         continue
     return code
 
 
-def _run(
-    plans: Sequence[NodePlan], interop: InteropPlan | None, warnings: Sequence[str], options: RunningOptions | None
-) -> int:
+def _run(plan_again: Callable[[], Plans], warnings: Sequence[str], options: RunningOptions | None) -> int:
+    plans, interop = plan_again()
     notices = [Notice(Level.WARN, text) for text in warnings]
     chains: dict[str, NodeConfigs] = {}
+    secrets_of: dict[str, NodeSecrets] = {}
     endpoints = []
     for plan in plans:
         values = plan.values
         notices += plan.notices
-        secrets = load_secrets(plan, notices.append)
+        secrets_of[plan.group] = secrets = load_secrets(plan, notices.append)
         check_state_files(plan.p2p, plan.chain.config, None if values["l2.follow.source"] else values["safedb.path"])
         check_folder_of_choice(values)
         stopped = sequencer_stopped(values, notices.append)
-        configs = node_configs(plan, secrets, verified=interop is not None and plan.l2_chain_id in interop.members)
-        engine = msgspec.structs.replace(configs.engine, sequencer_stopped=stopped)
-        chains[plan.group] = replace(configs, engine=engine)
+        chains[plan.group] = configs = _configs(plan, secrets, interop, stopped)
         endpoints.append(endpoints_to_check(plan, configs, secrets))
         if options is not None:
             options.started(plan, secrets, chains[plan.group])
+    verifier = None if interop is None else interop_config(interop, chains)
+    if verifier is not None:
+        check_interop_store(verifier)
     require(
         check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
         get_logger("start"),
     )
+
+    def renew_chain(group: str) -> Mapping[str, object]:
+        """Return the configurations of a chain's processes by its files as they are now [UPG26]."""
+        again, _ = plan_again()
+        (plan,) = (replace(plan, runtime_dir=plans[0].runtime_dir) for plan in again if plan.group == group)
+        configs = _configs(plan, secrets_of[group], interop, chains[group].engine.sequencer_stopped)
+        return {role: config for (role, of), config in configs_by_process(plan, configs).items() if of == group}
+
     settings = node_settings(plans[0], chains.values(), partial(check_chains, endpoints))
     file = log_file(settings.log)
-    settings = replace(settings, reload=None if options is None else options.reload, log_file=file)
+    reload = None if options is None else options.reload
+    settings = replace(settings, reload=reload, renew_chain=renew_chain, log_file=file)
     now = time.time()
     lines = [
         line
@@ -89,9 +100,14 @@ def _run(
         )
     ]
     log_notices([*lines, *notices], settings)
-    verifier = None if interop is None else interop_config(interop, chains)
     try:
         return run_node(processes(chains, worker_count(plans[0].values), verifier), settings)
     finally:
         if file is not None:
             file.close()
+
+
+def _configs(plan: NodePlan, secrets: NodeSecrets, interop: InteropPlan | None, is_stopped: bool) -> NodeConfigs:
+    """Return the configurations of a chain's processes; `is_stopped`: its sequencer begins stopped."""
+    configs = node_configs(plan, secrets, verified=interop is not None and plan.l2_chain_id in interop.members)
+    return replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=is_stopped))

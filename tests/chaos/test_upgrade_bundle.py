@@ -70,7 +70,7 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             assert hashlib.sha256(seen.read_bytes()).hexdigest() == THEIRS.sha256
             # The verifier has chosen it meanwhile, and its safe head is beyond.
             net.wait_for_safe(ACTIVATION + 2)
-            assert "BUNDLE-CHOSEN" in net.log("verifier") and "the node starts again" in net.log("verifier")
+            assert "BUNDLE-CHOSEN" in net.log("verifier") and "a new start is asked for" in net.log("verifier")
             # Without the sequencer's blocks the wrong one is built, and no batch fits it.
             reason(net, alone.url, "BUNDLE-UNCONFIRMED", "batches after the activation of lagoon")
             own.kill()

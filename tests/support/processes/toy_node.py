@@ -33,6 +33,7 @@ def main(words: Sequence[str]) -> int:
     """Run the toy node with the given settings."""
     folder, text = words
     result: dict[str, Any] = json.loads(text)
+    renewed = Path(folder) / "renewed"
 
     async def precheck() -> None:
         (Path(folder) / "prechecks").touch()
@@ -84,6 +85,12 @@ def main(words: Sequence[str]) -> int:
             commit=commit,
         )
 
+    def renew_chain(group: str) -> dict[str, object]:
+        """Return the configurations of a chain with the code in the file `renewed`."""
+        if not renewed.exists():
+            raise SetupError(f"chain {group} has no file")
+        return {role: ToyConfig(f"{role}.{group}", folder, code=int(renewed.read_text())) for role in ("right", "copy")}
+
     specs = [spec("left"), spec("right"), spec("copy", copies=2)]
     if chains := result.get("chains"):
         specs = [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
@@ -105,6 +112,7 @@ def main(words: Sequence[str]) -> int:
         halt_seconds=result.get("halt_seconds", 0.0),
         profiling=profiling,
         reload=reload if result.get("reload") else None,
+        renew_chain=renew_chain,
         restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
     if result.get("adopts"):
