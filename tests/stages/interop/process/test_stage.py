@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
+from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.rounds import Change, StoreState
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import DeniedBlock
@@ -95,6 +97,27 @@ async def test_a_valid_message_is_verified(tmp_path: Path) -> None:
         await verify_all(node)
         assert node.verdict(1).denied == () and node.verdicts.timestamp > GENESIS_TIME + 8
         assert node.verdict(1).transition == 0
+
+
+async def test_rounds_for_which_all_is_read_are_written_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[VR6]: a message names a log of a round that is not written yet; what denies a block is written alone."""
+    written: list[list[str]] = []
+    write = InteropStore.write
+
+    def recorded(store: InteropStore, *changes: Change) -> StoreState:
+        written.append([type(change).__name__ for change in changes])
+        return write(store, *changes)
+
+    monkeypatch.setattr(InteropStore, "write", recorded)
+    script: Script = {(2, 10): (b"said",), (1, 11): (claim(2, 10),), (1, 17): (OTHER,)}
+    async with pair(tmp_path, script) as node:
+        node.grow(4)
+        await verify_all(node)
+        assert [block.number for block in node.verdict(1).denied] == [17]
+        assert ["Advance"] * L1_STEP in written, "the rounds of one L1 block"
+        assert all(len(set(changes)) == 1 for changes in written) and ["InvalidateHeads"] in written
+        rounds = node.meter_value("supernode_interop_round_decisions_total", decision="advance")
+        assert rounds == sum(changes.count("Advance") for changes in written)
 
 
 async def test_a_chain_that_lags_holds_the_others(tmp_path: Path) -> None:
