@@ -214,6 +214,7 @@ def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_p
 
 @pytest.mark.option("interop.dependency-set")
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
+    """[UPG20]"""
     rollup = rollup_file(tmp_path, lagoon_time=1900000000)
     assert error_of(rollup).startswith("the Lagoon upgrade is scheduled (2030-03-17T17:46:40Z)")
     assert error_of(rollup).endswith('FILE, which for a chain on its own is {"dependencies": {"901": {}}}')

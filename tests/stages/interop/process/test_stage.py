@@ -163,6 +163,7 @@ async def test_an_engine_that_is_away_holds_the_others_and_is_named(
 # --- invalid blocks --------------------------------------------------------------------------------------------------
 
 OTHER = claim(2, 6, b"other")
+DECISIONS = ("advance", "invalidate", "rewind", "wait")
 
 
 async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None:
@@ -176,9 +177,35 @@ async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None
         assert node.verdicts.timestamp == GENESIS_TIME + 6, "no round before it has"
         node.chains[1].release()
         await verify_all(node)
-        assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied
+        assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied, "not its replacement [IV9]"
         assert node.verdict(1).transition == told.transition
         assert await assert_true(node) > 8
+
+
+async def test_a_message_that_is_executed_before_it_is_said_has_its_block_replaced(tmp_path: Path) -> None:
+    """[EM7], optimism#22281: the other chain keeps its blocks, and both go on."""
+    async with pair(tmp_path, {(2, 9): (b"said",), (1, 7): (claim(2, 9),)}) as node:
+        before = [block.ref for block in node.chains[2].blocks()]
+        assert await assert_true(node) > 8
+        assert [block.number for block in node.verdict(1).denied] == [7] and node.verdict(2).denied == ()
+        assert [block.ref for block in node.chains[2].blocks()][: len(before)] == before
+
+
+async def test_metrics_have_op_supernodes_names(tmp_path: Path) -> None:
+    """[LB12]"""
+    prefix = "supernode_interop"
+    async with pair(tmp_path, {(1, 7): (OTHER,)}) as node:
+        last = await verify_all(node)
+        assert node.meter_value(f"{prefix}_verified_timestamp") == last
+        verified = node.meter_value(f"{prefix}_timestamps_verified_total")
+        assert verified == last - node.first + 1
+        assert [node.meter_value(f"{prefix}_invalidations_total", chain_id=chain) for chain in "12"] == [1, 0]
+        assert node.meter_value(f"{prefix}_activity_state") == 2
+        node.grow(3, drop=2)
+        await node.until(lambda: node.meter_value(f"{prefix}_rewinds_total") > 0)
+        decided = {name: node.meter_value(f"{prefix}_round_decisions_total", decision=name) for name in DECISIONS}
+        assert decided["advance"] >= verified and decided["invalidate"] == 1 and decided["rewind"] > 0
+        assert decided["wait"] > 0, "for blocks of the next second"
 
 
 async def test_a_block_that_depends_on_a_replaced_one_is_replaced_too(tmp_path: Path) -> None:
@@ -295,7 +322,7 @@ async def test_a_rewind_tells_each_chain_where_to_go_back(tmp_path: Path) -> Non
 
 @pytest.mark.condition("C16")
 async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
-    """[VR13, LB4]: also over a restart, before L1 says what is final."""
+    """[VR13, LB4], optimism#22127: also over a restart, before L1 says what is final."""
     async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
         node.grow(3)
         last = await verify_all(node)

@@ -10,6 +10,7 @@ import pytest
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.verification import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
 from rollup_node.stages.protocol.output_root import output_root, super_root
 from rollup_node.stages.protocol.types import BlockId
@@ -60,6 +61,34 @@ async def test_the_status_of_all_chains(tmp_path: Path) -> None:
         assert status["safe_timestamp"] == status["local_safe_timestamp"] == GENESIS_TIME + 2 * SAFE
         assert status["finalized_timestamp"] == GENESIS_TIME + 6
         assert status["chains"]["902"] == await supernode.call("optimism_syncStatus", path="/902/")
+
+
+async def test_a_verified_chain_that_searches_its_start_keeps_its_safe_head(tmp_path: Path) -> None:
+    """[SNO13] Another shows zeros."""
+    for verified in (True, False):
+        async with SupernodeHarness(tmp_path, verified=verified).running() as supernode:
+            before = await supernode.call("optimism_syncStatus", path="/901/")
+            supernode.status["engine.901"].set(EngineStatus(2, None, None, None, None, None, False, False))
+            node = supernode.stage.nodes["901"]
+            await until(lambda node=node: node.engine is not None and node.engine.reset == 2)  # type: ignore[misc]
+            after = await supernode.call("optimism_syncStatus", path="/901/")
+            heads = [after[name]["number"] for name in ("unsafe_l2", "local_safe_l2", "safe_l2")]
+            assert heads == [before["safe_l2"]["number"] * verified] * 3
+            assert after["finalized_l2"] == before["finalized_l2"]
+
+
+async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path: Path) -> None:
+    """[SNO10, LB7], optimism#22281: no other answer is given about a second that was verified."""
+    outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(7).id) for chain in CHAINS}
+    supernode = SupernodeHarness(tmp_path, verified=True)
+    supernode.errors = dict.fromkeys(CHAINS, None)
+    heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+    supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
+    async with supernode.running(awaited=False):
+        for path in ("/", "/901/", "/902/"):
+            result = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 10), path=path)
+            assert result["data"]["verified_required_l1"]["number"] == 19
+            assert result["current_l1"]["number"] == 0, "nothing is said to be complete"
 
 
 async def test_super_roots(tmp_path: Path) -> None:
