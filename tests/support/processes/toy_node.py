@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,67 +34,7 @@ def main(words: Sequence[str]) -> int:
     """Run the toy node with the given settings."""
     folder, text = words
     result: dict[str, Any] = json.loads(text)
-    renewed = Path(folder) / "renewed"
-
-    async def precheck() -> None:
-        (Path(folder) / "prechecks").touch()
-        await asyncio.sleep(result.get("precheck_seconds", 0))
-        if result.get("precheck") == "bug":
-            raise ValueError("a bug in the precheck")
-        if result.get("precheck"):
-            raise SetupError(result["precheck"])
-
-    def spec(role: str, copies: int = 1, build: str = BUILD, chain: str = "") -> ProcessSpec:
-        name = f"{role}.{chain}" if chain else role
-        config = ToyConfig(name, folder, refuse_to_stop=name in result.get("refuse_to_stop", ()))
-        timeout = result.get("stop_timeout", {}).get(role, 30.0)
-        build = result.get("build", build)
-        outlives_halt = role == result.get("outlives_halt")
-        numbered = copies > 1
-        return ProcessSpec(
-            role,
-            build,
-            config,
-            copies,
-            numbered=numbered,
-            stop_timeout=timeout,
-            outlives_halt=outlives_halt,
-            group=chain,
-        )
-
-    def reload() -> Reload:
-        """Take over what the file `options` in the folder says."""
-        options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
-        if "error" in options:
-            raise SetupError(options["error"])
-
-        async def check() -> None:
-            await asyncio.sleep(options.get("check_seconds", 0))
-            if options["check"]:
-                raise SetupError(options["check"])
-
-        def commit() -> None:
-            if "commit" in options:
-                raise SetupError(options["commit"])
-
-        return Reload(
-            configs={(role, ""): ToyConfig(role, folder, code=code) for role, code in options.get("codes", {}).items()},
-            level=Level(options["level"]) if "level" in options else None,
-            changed=tuple(options.get("codes", ())),
-            need_restart=tuple(options.get("need_restart", ())),
-            check=check if "check" in options else None,
-            commit=commit,
-        )
-
-    def renew_chain(group: str) -> dict[str, object]:
-        """Return the configurations of a chain with the code in the file `renewed`."""
-        if not renewed.exists():
-            raise SetupError(f"chain {group} has no file")
-        return {role: ToyConfig(f"{role}.{group}", folder, code=int(renewed.read_text())) for role in ("right", "copy")}
-
-    specs = [spec("left"), spec("right"), spec("copy", copies=2)]
-    if chains := result.get("chains"):
-        specs = [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    specs = _specs(folder, result)
     for name, seconds in result.get("pauses", {}).items():
         setattr(supervisor if hasattr(supervisor, name) else chain_group, name, seconds)
     if "job" in result:
@@ -101,18 +42,17 @@ def main(words: Sequence[str]) -> int:
         config = ToyConfig("job", folder, output=output, code=result["job"])
         specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
     kind, path = result.get("profile", (None, ""))
-    profiling = ProfilingSettings(kind=kind, path=Path(path))
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, result.get("format", "json")),
         runtime_dir=Path(result["runtime_dir"]) if "runtime_dir" in result else None,
-        precheck=precheck if "precheck" in result else None,
+        precheck=partial(_precheck, folder, result) if "precheck" in result else None,
         channels=CHANNELS,
         log_output=2 if "job" in result else 1,
         halt_seconds=result.get("halt_seconds", 0.0),
-        profiling=profiling,
-        reload=reload if result.get("reload") else None,
-        renew_chain=renew_chain,
+        profiling=ProfilingSettings(kind=kind, path=Path(path)),
+        reload=partial(_reload, folder) if result.get("reload") else None,
+        renew_chain=partial(_renew_chain, folder),
         restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
     )
     if result.get("adopts"):
@@ -128,6 +68,67 @@ def main(words: Sequence[str]) -> int:
         time.sleep(0.3)
         return run_node(specs, settings)
     return code
+
+
+def _specs(folder: str, result: dict[str, Any]) -> list[ProcessSpec]:
+    def spec(role: str, copies: int = 1, chain: str = "") -> ProcessSpec:
+        name = f"{role}.{chain}" if chain else role
+        return ProcessSpec(
+            role,
+            result.get("build", BUILD),
+            ToyConfig(name, folder, refuse_to_stop=name in result.get("refuse_to_stop", ())),
+            copies,
+            numbered=copies > 1,
+            stop_timeout=result.get("stop_timeout", {}).get(role, 30.0),
+            outlives_halt=role == result.get("outlives_halt"),
+            group=chain,
+        )
+
+    if chains := result.get("chains"):
+        return [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    return [spec("left"), spec("right"), spec("copy", copies=2)]
+
+
+async def _precheck(folder: str, result: dict[str, Any]) -> None:
+    (Path(folder) / "prechecks").touch()
+    await asyncio.sleep(result.get("precheck_seconds", 0))
+    if result.get("precheck") == "bug":
+        raise ValueError("a bug in the precheck")
+    if result.get("precheck"):
+        raise SetupError(result["precheck"])
+
+
+def _reload(folder: str) -> Reload:
+    """Take over what the file `options` in the folder says."""
+    options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
+    if "error" in options:
+        raise SetupError(options["error"])
+
+    async def check() -> None:
+        await asyncio.sleep(options.get("check_seconds", 0))
+        if options["check"]:
+            raise SetupError(options["check"])
+
+    def commit() -> None:
+        if "commit" in options:
+            raise SetupError(options["commit"])
+
+    return Reload(
+        configs={(role, ""): ToyConfig(role, folder, code=code) for role, code in options.get("codes", {}).items()},
+        level=Level(options["level"]) if "level" in options else None,
+        changed=tuple(options.get("codes", ())),
+        need_restart=tuple(options.get("need_restart", ())),
+        check=check if "check" in options else None,
+        commit=commit,
+    )
+
+
+def _renew_chain(folder: str, group: str) -> dict[str, object]:
+    """Return the configurations of a chain with the code in the file `renewed`."""
+    renewed = Path(folder) / "renewed"
+    if not renewed.exists():
+        raise SetupError(f"chain {group} has no file")
+    return {role: ToyConfig(f"{role}.{group}", folder, code=int(renewed.read_text())) for role in ("right", "copy")}
 
 
 if __name__ == "__main__":
