@@ -108,7 +108,7 @@ class InteropStore:
         """Open the file, which is created if it is missing; `check` reads all of it for damage [VDB2]."""
         self._path, self._config = path, config
         with self._errors():
-            self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full"), check=check)
+            self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full", 2), check=check)
         try:
             with self._errors(), transaction(self._connection):
                 self._check_chains()

@@ -220,6 +220,16 @@ def test_the_file_of_another_genesis_is_refused(tmp_path: Path) -> None:
         InteropStore(path, dependency_set(chain, CONFIG.chains[2]))
 
 
+def test_a_file_of_before_outputs_were_stored_is_refused(tmp_path: Path) -> None:
+    """[VDB2, LB7]"""
+    path = str(tmp_path / "interop")
+    InteropStore(path, CONFIG).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma user_version = 1")
+    with pytest.raises(InteropStoreError, match=r"is of version 1, not 2: remove it \(data-dir\)"):
+        InteropStore(path, CONFIG)
+
+
 def test_chain_ids_have_a_bound() -> None:
     with pytest.raises(InteropStoreError, match="chain ids end at"):
         InteropStore(MEMORY, dependency_set(member(2**63)))
