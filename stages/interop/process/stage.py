@@ -65,6 +65,8 @@ NOT_READY_SECONDS = 0.5
 WAIT_SECONDS = 2.0
 PROGRESS_SECONDS = 10.0
 CLOSE_SECONDS = 0.5
+MAX_ROUNDS = 64
+"""How many rounds are written at once."""
 NOT_STARTED, COLD_START, RUNNING, HALTED = range(4)
 """Values of the metric of the state, which are op-supernode's [LB12]."""
 
@@ -176,7 +178,9 @@ class InteropStage(Stage):
 
         What the database fails at concerns the round that needs it, which comes next."""
         rounds, logs, state = [first], dict[tuple[int, int], BlockLogs](), self._state
-        while True:
+        while len(rounds) < MAX_ROUNDS:
+            # Rounds may have many messages; other tasks have their turn between them.
+            await asyncio.sleep(0)
             logs |= {(chain, block.logs.block.number): block.logs for chain, block in rounds[-1].blocks.items()}
             state = advanced(state, rounds[-1])
             heights = self._set.heights_at(next_time(self._set, state))
@@ -189,11 +193,12 @@ class InteropStage(Stage):
                 try:
                     stored = await self._stored(step.places, logs)
                 except TemporaryError:
-                    return rounds
+                    break
                 step = next_step(self._set, state, msgspec.structs.replace(observed, stored=stored))
             if not isinstance(step, Advance):
-                return rounds
+                break
             rounds.append(step)
+        return rounds
 
     def _forget(self) -> None:
         """Have all blocks read again."""
