@@ -27,6 +27,7 @@ DATABASES = {
     "p2p.priv.path": "p2p/opnode_p2p_priv.txt",
     "p2p.peerstore.path": "p2p/peerstore_db",
     "p2p.discovery.path": "p2p/discovery_db",
+    "rollup.bundle-dir": "",
 }
 """What a chain keeps in its folder of `data-dir` [SNO4]."""
 

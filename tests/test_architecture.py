@@ -9,6 +9,8 @@ import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
 from rollup_node.tools.dev import folder_graph
 from tests.support.source_trees import tree_of
@@ -48,6 +50,7 @@ NOT_IN_THE_WHEEL = tuple(
 ID = r"[A-Z]{1,3}\d+(?:\.\d+|[a-z])?"
 FUNCTION = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]", re.MULTILINE)
 CITATION = re.compile(rf"\[({ID}(?:(?:, | to |-){ID})*)\]")
+RANGE = re.compile(r"\b([A-Z]{2,3})(\d+) to \1(\d+)\b")
 RULE = re.compile(rf'<a id="([^"]+)"></a>\*\*({ID})\*\*')
 
 
@@ -238,13 +241,18 @@ def test_test_files_are_named_after_source_files() -> None:
 @functools.cache
 def _rules() -> frozenset[str]:
     """Return the ids that docs/rules defines."""
-    result: list[str] = []
-    for path in sorted((ROOT / "docs" / "rules").glob("*.md")):
-        for anchor, rule in RULE.findall(path.read_text()):
-            assert anchor == rule.lower(), f"{path.name}: the anchor of {rule} is {anchor}"
-            result.append(rule)
+    result = [rule for path in sorted((ROOT / "docs" / "rules").glob("*.md")) for rule in _defined(path.name)]
     assert len(result) == len(set(result)), "a rule is defined once"
     return frozenset(result)
+
+
+def _defined(name: str) -> list[str]:
+    """Return the ids that a file of docs/rules defines."""
+    result = []
+    for anchor, rule in RULE.findall((ROOT / "docs" / "rules" / name).read_text()):
+        assert anchor == rule.lower(), f"{name}: the anchor of {rule} is {anchor}"
+        result.append(rule)
+    return result
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -267,6 +275,17 @@ def _cited(text: str) -> set[str]:
 
 def test_cited_rules_are_in_the_documents() -> None:
     _assert_none(_unknown_rules, _sources(*PACKAGES, "tests"))
+
+
+@pytest.mark.parametrize("name", ["interop-verifier.md", "node-supernode.md"])
+def test_each_rule_of_a_supernode_is_cited_by_a_test(name: str) -> None:
+    tested = set[str]()
+    for path in _sources("tests"):
+        text = _text(path)
+        tested |= _cited(text)
+        for prefix, first, last in RANGE.findall(text):
+            tested |= {f"{prefix}{number}" for number in range(int(first), int(last) + 1)}
+    assert sorted(set(_defined(name)) - tested) == []
 
 
 def test_no_unfinished_marks_are_committed() -> None:

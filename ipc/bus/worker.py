@@ -81,7 +81,10 @@ class TaskSource:
             return
         # A large task is in memory once while it runs.
         self.tasks[number], payload = (attempt, b""), b""
+        liveness, slot = self._transport.liveness, self._transport.process_id.slot
+        liveness.set_task_of(slot, self._dispatcher)
         result = self._up.encode(self._handler(task))
+        liveness.set_task_of(slot, None)
         del self.tasks[number]
         self._transport.send(self.socket, (), self._dispatcher, result, number=number, attempt=attempt)
 

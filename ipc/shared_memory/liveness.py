@@ -7,7 +7,7 @@ import time
 from rollup_node.ipc.shared_memory.memfd import SharedMemory
 
 _SLOT_WORDS = 8
-_INCARNATION, _LAST_BEAT, _READY, _BEATS, _STATES = range(5)
+_INCARNATION, _LAST_BEAT, _READY, _BEATS, _STATES, _TASK_OF = range(6)
 
 
 class LivenessTable:
@@ -33,7 +33,7 @@ class LivenessTable:
 
     def start(self, slot: int, incarnation: int) -> None:
         """Zero all cells, then set the incarnation. For the supervisor, before it forks the slot's next process."""
-        for cell in (_LAST_BEAT, _READY, _BEATS, _STATES):
+        for cell in (_LAST_BEAT, _READY, _BEATS, _STATES, _TASK_OF):
             self._set(slot, cell, 0)
         self._set(slot, _INCARNATION, incarnation)
 
@@ -49,6 +49,14 @@ class LivenessTable:
     def set_states(self, slot: int, number: int) -> None:
         """Note the number of the state that the slot's own process has sent last."""
         self._set(slot, _STATES, number)
+
+    def set_task_of(self, slot: int, dispatcher: int | None) -> None:
+        """Note the slot of the process whose task the slot's own process runs now; None for no task."""
+        self._set(slot, _TASK_OF, 0 if dispatcher is None else dispatcher + 1)
+
+    def task_of(self, slot: int) -> int | None:
+        """Return the slot of the process whose task the process runs, or ran when it died; None without a task."""
+        return self._get(slot, _TASK_OF) - 1 if self._get(slot, _TASK_OF) else None
 
     def incarnation(self, slot: int) -> int:
         """How often a process has been started in the slot."""

@@ -155,7 +155,7 @@ def _log_failure(error: BaseException, end: Path) -> int:
             logger.error("the network left the OP Stack's rules", code=Code.NETWORK_LEFT.text, reason=leaf)
             return ExitCode.NETWORK_LEFT
         if isinstance(leaf, errors.RestartError):
-            logger.info("the node starts again", reason=leaf)
+            logger.info("a new start is asked for", reason=leaf)
             return RESTART
         if isinstance(leaf, errors.ForkMismatchError):
             text = "the execution engine has other forks than this node"

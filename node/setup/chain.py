@@ -55,7 +55,8 @@ def choose_chain(values: Values, warn: LogLine = lambda text: None) -> ChosenCha
         try:
             check_config(overridden)
         except ConfigError as error:
-            raise OptionError(f"rollup config error: {error} ({name})") from None
+            overrides = [values.source(item) for item in values.names_given() if item.startswith("override.")]
+            raise OptionError(f"rollup config error: {error} ({', '.join((name, *overrides))})") from None
     dependencies = _dependency_set(overridden, values)
     config = _with_constants(overridden, name)
     if dependencies is not None:
@@ -148,9 +149,10 @@ def _dependency_set(config: RollupConfig, values: Values) -> DependencySet | Non
 
 def _dependencies_of_file(path: str, l2_chain_id: int) -> DependencySet:
     """Return the set of a file [IOP25]. Raises OptionError if it is unreadable or the set does not fit the chain."""
-    error_prefix = f"failed to read dependency set: {path} (--interop.dependency-set)"
+    refusal = "failed to read dependency set (--interop.dependency-set)"
+    content, error_prefix = read_chain_file(path, refusal), f"{refusal}: {path}"
     try:
-        result = msgspec.json.decode(read_chain_file(path, "failed to read dependency set"), type=_DependencySetFile)
+        result = msgspec.json.decode(content, type=_DependencySetFile)
     except DECODE_ERRORS as error:
         raise OptionError(f"{error_prefix}: {error}") from None
     if not result.dependencies or not all(map(_CHAIN_ID.fullmatch, result.dependencies)):

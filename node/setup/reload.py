@@ -27,6 +27,7 @@ from rollup_node.node.setup.plan import (
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.supervisor.settings import Reload
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.io.log.logger import Level
 
 ONCE = RetryPolicy(total=0.0)
@@ -61,20 +62,19 @@ class ConfiguredNode:
         return replace(configs, engine=msgspec.structs.replace(configs.engine, sequencer_stopped=stopped))
 
     @property
+    def verifier(self) -> InteropProcessConfig | None:
+        """The configuration of what verifies messages between the chains."""
+        return None if self.interop is None else interop_config(self.interop, self.configs)
+
+    @property
     def processes(self) -> tuple[ProcessSpec, ...]:
         """The processes of all chains."""
-        verifier = None if self.interop is None else interop_config(self.interop, self.configs)
-        return processes(self.configs, worker_count(self.plans[0].values), verifier)
+        return processes(self.configs, worker_count(self.plans[0].values), self.verifier)
 
     @property
     def endpoints(self) -> list[NodeEndpoints]:
         """The endpoints of each chain."""
         return [endpoints_to_check(plan, self.configs[plan.group], self.secrets[plan.group]) for plan in self.plans]
-
-    @cached_property
-    def authorities(self) -> dict[str, str]:
-        """A digest of the CA of each chain's signer, which its p2p process reads once; empty without one."""
-        return {plan.group: _authorities(plan) for plan in self.plans}
 
 
 class RunningOptions:
@@ -91,7 +91,18 @@ class RunningOptions:
 
     def started(self, node: ConfiguredNode) -> None:
         """Note what the node was made of."""
-        self._node, _ = node, node.authorities
+        self._node = node
+        self._authorities = {plan.group: _authorities(plan) for plan in node.plans}
+
+    def renew_chain(self, group: str) -> dict[str, object]:
+        """Return the configurations of a chain's processes by role, by its files as they are now [UPG26].
+
+        Raises SetupError."""
+        plans, node = self.plans()[0], self._node
+        renewed = {plan.group: plan for plan in plans}[group]
+        plans = [self._as_started(renewed, plan) if plan.group == group else plan for plan in node.plans]
+        self._node = replace(node, plans=plans)
+        return {spec.role: spec.config for spec in self._node.processes if spec.group == group}
 
     def reload(self) -> Reload:
         """Return what differs now. Raises SetupError for options with which the node could not start, or not go on.
@@ -103,12 +114,13 @@ class RunningOptions:
         node = self._reconfigured(mixed)
         specs = {(spec.role, spec.group): spec.config for spec in running.processes}
         configs = {(spec.role, spec.group): spec.config for spec in node.processes}
-        signers = {("p2p", group) for group, digest in node.authorities.items() if digest != running.authorities[group]}
+        authorities = {plan.group: _authorities(plan) for plan in node.plans}
+        signers = {("p2p", group) for group, digest in authorities.items() if digest != self._authorities[group]}
 
         def commit() -> None:
             if self._file_version() != version:
                 raise OptionError(f"--config {self._file}: {BEING_WRITTEN}")
-            self.options, self._node = mixed, node
+            self.options, self._node, self._authorities = mixed, node, authorities
 
         level: Level | None = None
         if any(change.name == "log.level" for change in differing):
@@ -137,10 +149,15 @@ class RunningOptions:
     def _new_plan(self, plan: NodePlan, running: NodePlan) -> NodePlan:
         if plan.chain != running.chain:
             raise OptionError("the files that describe the chain have changed since the start: restart the node")
+        signs = [item.p2p is not None and item.p2p.has_signer for item in (plan, running)]
+        if signs[0] is not signs[1]:
+            raise OptionError("whether this node signs blocks is decided at the start: restart the node")
+        return self._as_started(plan, running)
+
+    def _as_started(self, plan: NodePlan, running: NodePlan) -> NodePlan:
+        """Return a plan with what the start has chosen."""
         p2p, checkpoint = plan.p2p, plan.checkpoint
-        if p2p is not None and running.p2p is not None:
-            if p2p.has_signer is not running.p2p.has_signer:
-                raise OptionError("whether this node signs blocks is decided at the start: restart the node")
+        if p2p is not None:
             # The start has read the key: its file may change, the peer id may not.
             p2p = msgspec.structs.replace(p2p, priv_raw=self._node.secrets[plan.group].network_key)
         if checkpoint is not None and running.checkpoint is not None:

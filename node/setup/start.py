@@ -15,7 +15,7 @@ from rollup_node.node.setup.notices import Notice, introduction, log_notices, sc
 from rollup_node.node.setup.plan import NodeSecrets, listeners, node_settings, plan_node
 from rollup_node.node.setup.reload import ConfiguredNode, RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
+from rollup_node.node.setup.state_files import check_interop_store, check_state_files, sequencer_stopped
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART
@@ -58,14 +58,16 @@ def _run(options: RunningOptions) -> int:
             stopped[plan.group] = sequencer_stopped(values, notices.append)
     node = ConfiguredNode(plans, interop, secrets, stopped)
     options.started(node)
-    chains = node.configs
+    chains, verifier = node.configs, node.verifier
+    if verifier is not None:
+        check_interop_store(verifier)
     require(
         check_ports(list(dict.fromkeys(item for chain in chains.values() for item in listeners(chain)))),
         get_logger("start"),
     )
     settings = node_settings(plans[0], chains.values(), partial(check_chains, node.endpoints))
     file = log_file(settings.log)
-    settings = replace(settings, reload=options.reload, log_file=file)
+    settings = replace(settings, reload=options.reload, renew_chain=options.renew_chain, log_file=file)
     now = time.time()
     lines = [
         line

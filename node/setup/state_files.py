@@ -7,6 +7,8 @@ from rollup_node.node.setup.notices import Notice
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateError, AdminStateFile
+from rollup_node.stages.interop.config import InteropProcessConfig
+from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
@@ -43,6 +45,14 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
     except AdminStateError as error:
         raise SetupError(f"{error} (--rpc.admin-state)") from None
     return stopped
+
+
+def check_interop_store(config: InteropProcessConfig) -> None:
+    """Open and close the interop database as `check_state_files` does with those of a chain [VDB2]."""
+    try:
+        InteropStore(config.store_path, config.dependency_set, check=True).close()
+    except StoreError as error:
+        raise SetupError(str(error)) from None
 
 
 def check_state_files(config: P2pConfig | None, rollup: RollupConfig, safedb_path: str | None) -> None:

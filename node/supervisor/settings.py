@@ -40,8 +40,9 @@ class NodeSettings:
     `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
     is how many connections to clients and peers one process needs at least. When the node halts, the processes that
     outlive it go on for `halt_seconds`. Each process writes its metrics every `metrics_period` seconds. `reload` reads
-    the options again, and raises SetupError where they are wrong; None where that is not possible. Log lines go to
-    `log_file` as well."""
+    the options again, and raises SetupError where they are wrong; None where that is not possible. `renew_chain` makes
+    the configurations of one chain's processes by role anew, and raises SetupError. Log lines go to `log_file` as
+    well."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
@@ -55,6 +56,7 @@ class NodeSettings:
     metrics_period: float = WRITE_SECONDS
     profiling: ProfilingSettings = field(default_factory=ProfilingSettings)
     reload: Callable[[], Reload] | None = None
+    renew_chain: Callable[[str], Mapping[str, object]] | None = None
     log_file: LogFile | None = None
     chains: tuple[str, ...] = ()
     tracing: str = ""

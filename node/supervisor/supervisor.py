@@ -117,7 +117,7 @@ class Supervisor:
             SupervisedProcess(spec, copy, slot, self._policy) for slot, (spec, copy) in enumerate(copies)
         ]
         self._roles = [list(members) for _, members in groupby(self._processes, lambda process: process.spec.role)]
-        self._chains = ChainGroups(self._processes, directory, self._start)
+        self._chains = ChainGroups(self._processes, directory, self._start, settings.renew_chain)
         self._liveness = LivenessTable(len(copies))
         self._shared = SharedResources(
             liveness=self._liveness,
@@ -323,7 +323,8 @@ class Supervisor:
         if self._stopping is not None or not self._chains.are_running(process):
             self._log.info("process ended", name=process.name, reason=reason)
         elif code == RESTART:
-            self._fail(code, "")
+            if not self._chains.renew(process):
+                self._fail(code, "")
         elif code in FATAL_ENDS:
             kind, text = FATAL_ENDS[ExitCode(code)]
             told = self._directory.read_end(process.spec.group) or SEE_LOG
@@ -347,7 +348,8 @@ class Supervisor:
 
     def _after_death(self, process: SupervisedProcess, reason: str, pause: float) -> None:
         now = time.monotonic()
-        if not process.record_death(now):
+        is_of_task = self._chains.task_ended(self._liveness.task_of(process.slot), process, reason, now)
+        if is_of_task or not process.record_death(now):
             process.restart_at = now + pause
             return
         deaths = len(process.deaths)
@@ -358,7 +360,7 @@ class Supervisor:
 
     def _give_up(self, process: SupervisedProcess, code: int, kind: Code, text: str) -> None:
         """Set the chain of a process aside, or end the node."""
-        if not self._chains.set_aside(process, kind, text):
+        if not self._chains.set_aside(process.spec.group, kind, text):
             self._fail(code, text)
 
     # Hanging processes.

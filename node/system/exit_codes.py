@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
 
 
 RESTART = 78
-"""A process asks with it for a new start of the whole node; the program goes on and does not exit [UPG26]."""
+"""A process asks with it for a new start of the node or of its chain; the program does not exit [UPG26, LIF34]."""
 
 
 class SetupError(Exception):

@@ -3,8 +3,7 @@
 `next_step` is a function of what is on disk and of what was observed in this round, so it may be asked again at any
 time. Its caller brings what a step asks for, writes a change and begins the next round with the state after it, or
 delivers a transition to the chains until all have carried it out, and then writes Finished. A restart begins with the
-state on disk. A change is one transaction: it and the transition that follows from it are on disk before a chain hears
-of it [VR6]."""
+state on disk. A change is on disk, with the transition that follows from it, before a chain hears of it [VR6]."""
 
 from collections.abc import Collection, Mapping
 from enum import Enum
@@ -74,13 +73,13 @@ class InvalidHead(msgspec.Struct, frozen=True):
 
 
 class Advance(msgspec.Struct, frozen=True, tag=True):
-    """The second is verified; `blocks` are the heads that the chains did not have in the second before [VR9].
+    """The second is verified; `blocks` are the heads that the chains did not have in the second before [VR9, LB7].
 
     `l1` is the highest L1 block that a head of this or of an earlier round was derived from [VR7, LB10]."""
 
     timestamp: int
     l1: BlockId
-    blocks: dict[int, BlockLogs]
+    blocks: dict[int, ChainBlock]
 
 
 class InvalidateHeads(msgspec.Struct, frozen=True, tag=True):
@@ -244,7 +243,7 @@ def _verify(
         if tip is None and state.verified is not None and block.number != config.chains[chain_id].genesis.l2.number:
             return Wait(WaitReason.NO_LOGS, chain_id, f"{block} is its first in a round")
     # A head that its chain had in the second before was checked then: what its messages depend on has not changed.
-    new = {chain_id: logs for chain_id, logs in heads.items() if state.tips.get(chain_id) != logs.block.id}
+    new = [chain_id for chain_id, logs in heads.items() if state.tips.get(chain_id) != logs.block.id]
     verdicts = check_heads(config, timestamp, heads, stored, new)
     if verdicts.unread:
         return AskStored(verdicts.unread)
@@ -256,7 +255,15 @@ def _verify(
         invalid = sorted(verdicts.invalid.items())
         heads_of = [_invalid_head(chain_id, blocks[chain_id], str(verdict)) for chain_id, verdict in invalid]
         return InvalidateHeads(timestamp, l1, tuple(heads_of))
-    return Advance(timestamp, l1, new)
+    return Advance(timestamp, l1, {chain_id: blocks[chain_id] for chain_id in new})
+
+
+def advanced(state: StoreState, change: Advance) -> StoreState:
+    """Return what is on disk once a round is, too [VR6]."""
+    last = state.verified
+    since = last.l1_since if last is not None and last.l1 == change.l1 else change.timestamp
+    tips = state.tips | {chain_id: block.logs.block.id for chain_id, block in change.blocks.items()}
+    return StoreState(tips, VerifiedRound(change.timestamp, change.l1, since))
 
 
 def _follows(logs: BlockLogs, tip: BlockId) -> bool:

@@ -55,11 +55,22 @@ class DeniedOutput(msgspec.Struct, frozen=True, array_like=True):
     storage_root: Hash
 
 
+class HeadOutput(msgspec.Struct, frozen=True, array_like=True):
+    """What the output root of a verified block is made of, and the first L1 block with which it was safe [LB7]."""
+
+    state_root: Hash
+    storage_root: Hash
+    l1: BlockId
+
+
 class RoundResponse(Message, frozen=True, tag="RoundResponse"):
-    """The L1 block of a round, None if that second is not verified, and its heads; or an `error` [LB7, LB10]."""
+    """The L1 block of a round, None if that second is not verified, and its heads; or an `error` [LB7, LB10].
+
+    `outputs` are those of heads that are known without an engine."""
 
     id: int
     error: str | None
     l1: BlockId | None
     heads: dict[int, BlockId]
     denied: dict[int, DeniedOutput]
+    outputs: dict[int, HeadOutput]

@@ -35,7 +35,7 @@ class NetworkLeftError(CriticalError):
 
 
 class RestartError(CriticalError):
-    """The node starts again with another configuration, which is written."""
+    """The node, or one chain of several, starts again with another configuration, which is written."""
 
 
 class ForkMismatchError(CriticalError):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.output_root import output_root, super_root
-from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, Hash, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 
 
@@ -101,23 +101,31 @@ def output(output_response: OutputResponse, status: dict[str, Any]) -> dict[str,
     }
 
 
+class SafeOutput(NamedTuple):
+    """A chain's safe block at a time, what its output root `root` is made of, and the L1 block that it requires."""
+
+    block: BlockId
+    state_root: Hash
+    storage_root: Hash
+    root: Hash
+    required_l1: BlockId
+
+
 def superroot(
     timestamp: int,
     status: dict[str, Any],
     chains: Sequence[int],
-    fields: Mapping[int, tuple[OutputResponse, BlockId]],
-    is_verified: bool = True,
+    outputs: Mapping[int, SafeOutput],
     verified: RoundResponse | None = None,
 ) -> dict[str, Any]:
     """Return the result of superroot_atTimestamp [RPC41, RPC42] for these chains, with the sync status of the slowest.
 
-    `fields` are the outputs of those that have a safe block at that time in seconds, each with its required L1 block.
-    Without one of them, or unverified, the result has no `data` [RPC43, RPC44, LB7]. With `verified`, what the interop
-    process knows of that time, `data` is that of the round [LB10], and the optimistic block is the denied one if there
-    is one [LB8]."""
+    `outputs` are those of the chains that have a safe block at that time in seconds. Without one of them the result has
+    no `data` [RPC43, RPC44, LB7]. Where blocks are verified, `verified` is what the interop process knows of that time:
+    `data` is that of the round [LB10], and the optimistic block is the denied one if there is one [LB8]."""
     chains = sorted(chains)
     denied = {} if verified is None else verified.denied
-    optimistic = {chain: _optimistic(*fields[chain], denied.get(chain)) for chain in chains if chain in fields}
+    optimistic = {chain: _optimistic(outputs[chain], denied.get(chain)) for chain in chains if chain in outputs}
     result = {
         "current_l1": {name: status["current_l1"][name] for name in ("hash", "number")},
         "safe_timestamp": status["safe_l2"]["timestamp"],
@@ -126,12 +134,12 @@ def superroot(
         "optimistic_at_timestamp": {str(chain): output for chain, output in optimistic.items()},
         "chain_ids": [str(chain) for chain in chains],
     }
-    if fields.keys() < set(chains) or not is_verified or (verified is not None and not _has_round(fields, verified)):
+    if outputs.keys() < set(chains) or (verified is not None and not _has_round(outputs, verified)):
         return result
-    required = max((l1 for _, l1 in fields.values()), key=attrgetter("number"))
+    required = max((output.required_l1 for output in outputs.values()), key=attrgetter("number"))
     if verified is not None and verified.l1 is not None:
         required = verified.l1
-    roots = [(chain, fields[chain][0].output_root) for chain in chains]
+    roots = [(chain, outputs[chain].root) for chain in chains]
     data = {
         "verified_required_l1": block_id(required),
         "super": {
@@ -168,23 +176,21 @@ def supernode_sync_status(statuses: Mapping[int, dict[str, Any]], slowest: dict[
     }
 
 
-def _has_round(fields: Mapping[int, tuple[OutputResponse, BlockId]], verified: RoundResponse) -> bool:
-    """Return whether the second is verified, and the engines have the heads of its round."""
-    blocks = {chain: output.block for chain, (output, _) in fields.items()}
-    return verified.l1 is not None and all(
-        block is not None and verified.heads.get(chain) == block.id for chain, block in blocks.items()
-    )
+def _has_round(outputs: Mapping[int, SafeOutput], verified: RoundResponse) -> bool:
+    """Return whether the second is verified, and the chains have the heads of its round."""
+    heads = verified.heads
+    return verified.l1 is not None and all(heads.get(chain) == output.block for chain, output in outputs.items())
 
 
-def _optimistic(output: OutputResponse, required_l1: BlockId, denied: DeniedOutput | None) -> dict[str, Any]:
+def _optimistic(output: SafeOutput, denied: DeniedOutput | None) -> dict[str, Any]:
     """Return the output of one chain's safe block, which may not be verified yet, or of the one denied there [LB8]."""
-    assert output.block is not None
-    roots = output.state_root, output.withdrawal_storage_root, output.block.hash
+    roots, root = (output.state_root, output.storage_root, output.block.hash), output.root
     if denied is not None:
         roots = denied.state_root, denied.storage_root, denied.hash
+        root = output_root(*roots)
     names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
     return {
-        "output": {name: to_hex(root) for name, root in zip(names, roots, strict=True)},
-        "output_root": to_hex(output.output_root if denied is None else output_root(*roots)),
-        "required_l1": block_id(required_l1),
+        "output": {name: to_hex(value) for name, value in zip(names, roots, strict=True)},
+        "output_root": to_hex(root),
+        "required_l1": block_id(output.required_l1),
     }

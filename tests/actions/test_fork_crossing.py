@@ -151,7 +151,7 @@ def test_forks_may_share_an_activation_block() -> None:
 @pytest.mark.parametrize("linked", [False, True], ids=["alone", "linked"])
 @pytest.mark.parametrize("carried", BUNDLE_FORKS["lagoon"].carried, ids=lambda carried: carried.sha256[:8])
 def test_lagoon_is_crossed_with_each_bundle_and_kind_of_dependency_set(carried: CarriedBundle, linked: bool) -> None:
-    """[UPG18, ATT32] The gas limit of the next block is that of before."""
+    """[UPG18, UPG19, ATT26, ATT32] The gas limit of the next block is that of before."""
     forks, bundles = ("jovian=2", "karst=4", "lagoon=7"), {"lagoon": carried_bundle("lagoon", carried)}
     rollup = SmallRollup(*forks, linked=linked, bundles=bundles)
     rollup.run(12)

@@ -107,7 +107,8 @@ def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:
 
 
 def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> None:
-    """[LB3, VR15], optimism#22325: it does not answer while the other chain goes on for 20 blocks, and is named."""
+    """[LB3, VR15, SNO10], optimism#22325, optimism#22281: it does not answer while the other chain goes on for 20
+    blocks, and is named."""
     engine = net.network["pids"][f"{KILLED} supernode engine"]
     os.kill(engine, signal.SIGSTOP)
     try:
@@ -115,6 +116,8 @@ def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> N
         net.wait(lambda: net.height(OTHER, "local_safe_l2") >= last + BLOCKS, "the other goes on")
         assert f"chain {KILLED}: engine: " in net.reasons()
         assert net.height(OTHER) <= net.height(KILLED, "local_safe_l2"), "nothing is verified beyond the engine"
+        root = net.super_root(net.head(OTHER)["timestamp"])
+        assert root is not None, "what is verified needs no engine"
     finally:
         os.kill(engine, signal.SIGCONT)
     net.wait_for_height(last + BLOCKS)
@@ -138,13 +141,17 @@ def test_an_invalidation_goes_on_over_kills(net: Chains) -> None:
 
 
 def test_a_supernode_that_was_killed_goes_on(net: Chains) -> None:
-    """[RW3, VR14, SNO4]: with kill -9, on the same data directory; no head that it states is below the verified one."""
-    before = {chain: net.height(chain) for chain in CHAINS}
+    """[RW3, VR14, SNO4], optimism#22281: with kill -9, on the same data directory; no head that it states is below the
+    verified one, and no super root another."""
+    before, timestamp = {chain: net.height(chain) for chain in CHAINS}, net.head(OTHER)["timestamp"] - 2
+    root = net.super_root(timestamp)
+    assert root is not None
     killed, stated = net.kill_role("supervisor"), []
 
     def goes_on() -> bool:
         heights = {chain: net.height(chain) for chain in CHAINS}
         stated.append(heights)
+        assert net.super_root(timestamp) == root
         return all(heights[chain] > before[chain] for chain in CHAINS)
 
     net.wait(goes_on, "verified heads go on")

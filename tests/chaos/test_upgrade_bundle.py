@@ -12,12 +12,15 @@ from rollup_node.stages.protocol import upgrade_transactions as upgrades
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from tests.support.processes.chains import CHAINS, Chains
 from tests.support.processes.extra_node import ExtraNode, assert_same_chain
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, call, http_get, wait_for
 
 FORKS = ("--fork", "jovian=2", "--fork", "karst=4", "--fork", "lagoon=8")
 ACTIVATION = 8
+LATER = 24
+"""A second at which a supernode has had the sequencers' blocks for a while."""
 DEPTH = 3
 """Blocks of an L1 reorg: fewer than make a block final."""
 OURS, THEIRS, *_ = BUNDLE_FORKS["lagoon"].carried
@@ -67,7 +70,7 @@ def test_nodes_with_another_bundle_wait_and_go_on_with_the_right_one(leftovers: 
             assert hashlib.sha256(seen.read_bytes()).hexdigest() == THEIRS.sha256
             # The verifier has chosen it meanwhile, and its safe head is beyond.
             net.wait_for_safe(ACTIVATION + 2)
-            assert "BUNDLE-CHOSEN" in net.log("verifier") and "the node starts again" in net.log("verifier")
+            assert "BUNDLE-CHOSEN" in net.log("verifier") and "a new start is asked for" in net.log("verifier")
             # Without the sequencer's blocks the wrong one is built, and no batch fits it.
             reason(net, alone.url, "BUNDLE-UNCONFIRMED", "batches after the activation of lagoon")
             own.kill()
@@ -128,4 +131,20 @@ def test_a_node_that_has_built_a_wrong_block_goes_on_with_the_right_bundle(lefto
             assert_same_chain(net, alone, ACTIVATION + 6)
         finally:
             alone.stop()
+        net.finish()
+
+
+def test_a_supernode_takes_the_bundle_of_its_chains(leftovers: Leftovers) -> None:
+    """Each chain waits and chooses for itself, into its own folder; messages go on [SNO4, UPG26]."""
+    words = ("--chains=2", "--p2p", "--interop=4", "--fork=jovian=2", "--fork=karst=4", f"--fork=lagoon={LATER}")
+    content = FILE.read_bytes()
+    with Chains(
+        leftovers, *words, OP_NODE_ROLLUP_LAGOON_BUNDLE=str(FILE), OP_SUPERNODE_VN_ALL_ROLLUP_LAGOON_BUNDLE="auto"
+    ) as net:
+        net.wait_for_height(LATER + 3)
+        log = net.log("supernode")
+        for chain in CHAINS:
+            assert f"code=BUNDLE-DIFFERS chain={chain} " in log and f"code=BUNDLE-CHOSEN chain={chain} " in log
+            assert (net.root / "supernode-data" / str(chain) / "lagoon_bundle_auto.json").read_bytes() == content
+        assert "a bug ends" not in log and "Traceback" not in log, net.logs(60)
         net.finish()

@@ -18,6 +18,7 @@ def test_built_in_networks_are_found_by_their_ids(tmp_path: Path) -> None:
     plans, interop = plan(*PAIR, f"--data-dir={tmp_path}", "--vn.130.safedb.path=/elsewhere", "--vn.10.p2p.priv.path=k")
     assert [(chain.group, chain.chain.name) for chain in plans] == [("10", "op-mainnet"), ("130", "unichain-mainnet")]
     assert plans[0].values["safedb.path"] == f"{tmp_path}/10/safe_db"
+    assert [plan.values["rollup.bundle-dir"] for plan in plans] == [f"{tmp_path}/10", f"{tmp_path}/130"]
     assert plans[1].values["p2p.peerstore.path"] == f"{tmp_path}/130/p2p/peerstore_db"
     assert plans[0].values["p2p.priv.path"] == "k"
     assert plans[0].runtime_dir == plans[1].runtime_dir and plans[0].p2p is None

@@ -42,7 +42,6 @@ def _run(argv: Sequence[str], started: float) -> int:
 def _print(result: ChainsResult) -> None:
     heads = ", ".join(f"{chain} safe {safe}" for chain, safe in result.safe.items())
     print(f"{heads}; messages {result.messages}, invalidated {result.invalidated} by {result.rules}")
-    print(
-        f"{result.kills} kills, {result.reorgs} L1 reorgs, {result.super_roots} super roots, {result.seconds} s in all"
-    )
+    done = f"{result.kills} kills, {result.reorgs} L1 reorgs, {result.lies} lies"
+    print(f"{done}, {result.super_roots} super roots, {result.seconds} s in all")
     print("\n".join(result.differences) or "output roots and super roots are equal everywhere")

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -25,6 +25,7 @@ EXECUTOR_KEY = Key(keccak256(b"executor of messages"))
 WRONG = ("log index", "timestamp", "payload")
 """What is wrong with an invalid message that names a log as it is not."""
 EXPIRED, CYCLE = "expired", "cycle"
+KINDS = (*WRONG, EXPIRED, CYCLE)
 FIRST = Fees(2 * FEES.tip, FEES.cap)
 """What an executing message pays to come before all other logs of its block."""
 
@@ -57,8 +58,9 @@ def execution_call(source: int, log: Mapping[str, Any], timestamp: int, wrong: s
 class Messages:
     """Sends a message from one chain to another at a time; each `invalid_every`th is invalid, 0 for none.
 
-    What is wrong with those takes turns. With a `window`, seconds after which a message is expired, that is one way;
-    if blocks of all chains come each `block_time` seconds at the same times, a cycle is another [EM8, CY3]."""
+    What is wrong with those takes turns, among `kinds` unless that is empty. With a `window`, seconds after which a
+    message is expired, that is one way; if blocks of all chains come each `block_time` seconds at the same times, a
+    cycle is another [EM8, CY3]."""
 
     def __init__(
         self,
@@ -68,10 +70,12 @@ class Messages:
         on_error: Callable[[str], None],
         window: int = 0,
         block_time: int = 0,
+        kinds: Collection[str] = (),
     ) -> None:
         self._engines, self._invalid_every, self._on_error = engines, invalid_every, on_error
         self._random, self._window, self._block_time = random.Random(seed), window, block_time
-        self._wrongs = (*WRONG, *((EXPIRED,) if window else ()), *((CYCLE,) if block_time else ()))
+        wrongs = (*WRONG, *((EXPIRED,) if window else ()), *((CYCLE,) if block_time else ()))
+        self._wrongs = tuple(wrong for wrong in wrongs if not kinds or wrong in kinds)
         self._old: deque[tuple[int, Any, int]] = deque()
         self._count = 0
         self.sent: list[Sent] = []

@@ -63,7 +63,9 @@ class LocalChain:
 
 
 class ChainsPrograms:
-    """The programs of one network; `supernodes` are the URLs of those that follow all chains, by name."""
+    """The programs of one network; `supernodes` are the URLs of those that follow all chains, by name.
+
+    `lying_source` is what the first chain's sequencer follows in place of the first supernode, empty for that."""
 
     def __init__(self, settings: ChainsSettings, root: Path, numbers: Iterator[int], forks: ForkServer | None) -> None:
         self._settings, self.root = settings, root
@@ -77,6 +79,7 @@ class ChainsPrograms:
         self.supernodes = {name: url(ports[0]) for name, ports in self._ports.items()}
         self.l1, self.beacon = url(self._l1_port), url(self._beacon_port)
         self.activation = self.genesis_time = 0
+        self.lying_source = ""
 
     @property
     def dependency_set(self) -> Path:
@@ -139,7 +142,9 @@ class ChainsPrograms:
 
     def _sequencer(self, local: LocalChain) -> list[str]:
         files, ports = local.files, local.ports[SEQUENCER]
-        follow = next(iter(self.supernodes.values()))
+        follow = f"{next(iter(self.supernodes.values()))}/{local.id}/"
+        if local is self.chains[0] and self.lying_source:
+            follow = self.lying_source
         options = {
             **self._shared(),
             "l2": url(ports.engine_auth),
@@ -154,7 +159,7 @@ class ChainsPrograms:
             "sequencer.enabled": "true",
             "sequencer.l1-confs": "1",
             **self._peers(local, SEQUENCER),
-            **({"l2.follow.source": f"{follow}/{local.id}/"} if self.activation else {"l1.beacon": self.beacon}),
+            **({"l2.follow.source": follow} if self.activation else {"l1.beacon": self.beacon}),
             "safedb.path": str(files.safe_head_database(SEQUENCER)),
         }
         return _node([], options)

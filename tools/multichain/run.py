@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
@@ -25,6 +25,9 @@ from rollup_node.tools.multichain.messages import Messages
 from rollup_node.tools.multichain.programs import ChainsPrograms
 from rollup_node.tools.multichain.settings import ChainsSettings
 from rollup_node.tools.multichain.view import ChainsView
+
+if TYPE_CHECKING:
+    from rollup_node.tools.multichain.lying_source import LyingSource
 
 TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
 COMPARED_SECONDS = 60
@@ -39,7 +42,7 @@ class ChainsResult:
     """The result of a run; `safe` are the lowest safe heads by chain, `differences` what is wrong, in words.
 
     `messages` are counted by what was wrong with them, `invalidated` are the blocks that the first supernode has denied
-    by chain, and `rules` those blocks by the rule that makes them invalid."""
+    by chain, and `rules` those blocks by the rule that makes them invalid. `lies` are the answers with a lie."""
 
     safe: dict[str, int]
     seconds: float
@@ -49,6 +52,7 @@ class ChainsResult:
     super_roots: int = 0
     kills: int = 0
     reorgs: int = 0
+    lies: int = 0
     differences: list[str] = field(default_factory=list)
 
 
@@ -79,6 +83,7 @@ class ChainsRun:
         self._view = ChainsView(settings.json)
         self._stop = asyncio.Event()
         self._clients: list[JsonRpcClient] = []
+        self._liar: LyingSource | None = None
 
     def _client(self, url: str) -> JsonRpcClient:
         client = JsonRpcClient(url, timeout=10.0)
@@ -93,6 +98,7 @@ class ChainsRun:
         tasks: list[asyncio.Task[None]] = []
         try:
             network.children.on_restart = self._note_restart
+            await self._start_liar()
             await network.start()
             self._say(f"L1 {network.l1}  " + "  ".join(f"{name} {url}" for name, url in network.supernodes.items()))
             self._say("status pages  " + "  ".join(f"{name} {page}" for name, page in network.status_pages.items()))
@@ -104,7 +110,10 @@ class ChainsRun:
             await self._compare()
             self._result.messages = self._sent()
             await self._check_messages()
+            self._check_lies()
         finally:
+            if self._liar is not None:
+                await self._liar.close()
             for task in tasks:
                 task.cancel()
             for client in self._clients:
@@ -119,7 +128,7 @@ class ChainsRun:
         traffic = [Traffic(l1, engines[local.id], self._say, local.chain) for local in self._network.chains]
         tasks = [self._repeat(TRAFFIC_SECONDS, *(of_chain.send_round for of_chain in traffic))]
         if self._network.activation and len(engines) > 1:
-            ways = settings.expiry, settings.l2_block_time
+            ways = settings.expiry, settings.l2_block_time, settings.wrong
             self._messages = messages = Messages(engines, settings.invalid_every, settings.seed, self._say, *ways)
             begin = self._network.activation + settings.l2_block_time
             tasks.append(self._repeat(MESSAGE_SECONDS, messages.send_round, delay=max(0.0, begin - time.time())))
@@ -127,7 +136,31 @@ class ChainsRun:
             tasks.append(self._repeat(settings.kill_every, self._kill))
         if settings.reorg_every:
             tasks.append(self._repeat(settings.reorg_every, lambda: self._reorg(l1)))
+        if self._liar is not None:
+            tasks.append(self._repeat(settings.lie_every, self._turn))
         return tasks
+
+    async def _start_liar(self) -> None:
+        if not self._settings.lie_every:
+            return
+        # Imported here alone: it brings aiohttp with it.
+        from rollup_node.tools.multichain.lying_source import LyingSource
+
+        source = f"{next(iter(self._network.supernodes.values()))}/{self._network.chains[0].id}/"
+        self._liar = LyingSource(source, self._settings.l2_block_time)
+        await self._liar.start()
+        self._network.lying_source = self._liar.url
+
+    async def _turn(self) -> None:
+        assert self._liar is not None
+        self._liar.turn()
+        self._say(f"the source of the first sequencer tells {self._liar.lie or 'the truth'}")
+
+    def _check_lies(self) -> None:
+        if self._liar is not None:
+            self._result.lies = self._liar.lies
+            if not self._liar.lies:
+                self._result.differences.append("the first sequencer has heard no lie")
 
     async def _repeat(self, seconds: float, *actions: Callable[[], Any], delay: float = 0.0) -> None:
         await asyncio.sleep(delay)
@@ -197,6 +230,12 @@ class ChainsRun:
             nodes = {name: self._client(f"{url}/{local.id}/") for name, url in self._network.supernodes.items()}
             nodes[SEQUENCER] = self._client(local.sequencer)
             result = await compare_output_roots(nodes, self._result.safe[str(local.id)])
+            for _ in range(ATTEMPTS if self._messages else 0):
+                # A sequencer takes some seconds to move to the replacement of a block.
+                if result.equal:
+                    break
+                await asyncio.sleep(RETRY_SECONDS)
+                result = await compare_output_roots(nodes, self._result.safe[str(local.id)])
             if not result.equal:
                 differences.append(
                     f"chain {local.id}: the output roots differ first at block {result.first_difference}"

@@ -372,7 +372,7 @@ class CoreState(CoreContext):
 
     def entry_wanted(self) -> bool:
         """Return whether the entry of a safe head is written now, and not with the next few [SDB13]."""
-        return self.interop.enabled or self.attributes.result_due
+        return self._unsent is not None or self.interop.enabled or self.attributes.result_due
 
     def safe_head_written(self) -> None:
         """Send derivation what waited for a change of the safe head database."""

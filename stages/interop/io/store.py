@@ -9,7 +9,7 @@ import time
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,6 +35,7 @@ from rollup_node.stages.io.files.sqlite_file import (
     transaction,
 )
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.verification import HeadOutput
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW, BlockLogs, log_hash_at
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -47,8 +48,8 @@ _APPLICATION = 0x52504E49
 _SCHEMA = """
 create table if not exists chains (id integer primary key, genesis blob not null, since integer);
 create table if not exists blocks
-  (chain integer not null, number integer not null, hash blob not null, logs blob not null, crc integer not null,
-   primary key (chain, number));
+  (chain integer not null, number integer not null, hash blob not null, logs blob not null, output blob,
+   crc integer not null, primary key (chain, number));
 create table if not exists inclusions
   (since integer primary key, l1_number integer not null, l1_hash blob not null);
 create index if not exists inclusions_by_l1 on inclusions (l1_number);
@@ -62,6 +63,7 @@ insert into progress select null, null, null, 0, 0 where not exists (select 1 fr
 _MAX = 2**63 - 1
 _transition = msgspec.msgpack.Decoder(Transition)
 _block_decoder = msgspec.msgpack.Decoder(BlockId)
+_output_decoder = msgspec.msgpack.Decoder(HeadOutput)
 
 
 class InteropStoreError(StoreError):
@@ -71,11 +73,22 @@ class InteropStoreError(StoreError):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """A verified round: its heads, of the chains whose block of that time is still stored, and its L1 block [VR7]."""
+    """A verified round: its heads, of the chains whose block of that time is still stored, and its L1 block [VR7].
+
+    `outputs` are those of the heads that were checked in a round; others are from before the first one [VR10]."""
 
     timestamp: int
     l1: BlockId
     heads: dict[int, BlockId]
+    outputs: dict[int, HeadOutput]
+
+
+class _StoredBlock(NamedTuple):
+    """A block's log hashes, and its output if it was the head of a round."""
+
+    block: BlockId
+    logs: bytes
+    output: HeadOutput | None
 
 
 class DenialRow(msgspec.Struct, frozen=True):
@@ -95,7 +108,7 @@ class InteropStore:
         """Open the file, which is created if it is missing; `check` reads all of it for damage [VDB2]."""
         self._path, self._config = path, config
         with self._errors():
-            self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full"), check=check)
+            self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full", 2), check=check)
         try:
             with self._errors(), transaction(self._connection):
                 self._check_chains()
@@ -121,7 +134,7 @@ class InteropStore:
             for place in places:
                 if place[:2] not in blocks:
                     row = self._block(place.chain_id, place.number)
-                    blocks[place[:2]] = None if row is None else row[2]
+                    blocks[place[:2]] = None if row is None else row.logs
         hashes = ((place, blocks[place[:2]]) for place in places)
         return {place: None if logs is None else log_hash_at(logs, place.log_index) or b"" for place, logs in hashes}
 
@@ -135,8 +148,9 @@ class InteropStore:
             heights = self._config.heights_at(timestamp)
             members = self._connection.execute("select id from chains where since <= ?", (timestamp,)).fetchall()
             rows = {chain: self._block(chain, heights[chain]) for (chain,) in members}
-            heads = {chain: BlockId(row[0], row[1]) for chain, row in rows.items() if row is not None}
-            return Round(timestamp, inclusion[1], heads)
+            heads = {chain: row.block for chain, row in rows.items() if row is not None}
+            outputs = {chain: row.output for chain, row in rows.items() if row is not None and row.output is not None}
+            return Round(timestamp, inclusion[1], heads, outputs)
 
     def final_round(self, l1_number: int) -> Round | None:
         """Return the last round whose L1 block is at or below a finalized one, None if there is none [LB4]."""
@@ -180,29 +194,32 @@ class InteropStore:
         with self._errors():
             self._connection.execute("update progress set l1_final = max(l1_final, ?)", (number,))
 
-    def write(self, change: Change) -> StoreState:
-        """Make a change, on disk when this returns, and return the state after it [VR6].
+    def write(self, *changes: Change) -> StoreState:
+        """Make changes as one, on disk when this returns, and return the state after them [VR6].
 
         Raises InteropStoreError also for a change that does not follow from the state, such as a gap [VR9, VR11]."""
         with self._errors(), transaction(self._connection):
-            state = self._state()
-            match change:
-                case Advance():
-                    self._advance(change, state)
-                case InvalidateHeads():
-                    self._deny(change, state)
-                case Rewind():
-                    self._rewind(change)
-                case Finished():
-                    self._connection.execute("update progress set pending = null")
-                case AddLogs():
-                    query = "select 1 from chains where id = ? and since is not null"
-                    is_member = self._connection.execute(query, (change.chain_id,)).fetchone()
-                    self._require(is_member is None, f"chain {change.chain_id} has rounds, and gets no older logs")
-                    self._cut(change.chain_id, change.keep)
-                    for logs in change.blocks:
-                        self._append(change.chain_id, logs)
+            for change in changes:
+                self._make(change)
             return self._state()
+
+    def _make(self, change: Change) -> None:
+        match change:
+            case Advance():
+                self._advance(change, self._state())
+            case InvalidateHeads():
+                self._deny(change, self._state())
+            case Rewind():
+                self._rewind(change)
+            case Finished():
+                self._connection.execute("update progress set pending = null")
+            case AddLogs():
+                query = "select 1 from chains where id = ? and since is not null"
+                is_member = self._connection.execute(query, (change.chain_id,)).fetchone()
+                self._require(is_member is None, f"chain {change.chain_id} has rounds, and gets no older logs")
+                self._cut(change.chain_id, change.keep)
+                for logs in change.blocks:
+                    self._append(change.chain_id, logs)
 
     def _advance(self, change: Advance, state: StoreState) -> None:
         verified = state.verified
@@ -211,8 +228,9 @@ class InteropStore:
             verified is None or change.timestamp == verified.timestamp + 1,
             f"the round {change.timestamp} does not follow {verified}",
         )
-        for chain_id, logs in change.blocks.items():
-            self._append(chain_id, logs)
+        for chain_id, block in change.blocks.items():
+            output = msgspec.msgpack.encode(HeadOutput(block.state_root, block.storage_root, block.l1))
+            self._append(chain_id, block.logs, output)
         for chain_id, number in self._config.heights_at(change.timestamp).items():
             tip = self._tip(chain_id)
             text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is its last block"
@@ -254,15 +272,15 @@ class InteropStore:
     def _cut(self, chain_id: int, keep: int) -> None:
         self._connection.execute("delete from blocks where chain = ? and number > ?", (chain_id, keep))
 
-    def _append(self, chain_id: int, logs: BlockLogs) -> None:
+    def _append(self, chain_id: int, logs: BlockLogs, output: bytes | None = None) -> None:
         """Add a block, whose parent is the last one of its chain, if there is one [VR11]."""
         tip, block = self._tip(chain_id), logs.block
         self._require(
             tip is None or (block.number == tip.number + 1 and block.parent_hash == tip.hash),
             f"block {block} of chain {chain_id} does not follow {tip}",
         )
-        row = chain_id, *_row(block.id), logs.log_hashes, _crc(block.number, block.hash, logs.log_hashes)
-        self._connection.execute("insert into blocks values (?, ?, ?, ?, ?)", row)
+        content: tuple[int, Hash, bytes, bytes | None] = (*_row(block.id), logs.log_hashes, output)
+        self._connection.execute("insert into blocks values (?, ?, ?, ?, ?, ?)", (chain_id, *content, _crc(*content)))
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -286,15 +304,16 @@ class InteropStore:
         row = self._connection.execute(query, (chain_id,)).fetchone()
         return None if row is None else _block_id(*row)
 
-    def _block(self, chain_id: int, number: int) -> tuple[int, Hash, bytes] | None:
-        """Return number, hash and log hashes of a stored block. Raises DatabaseError if it is damaged [VDB3]."""
-        query = "select number, hash, logs, crc from blocks where chain = ? and number = ?"
+    def _block(self, chain_id: int, number: int) -> _StoredBlock | None:
+        """Return a stored block. Raises DatabaseError if it is damaged [VDB3]."""
+        query = "select number, hash, logs, output, crc from blocks where chain = ? and number = ?"
         row = self._connection.execute(query, (chain_id, number)).fetchone()
         if row is None:
             return None
-        if not is_block(row[0], row[1]) or type(row[2]) is not bytes or row[3] != _crc(*row[:3]):
+        logs, output = row[2:4]
+        if not is_block(*row[:2]) or {type(logs), type(output or b"")} != {bytes} or row[4] != _crc(*row[:4]):
             raise sqlite3.DatabaseError(f"block {number} of chain {chain_id} is not what was written")
-        return row[0], row[1], row[2]
+        return _StoredBlock(BlockId(*row[:2]), logs, None if output is None else _output_decoder.decode(output))
 
     def _inclusion(self, condition: str, value: int) -> tuple[int, BlockId] | None:
         query = f"select since, l1_number, l1_hash from inclusions {condition} limit 1"
@@ -354,5 +373,5 @@ def _block_id(number: Any, block_hash: Any) -> BlockId:
     return BlockId(number, block_hash)
 
 
-def _crc(number: int, block_hash: Hash, logs: bytes) -> int:
-    return zlib.crc32(number.to_bytes(8, "big") + block_hash + logs)
+def _crc(number: int, block_hash: Hash, logs: bytes, output: bytes | None) -> int:
+    return zlib.crc32(number.to_bytes(8, "big") + block_hash + logs + (output or b""))

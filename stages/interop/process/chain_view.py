@@ -76,6 +76,13 @@ class ChainView:
         self.status = message
         self._on_change()
 
+    def known(self, number: int) -> ChainBlock | WaitReason:
+        """Return what `observe` would, as far as it is read [VR6]."""
+        segment, head = self._segment, self.local_safe
+        if segment is None or head is None or number not in segment.blocks or number > head.number:
+            return WaitReason.NOT_READY
+        return _chain_block(segment.blocks[number], segment.l1)
+
     async def observe(self, number: int) -> ChainBlock | WaitReason:
         """Return the local safe block of a number with its L1 block [VR3]."""
         self.error, genesis = "", self.rollup.genesis.l2

@@ -30,6 +30,10 @@ class L1Reader:
         self._client = bus.connect("l1.origins", self._on_refs)
         bus.subscribe("status.l1", self._on_status)
 
+    def known(self, numbers: Collection[int]) -> L1View:
+        """Return what `view` would, without the hashes that it would ask for."""
+        return L1View({number: self._known.get(number) for number in numbers}, self.finalized)
+
     async def view(self, numbers: Collection[int], *, fresh: bool = False) -> L1View:
         """Return the hashes of blocks by number; `fresh` asks for all of them. Raises TemporaryError."""
         if fresh:
@@ -37,8 +41,7 @@ class L1Reader:
         missing = [number for number in numbers if number not in self._known]
         head = self._head
         read = dict(zip(missing, await asyncio.gather(*map(self._hash, missing)), strict=True))
-        hashes: dict[int, Hash | None] = {number: self._known.get(number) for number in numbers}
-        hashes |= read
+        hashes = self.known(numbers).hashes | read
         if head is not None and head == self._head:
             known = {number: hashed for number, hashed in read.items() if hashed is not None}
             self._keep({number: hashed for number, hashed in known.items() if number < head.number})

@@ -33,7 +33,7 @@ class RoundServer:
             try:
                 response = await self._read(request)
             except TemporaryError as error:
-                response = RoundResponse(number, str(error), None, {}, {})
+                response = RoundResponse(number, str(error), None, {}, {}, {})
             del self._pending[client, number]
             self._server.send(client, response)
         return IDLE_SECONDS
@@ -47,5 +47,6 @@ class RoundServer:
         for chain_id, number in self._config.heights_at(request.timestamp).items():
             for block in store.denied(chain_id, number)[-1:]:
                 denied[chain_id] = DeniedOutput(block.hash, block.state_root, block.storage_root)
-        l1, heads = (None, {}) if verified is None else (verified.l1, verified.heads)
-        return RoundResponse(request.id, None, l1, heads, denied)
+        if verified is None:
+            return RoundResponse(request.id, None, None, {}, denied, {})
+        return RoundResponse(request.id, None, verified.l1, verified.heads, denied, verified.outputs)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -40,6 +40,7 @@ from rollup_node.stages.interop.rounds import (
     Rewind,
     Wait,
     WaitReason,
+    advanced,
     diverged,
     next_step,
     next_time,
@@ -53,6 +54,8 @@ from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import DeniedBlock
 from rollup_node.stages.protocol.config import utc_time
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId, Hash
 
 log = get_logger("interop")
@@ -62,6 +65,8 @@ NOT_READY_SECONDS = 0.5
 WAIT_SECONDS = 2.0
 PROGRESS_SECONDS = 10.0
 CLOSE_SECONDS = 0.5
+MAX_ROUNDS = 64
+"""How many rounds are written at once."""
 NOT_STARTED, COLD_START, RUNNING, HALTED = range(4)
 """Values of the metric of the state, which are op-supernode's [LB12]."""
 
@@ -145,6 +150,9 @@ class InteropStage(Stage):
                 return self._wait(decision)
             case Deliver():
                 return await self._deliver(decision)
+            case Advance():
+                await self._advance(await self._with_following(decision))
+                return 0.0
             case change:
                 await self._carry_out(change)
                 return 0.0
@@ -159,19 +167,49 @@ class InteropStage(Stage):
                 case AskL1(numbers=numbers):
                     observed = msgspec.structs.replace(observed, l1=await self._l1.view(numbers, fresh=fresh))
                 case AskStored(places=places):
-                    observed = msgspec.structs.replace(observed, stored=await self._stored(places))
+                    observed = msgspec.structs.replace(observed, stored=await self._stored(places, {}))
                 case decision:
                     if observed.l1 is not None and not _is_of_l1(decision):
                         await self._follow_finality(observed.l1.finalized)
                     return decision
+
+    async def _with_following(self, first: Advance) -> list[Advance]:
+        """Return a round with those after it for which all is read already: they are written as one [VR6].
+
+        What the database fails at concerns the round that needs it, which comes next."""
+        rounds, logs, state = [first], dict[tuple[int, int], BlockLogs](), self._state
+        while len(rounds) < MAX_ROUNDS:
+            # Rounds may have many messages; other tasks have their turn between them.
+            await asyncio.sleep(0)
+            logs |= {(chain, block.logs.block.number): block.logs for chain, block in rounds[-1].blocks.items()}
+            state = advanced(state, rounds[-1])
+            heights = self._set.heights_at(next_time(self._set, state))
+            observed = Observed({chain: self._chains[chain].known(number) for chain, number in heights.items()})
+            step = next_step(self._set, state, observed)
+            if isinstance(step, AskL1):
+                observed = msgspec.structs.replace(observed, l1=self._l1.known(step.numbers))
+                step = next_step(self._set, state, observed)
+            if isinstance(step, AskStored):
+                try:
+                    stored = await self._stored(step.places, logs)
+                except TemporaryError:
+                    break
+                step = next_step(self._set, state, msgspec.structs.replace(observed, stored=stored))
+            if not isinstance(step, Advance):
+                break
+            rounds.append(step)
+        return rounds
 
     def _forget(self) -> None:
         """Have all blocks read again."""
         for chain in self._chains.values():
             chain.forget()
 
-    async def _stored(self, places: Collection[LogPlace]) -> Stored:
-        return await self._database.run(lambda store: store.stored(places))
+    async def _stored(self, places: Collection[LogPlace], written: Mapping[tuple[int, int], BlockLogs]) -> Stored:
+        """Return what the database has, or will have once the blocks `written` are in it."""
+        new = {place: written[place[:2]].log_hash(place.log_index) or b"" for place in places if place[:2] in written}
+        old = [place for place in places if place not in new]
+        return {**new, **(await self._database.run(lambda store: store.stored(old)) if old else {})}
 
     async def _ask_chains(self, timestamp: int) -> dict[int, ChainBlock | WaitReason]:
         """Return the answers of all chains, asked at once; none before the start is prepared."""
@@ -181,17 +219,21 @@ class InteropStage(Stage):
         observe = [self._chains[chain_id].observe(height) for chain_id, height in heights.items()]
         return dict(zip(heights, await asyncio.gather(*observe), strict=True))
 
-    async def _carry_out(self, change: Advance | InvalidateHeads | Rewind) -> None:
+    async def _advance(self, rounds: Sequence[Advance]) -> None:
+        """Write verified rounds, then tell the chains [VR6]."""
+        await self._write(*rounds)
+        self._count("advance", len(rounds))
+        self._meter.count("supernode_interop_timestamps_verified_total", len(rounds))
+        self._meter.set("supernode_interop_verified_timestamp", rounds[-1].timestamp)
+        self._set_activity(RUNNING)
+        # Their L1 blocks are those of the view by which they were decided, and the last one's is that of all.
+        await self._follow_finality(self._l1_final)
+        self._meet(None)
+
+    async def _carry_out(self, change: InvalidateHeads | Rewind) -> None:
         """Write a decision, then tell the chains [VR6]."""
         await self._write(change)
         match change:
-            case Advance(timestamp=timestamp):
-                self._count("advance")
-                self._meter.count("supernode_interop_timestamps_verified_total")
-                self._meter.set("supernode_interop_verified_timestamp", timestamp)
-                self._set_activity(RUNNING)
-                # The round's L1 blocks are those of the view by which it was decided.
-                await self._follow_finality(self._l1_final)
             case InvalidateHeads(timestamp=timestamp, heads=heads):
                 self._count("invalidate")
                 at = utc_time(timestamp)
@@ -206,9 +248,9 @@ class InteropStage(Stage):
                 log.debug("L1 has left a block that verified blocks depend on", first=utc_time(first))
         self._meet(None)
 
-    async def _write(self, change: Change) -> None:
-        self._state = await self._database.run(lambda store: store.write(change))
-        if isinstance(change, InvalidateHeads | Rewind):
+    async def _write(self, *changes: Change) -> None:
+        self._state = await self._database.run(lambda store: store.write(*changes))
+        if isinstance(changes[-1], InvalidateHeads | Rewind):
             self._transition, self._denied = await self._database.run(_decisions)
         else:
             self._publish()
@@ -344,8 +386,8 @@ class InteropStage(Stage):
             self._problem = problem
             self.report(self._runtime_problems)
 
-    def _count(self, decision: str) -> None:
-        self._meter.count("supernode_interop_round_decisions_total", decision=decision)
+    def _count(self, decision: str, times: int = 1) -> None:
+        self._meter.count("supernode_interop_round_decisions_total", times, decision=decision)
 
     def _set_activity(self, state: int) -> None:
         self._meter.set("supernode_interop_activity_state", state)

@@ -13,7 +13,6 @@ SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What sqlite3 raises; the second when a damaged file's bytes are in the message of the first."""
 
 MEMORY = ":memory:"
-_VERSION = 1
 _BUSY_TIMEOUT = 2.0
 _HASH_SIZE = 32
 
@@ -30,13 +29,15 @@ class DamagedFileError(StoreError):
 class FileKind:
     """A kind of database, which `what` and `option` name to operators, and the id `application` in its files.
 
-    `schema` is executed at each opening. With `synchronous` normal the last commits may be lost with the power."""
+    `schema`, of a `version`, is executed at each opening. With `synchronous` normal the last commits may be lost with
+    the power."""
 
     what: str
     option: str
     application: int
     schema: str
     synchronous: Literal["normal", "full"] = "normal"
+    version: int = 1
 
 
 def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Connection:
@@ -97,7 +98,7 @@ def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
         connection.execute(f"pragma synchronous = {kind.synchronous}")
         connection.execute("pragma journal_size_limit = 1048576")
         # One transaction: a process that is killed here leaves a new file, never one of no kind or version.
-        marks = f"pragma application_id = {kind.application}; pragma user_version = {_VERSION};" if is_new else ""
+        marks = f"pragma application_id = {kind.application}; pragma user_version = {kind.version};" if is_new else ""
         connection.executescript(f"begin immediate; {marks} {kind.schema} commit;")
     except BaseException:
         connection.close()
@@ -114,8 +115,8 @@ def _check_header(connection: sqlite3.Connection, path: str, kind: FileKind, che
         return True
     if application != kind.application:
         raise _other_kind(path, kind)
-    if version != _VERSION:
-        raise StoreError(f"{kind.what} {path} is of version {version}, not {_VERSION}: remove it ({kind.option})")
+    if version != kind.version:
+        raise StoreError(f"{kind.what} {path} is of version {version}, not {kind.version}: remove it ({kind.option})")
     if check and connection.execute("pragma quick_check(1)").fetchone() != ("ok",):
         raise sqlite3.DatabaseError("the check of its pages failed")
     return False

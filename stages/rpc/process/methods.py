@@ -5,19 +5,17 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
 import orjson
 
 from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
-from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.stages.rpc import parameters, responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
@@ -25,6 +23,7 @@ from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, Signe
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.reload import reload_options
 from rollup_node.stages.rpc.process.supernode import Supernode
+from rollup_node.stages.rpc.process.superroot import super_root, supernode_super_root
 
 MAX_SHOWN = 100
 
@@ -173,95 +172,7 @@ async def _modules(node: NodeView) -> Any:
     return {namespace: "1.0" for namespace in sorted({method.namespace for method in enabled_methods(node.config)})}
 
 
-# --- superroot -------------------------------------------------------------------------------------------------------
-
-
-async def _super_root(node: NodeView, timestamp: int) -> Any:
-    # Derivation's L1 block is taken before the heads are asked for, never after [RPC43a].
-    rollup, derivation = node.config.rollup, node.derivation
-    if timestamp < rollup.genesis.l2_time:
-        raise JsonRpcError(SERVER_ERROR, f"target block number for timestamp {timestamp}: {_before_genesis(rollup)}")
-    output = await _safe_output(node, timestamp)
-    heads = msgspec.structs.replace(output.status, current_l1=None) if output.status is not None else None
-    outputs = {}
-    if output.block is not None:
-        try:
-            outputs = {rollup.l2_chain_id: (output, await _required_l1(node, output.block))}
-        except JsonRpcError as error:
-            text = f"l1AtSafeHead@{to_hex(output.block.hash)}:{output.block.number}: {error.message}"
-            raise JsonRpcError(error.code, text) from None
-    status, is_verified = responses.sync_status(node.l1, heads, derivation), node.is_verified(timestamp)
-    return responses.superroot(timestamp, status, (rollup.l2_chain_id,), outputs, is_verified)
-
-
-def _before_genesis(rollup: RollupConfig) -> str:
-    return f"did not reach genesis time ({rollup.genesis.l2_time}) yet"
-
-
-async def _safe_output(node: NodeView, timestamp: int) -> control.OutputResponse:
-    """Return the output of the last block at or before a time in seconds, without a block if it is not local safe."""
-    number = node.config.rollup.block_number_at(timestamp)
-    output = await node.control.request(lambda request_id: control.OutputRequest(request_id, number, only_safe=True))
-    if not isinstance(output, control.OutputResponse) or output.status is None:
-        raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
-    return output
-
-
-async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
-    """Return the first L1 block with which a block was safe. Raises JsonRpcError where it is not known."""
-    if block.id == node.config.rollup.genesis.l2:
-        return BlockId(0, ZERO_HASH)
-    error: str | None = "safe head database not enabled"
-    if node.config.safedb:
-        response = await node.control.request(lambda request_id: control.L1AtSafeHeadRequest(request_id, block.number))
-        if isinstance(response, control.SafeHeadResponse) and response.error is None:
-            return response.l1_block
-        error = response.error
-    raise JsonRpcError(SERVER_ERROR, error or "unknown")
-
-
-# --- supernode: all chains [LB7, SNO9] -------------------------------------------------------------------------------
-
-
-async def _supernode_super_root(supernode: Supernode, timestamp: int) -> Any:
-    # The L1 blocks are taken before the heads are asked for, never after [RPC43a].
-    before = supernode.sync_statuses()
-    branch = f"build optimistic branch at {timestamp}: failed to get optimistic"
-    of_chain = f"at timestamp {timestamp} for chain ID"
-
-    async def output_of(chain_id: int, node: NodeView) -> tuple[control.OutputResponse, BlockId] | None:
-        where = f"{branch} block {of_chain} {chain_id}"
-        if timestamp < node.config.rollup.genesis.l2_time:
-            text = f"failed to convert timestamp to block number: {_before_genesis(node.config.rollup)}"
-            raise JsonRpcError(SERVER_ERROR, f"{where}: {text}")
-        try:
-            output = await _safe_output(node, timestamp)
-            if output.block is None:
-                return None
-            block = output.block
-            where = (
-                f"{branch} source L1 {of_chain} {chain_id}: L1 at safe head unavailable for L2"
-                f" {to_hex(block.hash)}:{block.number}"
-            )
-            return output, await _required_l1(node, block)
-        except JsonRpcError as error:
-            raise JsonRpcError(error.code, f"{where}: {error.message}") from None
-
-    chains = supernode.chains
-    answers = (output_of(chain_id, node) for chain_id, node in chains.items())
-    fields: dict[int, tuple[control.OutputResponse, BlockId]] = {}
-    for chain_id, output in zip(chains, await asyncio.gather(*answers, return_exceptions=True), strict=True):
-        # Of several errors that of the first chain, whichever came first.
-        if isinstance(output, BaseException):
-            raise output
-        if output is not None:
-            fields[chain_id] = output
-    is_verified = all(node.is_verified(timestamp) for node in chains.values())
-    verified = await supernode.round_at(timestamp)
-    if verified is not None and verified.error is not None:
-        raise JsonRpcError(SERVER_ERROR, verified.error)
-    status = supernode.slowest(before)
-    return responses.superroot(timestamp, status, tuple(chains), fields, is_verified, verified)
+# --- supernode: all chains [SNO9] -------------------------------------------------------------------------------------
 
 
 async def _supernode_modules(supernode: Supernode) -> Any:
@@ -348,7 +259,7 @@ METHODS: tuple[Method, ...] = (
     Method("admin_reload", _reload),
     Method("admin_overrideLeader", _ordered(control.OverrideLeaderRequest)),
     Method("admin_conductorEnabled", _shown(lambda node: node.config.conductor_enabled)),
-    Method("superroot_atTimestamp", _super_root, (parameters.quantity,)),
+    Method("superroot_atTimestamp", super_root, (parameters.quantity,)),
     Method("opstack_openBlockV1", _open_block, (parameters.block_id, attributes_from_json)),
     Method("opstack_cancelBlockV1", _cancel_block, (parameters.payload_info,)),
     Method("opstack_sealBlockV1", _seal_block, (parameters.payload_info,)),
@@ -366,7 +277,7 @@ METHODS: tuple[Method, ...] = (
 
 SUPERNODE_METHODS: tuple[Method, ...] = (
     Method("supernode_syncStatus", _supernode_status),
-    Method("superroot_atTimestamp", _supernode_super_root, (parameters.quantity,)),
+    Method("superroot_atTimestamp", supernode_super_root, (parameters.quantity,)),
     Method("heartbeat_check", _heartbeat),
     Method("health_status", _supernode_version),
     Method("rpc_modules", _supernode_modules),

@@ -16,7 +16,7 @@ from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, 
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
-from rollup_node.stages.messages.verification import Verdicts
+from rollup_node.stages.messages.verification import RoundRequest, RoundResponse, Verdicts
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
@@ -25,10 +25,12 @@ STATUS_SECONDS = 1.0
 
 
 class NodeView:
-    """The rpc process's view of the other processes: their last published states, and clients of their channels."""
+    """The rpc process's view of the other processes: their last published states, and clients of their channels.
 
-    def __init__(self, config: RpcConfig, bus: Bus | GroupView) -> None:
-        self.config = config
+    `rounds` is the client of the interop process, if that verifies the chain."""
+
+    def __init__(self, config: RpcConfig, bus: Bus | GroupView, rounds: RequestClient | None = None) -> None:
+        self.config, self._rounds = config, rounds
         self.verdicts: Verdicts | None = None
         self.l1: L1Heads | None = None
         self.l1_proof: L1Proof | None = None
@@ -81,12 +83,12 @@ class NodeView:
                     self._engine_changed.clear()
                     await self._engine_changed.wait()
 
-    def is_verified(self, timestamp: int) -> bool:
-        """Whether no message of a block of that time in seconds is left to be verified [LB7]."""
-        if not self.config.verified:
-            return True
-        verdicts = self.verdicts
-        return verdicts is not None and (timestamp < verdicts.activation or timestamp <= verdicts.timestamp)
+    async def round_at(self, timestamp: int) -> RoundResponse | None:
+        """Return what the interop process knows of a time in seconds; None where nothing has to be verified [LB7]."""
+        if self._rounds is None or (self.verdicts is not None and timestamp < self.verdicts.activation):
+            return None
+        response: RoundResponse = await self._rounds.request(lambda request_id: RoundRequest(request_id, timestamp))
+        return response
 
     def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
         def on_status(message: Any) -> None:

@@ -9,6 +9,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling.profile import MAX_SECONDS
+from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.rpc.config import RpcProcessConfig
 from rollup_node.stages.rpc.connections import Limits
@@ -44,7 +45,12 @@ class RpcStage(Stage):
 
     def __init__(self, process_config: RpcProcessConfig, bus: Bus, meter: Meter) -> None:
         config = next(iter(process_config.chains.values()))
-        self.nodes = {group: NodeView(of_chain, bus.within(group)) for group, of_chain in process_config.chains.items()}
+        chains = process_config.chains.items()
+        rounds = RequestClient(bus, "interop.rounds") if any(of_chain.verified for _, of_chain in chains) else None
+        self.nodes = {
+            group: NodeView(of_chain, bus.within(group), rounds if of_chain.verified else None)
+            for group, of_chain in chains
+        }
         statuses = {group: StatusSource(node) for group, node in self.nodes.items()}
         self.node, status = next(iter(self.nodes.values())), next(iter(statuses.values()))
         self.periodic_tasks = tuple(
@@ -58,7 +64,7 @@ class RpcStage(Stage):
 
         self.websockets: dict[str, WebSocketRpcServer] = {}
         all_statuses = SupernodeStatus(statuses)
-        handle = self._rpc_handler(statuses, all_statuses, bus, meter)
+        handle = self._rpc_handler(statuses, all_statuses, meter)
         self.rpc = listener("rpc", handle, config.addr, config.port, RPC_LIMITS, 0.8)
         self.metrics: Listener | None = None
         if config.metrics_enabled:
@@ -95,7 +101,7 @@ class RpcStage(Stage):
         self._closing: asyncio.Task[None] | None = None
 
     def _rpc_handler(
-        self, statuses: Mapping[str, StatusSource], all_statuses: SupernodeStatus, bus: Bus, meter: Meter
+        self, statuses: Mapping[str, StatusSource], all_statuses: SupernodeStatus, meter: Meter
     ) -> Handler:
         """Return what answers at the RPC server: the only chain, or each of several at its path [SNO7]."""
         servers = {
@@ -107,7 +113,7 @@ class RpcStage(Stage):
         handlers = {group: (self.websockets.get(group) or server).handle for group, server in servers.items()}
         if "" in handlers:
             return handlers[""]
-        supernode = Supernode({int(group): node for group, node in self.nodes.items()}, bus)
+        supernode = Supernode({int(group): node for group, node in self.nodes.items()})
         root = RpcServer(supernode, all_statuses, meter, SUPERNODE_METHODS, "main")
         return route(root.handle, handlers)
 

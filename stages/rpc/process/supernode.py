@@ -6,9 +6,6 @@ from typing import Any, Protocol
 import msgspec
 from aiohttp import web
 
-from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.io.requests import RequestClient
-from rollup_node.stages.messages.verification import RoundRequest, RoundResponse
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.process.listener import Exchange, Handler
@@ -18,21 +15,14 @@ from rollup_node.stages.rpc.status.readiness import Readiness
 
 
 class Supernode:
-    """What the root path shows: the views of the chains by id, which rises. Its `config` has what all chains share."""
+    """What the root path shows: the views of the chains by id, which rises. Its `config` has what all chains share.
 
-    def __init__(self, chains: Mapping[int, NodeView], bus: Bus) -> None:
+    `verified` is the first chain whose messages are verified, None without one."""
+
+    def __init__(self, chains: Mapping[int, NodeView]) -> None:
         self.chains = dict(sorted(chains.items()))
         self.config = next(iter(self.chains.values())).config
-        is_verified = any(node.config.verified for node in self.chains.values())
-        self._rounds = RequestClient(bus, "interop.rounds") if is_verified else None
-
-    async def round_at(self, timestamp: int) -> RoundResponse | None:
-        """Return what the interop process knows of a time in seconds; None where nothing has to be verified [LB7]."""
-        verdicts = next((node.verdicts for node in self.chains.values() if node.config.verified), None)
-        if self._rounds is None or (verdicts is not None and timestamp < verdicts.activation):
-            return None
-        response: RoundResponse = await self._rounds.request(lambda request_id: RoundRequest(request_id, timestamp))
-        return response
+        self.verified = next((node for node in self.chains.values() if node.config.verified), None)
 
     def sync_statuses(self) -> dict[int, dict[str, Any]]:
         """Return the sync statuses of the chains at this moment."""
@@ -40,12 +30,10 @@ class Supernode:
 
     def slowest(self, statuses: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
         """Return the lowest L1 block and the lowest times of heads, with those of verification [LB7, LB10]."""
-        verified = None
-        for node in self.chains.values():
-            if node.config.verified:
-                current = None if node.verdicts is None else node.verdicts.current_l1
-                verified = current or BlockId(0, ZERO_HASH)
-        return responses.slowest(statuses.values(), verified)
+        if (node := self.verified) is None:
+            return responses.slowest(statuses.values(), None)
+        current = None if node.verdicts is None else node.verdicts.current_l1
+        return responses.slowest(statuses.values(), current or BlockId(0, ZERO_HASH))
 
 
 class SupernodeStatus:

@@ -34,6 +34,7 @@ class WorkerHarness:
     def handler(self, name: str) -> Callable[[SquareTask], SquareResult]:
         def run(task: SquareTask) -> SquareResult:
             self.ran.append((name, task.number))
+            assert self.liveness.task_of(ME.slot) == (WORK, OTHER_WORK).index(name)
             return SquareResult(task.number)
 
         return run
@@ -62,6 +63,7 @@ def test_the_first_channel_is_served_first_one_task_at_a_time(harness: WorkerHar
     while harness.worker.receive():
         pass
     assert harness.ran == [(WORK, 1), (WORK, 2), (OTHER_WORK, 1), (OTHER_WORK, 2)]
+    assert harness.liveness.task_of(ME.slot) is None
 
 
 def test_the_whole_state_is_reported_before_each_task(harness: WorkerHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,20 @@ def test_start_clears_the_cells_of_the_last_incarnation(table: LivenessTable) ->
     assert not table.ready(1) and table.states(1) == 0
 
 
+def test_whose_task_a_process_runs_is_known_after_its_death(table: LivenessTable) -> None:
+    """[LIF34]"""
+    table.start(1, 1)
+    assert table.task_of(1) is None
+    for dispatcher in (0, 2):
+        table.set_task_of(1, dispatcher)
+        assert table.task_of(1) == dispatcher
+    table.start(1, 2)
+    assert table.task_of(1) is None
+    table.set_task_of(1, 2)
+    table.set_task_of(1, None)
+    assert table.task_of(1) is None
+
+
 def test_slots_do_not_touch_each_other(table: LivenessTable) -> None:
     table.start(1, 7)
     table.beat(1)

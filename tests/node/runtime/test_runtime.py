@@ -49,7 +49,7 @@ def test_a_process_may_ask_for_a_new_start_of_the_node(start: StartNode) -> None
     node = start().wait_until_ready()
     node.order("left", "restart")
     assert node.wait_for_exit() == (RESTART, "")
-    assert node.logged("the node starts again", "left", reason="the toys have other colours now")
+    assert node.logged("a new start is asked for", "left", reason="the toys have other colours now")
     assert node.stop_order()[2:] == ["right"]
 
 

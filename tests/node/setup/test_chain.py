@@ -141,9 +141,9 @@ def test_each_fork_can_be_overridden(fork: str) -> None:
 
 
 def test_overrides_are_checked() -> None:
-    assert error_of("--network=op-sepolia", "--override.delta=1").startswith(
-        "rollup config error: fork delta set to 1, but prior fork canyon has higher offset 1699981200 (op-sepolia)"
-    )
+    """[OPT41]"""
+    text = "rollup config error: fork delta set to 1, but prior fork canyon has higher offset 1699981200"
+    assert error_of("--network=op-sepolia", "--override.delta=1") == f"{text} (op-sepolia, flag --override.delta)"
 
 
 @pytest.mark.option("l1.beacon.ignore")
@@ -214,6 +214,7 @@ def test_members_of_the_l1_chain_config_that_op_node_refuses_are_warned_of(tmp_p
 
 @pytest.mark.option("interop.dependency-set")
 def test_lagoon_needs_a_dependency_set(tmp_path: Path) -> None:
+    """[UPG20]"""
     rollup = rollup_file(tmp_path, lagoon_time=1900000000)
     assert error_of(rollup).startswith("the Lagoon upgrade is scheduled (2030-03-17T17:46:40Z)")
     assert error_of(rollup).endswith('FILE, which for a chain on its own is {"dependencies": {"901": {}}}')
@@ -274,8 +275,10 @@ def test_a_dependency_set_that_does_not_fit_names_the_option(tmp_path: Path, tex
     """[IOP25]"""
     (tmp_path / "set.json").write_text(f'{{"dependencies":{text}}}')
     result = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/set.json")
-    start = f"failed to read dependency set: {tmp_path}/set.json (--interop.dependency-set): "
-    assert result.startswith(start + reason)
+    start = f"failed to read dependency set (--interop.dependency-set): {tmp_path}/"
+    assert result.startswith(f"{start}set.json: {reason}")
+    missing = error_of(rollup_file(tmp_path), f"--interop.dependency-set={tmp_path}/none.json")
+    assert missing == f"{start}none.json: No such file or directory"
 
 
 def test_the_longest_expiry_window_is_taken(tmp_path: Path) -> None:

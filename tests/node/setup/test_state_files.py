@@ -7,10 +7,12 @@ import pytest
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.networks import find_network
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.state_files import check_state_files, sequencer_stopped
+from rollup_node.node.setup.state_files import check_interop_store, check_state_files, sequencer_stopped
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateFile
+from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
+from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
@@ -140,3 +142,21 @@ def test_a_stored_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> 
     path.write_text('{"sequencerStarted":false}')
     with pytest.raises(SetupError, match="config persistence must be disabled when conductor is enabled"):
         begins_stopped([], *words)
+
+
+def test_an_interop_database_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """[VDB2, LIF9]: one line with the option; one that is missing is created."""
+    engine = ChainEngine(ROLLUP, "http://127.0.0.1:1", bytes(32), 1.0)
+    config = InteropProcessConfig({ROLLUP.l2_chain_id: engine}, 0, str(tmp_path / "interop.db"))
+    check_interop_store(config)
+    check_interop_store(config)
+    used = InteropStore(config.store_path, config.dependency_set)
+    with pytest.raises(SetupError, match=r"interop\.db is in use by another node: .*\(data-dir\)$"):
+        check_interop_store(config)
+    used.close()
+    raw = bytearray(Path(config.store_path).read_bytes())
+    raw[4096:8192] = b"\xff" * 4096
+    for content, problem in ((bytes(raw), "is damaged"), (b"no database" * 100, "is no interop database")):
+        Path(config.store_path).write_bytes(content)
+        with pytest.raises(SetupError, match=rf"interop\.db {problem}.*\(data-dir\)$"):
+            check_interop_store(config)

@@ -157,6 +157,48 @@ def test_a_chain_that_fails_in_the_start_does_not_hold_it_up(start: StartNode) -
     node.stop()
 
 
+def test_a_chain_that_asks_for_it_alone_starts_again_with_its_files_read_anew(start: StartNode) -> None:
+    """[UPG26, LIF34]"""
+    node = supernode(start)
+    before = pids(node)
+    (node.folder / "renewed").write_text("5")
+    node.order("copy.10", "restart")
+    for name in ("right.10", "copy.10"):
+        node.wait_for_entry(name, 2)
+        node.wait_for_line("toy started", name, code=5)
+    node.wait_for_exchange(chain="10")
+    assert pids(node) == before and not aside(node) and not node.logged("chain is set aside")
+    node.order("right.10", "critical")
+    assert node.wait_for_line("chain is set aside", chain="10", again_in_s=0.5), "the first failure"
+    node.stop()
+
+
+def test_a_chain_whose_files_are_wrong_then_is_set_aside(start: StartNode) -> None:
+    """[UPG26, LIF34]"""
+    node = supernode(start)
+    before = pids(node)
+    node.order("copy.10", "restart")
+    line = node.wait_for_line("chain is set aside", chain="10", again_in_s=1.5)
+    assert line["reason"] == "chain 10 has no file"
+    for name in ("right.10", "copy.10"):
+        node.wait_for_entry(name, 2)
+    assert pids(node) == before
+    node.stop()
+
+
+def test_processes_that_die_of_the_tasks_of_a_chain_set_it_aside(start: StartNode) -> None:
+    """[LIF34] The shared process that died comes back, and the other chain goes on with it."""
+    node = supernode(start, restart_policy={"deaths": 2}, pauses=PAUSES | {"FIRST_PAUSE": 600.0})
+    others = {name: pid for name, pid in pids(node).items() if name != "left"}
+    node.order("right.10", "poison")
+    line = node.wait_for_line("chain is set aside", chain="10")
+    assert line["reason"].startswith("3 processes died of its tasks within 60 s, last left by signal SIGKILL")
+    node.wait_for_entry("left", 4)
+    node.wait_for_exchange(chain="130")
+    assert {name: pid for name, pid in pids(node).items() if name != "left"} == others
+    node.stop()
+
+
 def test_logs_metrics_and_titles_name_the_chain(start: StartNode) -> None:
     """[LIF33]"""
     node = supernode(start)

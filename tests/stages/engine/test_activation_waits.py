@@ -16,12 +16,13 @@ from tests.support.engine.core_harness import CoreHarness, started
 from tests.support.engine.model_engine import ModelEngine
 
 OURS, THEIRS, *_ = BUNDLE_FORKS["lagoon"].carried
-FORKS = {**dict.fromkeys((*ALL_FORKS, "karst"), 0), "lagoon": GENESIS_TIME + 2}
+FORKS = dict.fromkeys((*ALL_FORKS, "karst"), 0)
 
 
-def rollup_with(carried: CarriedBundle, chains: int = 1) -> RollupConfig:
-    """Return a chain whose first block activates Lagoon with this bundle."""
-    return make_rollup(FORKS, bundles={"lagoon": carried_bundle("lagoon", carried)}, dependency_set_size=chains)
+def rollup_with(carried: CarriedBundle, chains: int = 1, block: int = 1) -> RollupConfig:
+    """Return a chain of which a block, the first one unless another is given, activates Lagoon with this bundle."""
+    forks = FORKS | {"lagoon": GENESIS_TIME + 2 * block}
+    return make_rollup(forks, bundles={"lagoon": carried_bundle("lagoon", carried)}, dependency_set_size=chains)
 
 
 def waiting(theirs: RollupConfig, safe: int = 0) -> tuple[CoreHarness, list[L2BlockRef]]:
@@ -68,6 +69,27 @@ def test_derivation_may_die_and_start_again_meanwhile() -> None:
     assert hold(harness).confirmed
     assert [action.confirmed for action in harness.done(UpgradeDiffers)][-1]
     assert len(chosen(harness)) == 1
+
+
+def test_the_block_before_is_recorded_once_derivation_asks_for_it() -> None:
+    """[SDB13]: else derivation would not get to the block that waits for it, and tell what L1 has."""
+    chain, builder = ChainFixture(rollup_with(OURS, block=2)), ChainFixture(rollup_with(THEIRS, block=2))
+    refs = builder.build(3)
+    for payload in builder.payloads.values():
+        chain.keep(payload)
+    engine = ModelEngine(chain)
+    engine.head = refs[-1].hash
+    harness = started(chain, engine, bundle_auto=True, safedb_path="safe")
+    harness.derive()
+    harness.derive_ahead(1, concluding=True)
+    harness.run_until_idle()
+    assert hold(harness).other.number == 2 and harness.waiting is not None and harness.waiting.sequence == 1
+    harness.derive_block()
+    assert harness.waiting is None and harness.record.entries[-1].safe_head.number == 1
+    harness.derive()
+    assert harness.waiting is not None and harness.waiting.sequence == 2
+    repeat(harness, BatchParent(2, refs[2].hash))
+    assert hold(harness).confirmed
 
 
 def test_with_another_dependency_set_no_bundle_is_chosen() -> None:

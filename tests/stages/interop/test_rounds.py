@@ -28,7 +28,6 @@ from rollup_node.stages.interop.rounds import (
     next_step,
     next_time,
 )
-from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.values import Claim, block, dependency_set, logs_of, member
 
@@ -57,7 +56,7 @@ def head(chain_id: int, *logs: bytes | Claim, time: int = T, source: BlockId = S
     return ChainBlock(logs_of(ref, logs), source, b"\x05" * 32, b"\x06" * 32)
 
 
-HEADS: Mapping[int, ChainBlock | WaitReason] = {1: head(1, b"one"), 2: head(2, source=l1(22))}
+HEADS = {1: head(1, b"one"), 2: head(2, source=l1(22))}
 
 
 def decide(
@@ -92,14 +91,9 @@ def test_the_steps_of_a_round() -> None:
     assert isinstance(decide(heads, stored={place: b""}), InvalidateHeads)
 
 
-def logs(answer: ChainBlock | WaitReason) -> BlockLogs:
-    assert isinstance(answer, ChainBlock)
-    return answer.logs
-
-
 def test_a_round_without_invalid_heads_advances() -> None:
     """[VR7, VR9, LB10]: with the highest L1 block of all chains, and the heads that are new."""
-    assert decide() == Advance(T, l1(22), {1: logs(HEADS[1]), 2: logs(HEADS[2])})
+    assert decide() == Advance(T, l1(22), dict(HEADS))
 
 
 def test_a_head_that_a_chain_has_had_is_not_written_again() -> None:
@@ -109,7 +103,7 @@ def test_a_head_that_a_chain_has_had_is_not_written_again() -> None:
         1: ChainBlock(logs_of(ref, [b"x"]), l1(21), b"", b""),
         2: ChainBlock(logs_of(block(50, 1100), [Claim(9, 1, 1, 1, b"")]), l1(21), b"", b""),
     }
-    assert decide(heads, state=ODD) == Advance(1101, l1(21), {1: heads[1].logs})
+    assert decide(heads, state=ODD) == Advance(1101, l1(21), {1: heads[1]})
 
 
 def test_the_l1_block_of_a_round_is_never_below_the_one_before() -> None:
@@ -148,7 +142,7 @@ def test_genesis_blocks_have_no_l1_block() -> None:
     heads = {1: head(1, source=NO_L1_BLOCK), 2: head(2, source=NO_L1_BLOCK)}
     state = StoreState(STATE.tips)
     assert next_step(CONFIG, state, Observed(heads)) == AskL1(frozenset())
-    assert decide(heads, L1View({}, 0), state) == Advance(T, NO_L1_BLOCK, {1: heads[1].logs, 2: heads[2].logs})
+    assert decide(heads, L1View({}, 0), state) == Advance(T, NO_L1_BLOCK, dict(heads))
 
 
 LEFT = L1View({**VIEW.hashes, 20: l1(20, 1).hash}, 10)

@@ -13,7 +13,16 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.output_root import super_root
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
-from rollup_node.stages.rpc.responses import dependency_set, l1_ref, l2_ref, output, sdm_status, superroot, sync_status
+from rollup_node.stages.rpc.responses import (
+    SafeOutput,
+    dependency_set,
+    l1_ref,
+    l2_ref,
+    output,
+    sdm_status,
+    superroot,
+    sync_status,
+)
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
@@ -81,7 +90,7 @@ def test_super_roots_of_several_chains() -> None:
     status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False, 3))
     roots = {chain: bytes((chain & 0xFF,)) * 32 for chain in (902, 901, 1301)}
     outputs = {
-        chain: (OutputResponse(1, None, L2, root, b"\x0b" * 32, b"\x0c" * 32, None), BlockId(required, b"\x0d" * 32))
+        chain: SafeOutput(L2.id, b"\x0b" * 32, b"\x0c" * 32, root, BlockId(required, b"\x0d" * 32))
         for (chain, root), required in zip(roots.items(), (7, 9, 8), strict=True)
     }
     result = superroot(198, status, tuple(roots), outputs)

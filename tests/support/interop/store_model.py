@@ -17,6 +17,7 @@ from rollup_node.stages.interop.rounds import (
     Transition,
     VerifiedRound,
 )
+from rollup_node.stages.messages.verification import HeadOutput
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
 
@@ -28,16 +29,25 @@ class StoreModel:
         self._config = config
         self.rounds: list[tuple[int, BlockId, dict[int, BlockId]]] = []
         self.logs: dict[int, list[BlockLogs]] = {chain_id: [] for chain_id in config.chains}
+        self.outputs: dict[tuple[int, BlockId], HeadOutput] = {}
         self.denied: list[tuple[int, InvalidHead]] = []
         self.decided: BlockId | None = None
         self.pending: Transition | None = None
 
-    def write(self, change: Change) -> StoreState:
-        """Make a change."""
+    def write(self, *changes: Change) -> StoreState:
+        """Make changes."""
+        for change in changes:
+            self._make(change)
+        return self.state()
+
+    def _make(self, change: Change) -> None:
         match change:
             case Advance(timestamp=timestamp, l1=l1, blocks=blocks):
-                for chain_id, logs in blocks.items():
-                    self.logs[chain_id].append(logs)
+                for chain_id, block in blocks.items():
+                    self.logs[chain_id].append(block.logs)
+                    self.outputs[chain_id, block.logs.block.id] = HeadOutput(
+                        block.state_root, block.storage_root, block.l1
+                    )
                 heads = {chain_id: logs[-1].block.id for chain_id, logs in self.logs.items() if logs}
                 self.rounds.append((timestamp, l1, heads))
                 self.decided = None
@@ -56,7 +66,6 @@ class StoreModel:
             case AddLogs(chain_id=chain_id, blocks=added, keep=keep):
                 kept = [logs for logs in self.logs[chain_id] if logs.block.number <= keep]
                 self.logs[chain_id] = [*kept, *added]
-        return self.state()
 
     def state(self) -> StoreState:
         """Return what the rounds go on from."""
@@ -73,6 +82,8 @@ class StoreModel:
         for timestamp, l1, heads in self.rounds:
             result = store.round_at(timestamp)
             assert result is not None and (result.l1, result.heads) == (l1, heads)
+            known = {chain: self.outputs[chain, head] for chain, head in heads.items() if (chain, head) in self.outputs}
+            assert result.outputs == known
         end = self.rounds[-1][0] + 1 if self.rounds else 0
         assert store.round_at(end) is None
         numbers = {l1.number for _, l1, _ in self.rounds}

@@ -11,6 +11,7 @@ from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,
+    ChainBlock,
     Change,
     Finished,
     InvalidateHeads,
@@ -45,7 +46,9 @@ def _advance(model: StoreModel, chance: random.Random) -> Advance:
     for chain_id, number in CONFIG.heights_at(timestamp).items():
         tip = state.tips.get(chain_id)
         if tip is None or tip.number < number:
-            blocks[chain_id] = _logs(chain_id, number, bytes(32) if tip is None else tip.hash, chance)
+            parent = bytes(32) if tip is None else tip.hash
+            roots = chance.randbytes(32), chance.randbytes(32)
+            blocks[chain_id] = ChainBlock(_logs(chain_id, number, parent, chance), _l1(number, chance), *roots)
     last = state.verified.l1 if state.verified is not None else _l1(0, chance)
     l1 = _l1(last.number + 1, chance) if state.verified is None or chance.random() < 0.3 else last
     return Advance(timestamp, l1, blocks)
@@ -72,8 +75,10 @@ def _backfill(chance: random.Random) -> AddLogs:
     return AddLogs(1, tuple(blocks), -1)
 
 
-def scripted_changes(seed: int) -> Iterator[Change]:
-    """Yield changes without end: mostly rounds, some of them with denied blocks, and rewinds of all depths."""
+def scripted_changes(seed: int) -> Iterator[tuple[Change, ...]]:
+    """Yield what is written at once, without end.
+
+    Mostly rounds, often several, some of them with denied blocks, and rewinds of all depths."""
     chance, model = random.Random(seed), StoreModel(CONFIG)
     while True:
         kind = chance.random()
@@ -86,9 +91,14 @@ def scripted_changes(seed: int) -> Iterator[Change]:
         elif not model.rounds and not model.logs[2] and kind < 0.5:
             change = _backfill(chance)
         else:
-            change = _advance(model, chance)
+            rounds = []
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                rounds.append(_advance(model, chance))
+                model.write(rounds[-1])
+            yield tuple(rounds)
+            continue
         model.write(change)
-        yield change
+        yield (change,)
 
 
 def main(path: str, kills: int, seed: int) -> dict[str, int]:
@@ -97,9 +107,9 @@ def main(path: str, kills: int, seed: int) -> dict[str, int]:
     Raises AssertionError when the file has not what was reported."""
     model, kinds = StoreModel(CONFIG), Counter[str]()
 
-    def write(change: Change) -> None:
-        kinds[type(change).__name__] += 1
-        model.write(change)
+    def write(changes: tuple[Change, ...]) -> None:
+        kinds[type(changes[0]).__name__ + ("s" if len(changes) > 1 else "")] += 1
+        model.write(*changes)
 
     def is_same(store: InteropStore) -> bool:
         if store.state() != model.state():
@@ -109,7 +119,7 @@ def main(path: str, kills: int, seed: int) -> dict[str, int]:
 
     database = Database(
         lambda check: InteropStore(path, CONFIG, check=check),
-        InteropStore.write,
+        lambda store, changes: store.write(*changes),
         InteropStore.close,
         lambda: scripted_changes(seed),
     )

@@ -7,6 +7,7 @@ import msgspec
 
 from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.config import InteropConfig
+from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.interop_messages import (
@@ -83,6 +84,13 @@ def block(number: int, timestamp: int, parent: Hash = bytes(32), branch: int = 0
 def logs_of(ref: BlockRef, logs: Sequence[bytes | Claim]) -> BlockLogs:
     """Return the block with these initiating and executing messages."""
     return block_logs(ref, [executing_log(log) if isinstance(log, Claim) else plain_log(log) for log in logs])
+
+
+def head_of(logs: BlockLogs, l1: BlockId = NO_L1_BLOCK) -> ChainBlock:
+    """Return the block as a chain's head, whose roots follow from its number."""
+    return ChainBlock(
+        logs, l1, keccak256(b"state %d" % logs.block.number), keccak256(b"storage %d" % logs.block.number)
+    )
 
 
 def numbered_content(number: int, branch: int = 0) -> BlockContent:

@@ -40,6 +40,11 @@ class Chains(Devnet):
             lambda: min(self.height(chain, head, name) for chain in CHAINS) >= number, f"{head} {number} of the {name}"
         )
 
+    def super_root(self, timestamp: int, name: str = "supernode") -> str | None:
+        """Return the super root of a time as a supernode tells it; None for one that is not verified."""
+        data = call(self.supernodes[name], "superroot_atTimestamp", hex(timestamp)).get("data")
+        return None if data is None else str(data["super_root"])
+
     def entry(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any] | None:
         """Return the entry of a process of a supernode in its `processes.json`; None if it does not run now."""
         entries = json.loads((self.root / name / "processes.json").read_text())

@@ -30,8 +30,76 @@ BUILD = "tests.support.processes.toy_stages:build"
 RESTART_POLICY = {"cpu": 1.0, "blocked": 1.5, "stopped": 0.7, "stop_total": 40.0}
 
 
-def new_options(folder: str) -> Reload:
-    """Return what the file `options` in the folder says."""
+def main(words: Sequence[str]) -> int:
+    """Run the toy node with the given settings."""
+    folder, text = words
+    result: dict[str, Any] = json.loads(text)
+    specs = _specs(folder, result)
+    for name, seconds in result.get("pauses", {}).items():
+        setattr(supervisor if hasattr(supervisor, name) else chain_group, name, seconds)
+    if "job" in result:
+        output = os.dup(1)
+        config = ToyConfig("job", folder, output=output, code=result["job"])
+        specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
+    kind, path = result.get("profile", (None, ""))
+    settings = NodeSettings(
+        version="toy",
+        log=LogSettings(Level.DEBUG, result.get("format", "json")),
+        runtime_dir=Path(result["runtime_dir"]) if "runtime_dir" in result else None,
+        precheck=partial(_precheck, folder, result) if "precheck" in result else None,
+        channels=CHANNELS,
+        log_output=2 if "job" in result else 1,
+        halt_seconds=result.get("halt_seconds", 0.0),
+        profiling=ProfilingSettings(kind=kind, path=Path(path)),
+        reload=partial(_reload, folder) if result.get("reload") else None,
+        renew_chain=partial(_renew_chain, folder),
+        restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
+    )
+    if result.get("adopts"):
+        adopt_orphans()
+    if denied := result.get("denied"):
+        deny({int(call): error for call, error in denied.items()})
+    if "tasks" in result:
+        resource.setrlimit(resource.RLIMIT_NPROC, (result["tasks"], result["tasks"]))
+        os.setuid(FOREIGN_USER)
+    code = run_node(specs, settings)
+    if code == RESTART and result.get("again"):
+        (Path(folder) / "between").touch()
+        time.sleep(0.3)
+        return run_node(specs, settings)
+    return code
+
+
+def _specs(folder: str, result: dict[str, Any]) -> list[ProcessSpec]:
+    def spec(role: str, copies: int = 1, chain: str = "") -> ProcessSpec:
+        name = f"{role}.{chain}" if chain else role
+        return ProcessSpec(
+            role,
+            result.get("build", BUILD),
+            ToyConfig(name, folder, refuse_to_stop=name in result.get("refuse_to_stop", ())),
+            copies,
+            numbered=copies > 1,
+            stop_timeout=result.get("stop_timeout", {}).get(role, 30.0),
+            outlives_halt=role == result.get("outlives_halt"),
+            group=chain,
+        )
+
+    if chains := result.get("chains"):
+        return [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
+    return [spec("left"), spec("right"), spec("copy", copies=2)]
+
+
+async def _precheck(folder: str, result: dict[str, Any]) -> None:
+    (Path(folder) / "prechecks").touch()
+    await asyncio.sleep(result.get("precheck_seconds", 0))
+    if result.get("precheck") == "bug":
+        raise ValueError("a bug in the precheck")
+    if result.get("precheck"):
+        raise SetupError(result["precheck"])
+
+
+def _reload(folder: str) -> Reload:
+    """Take over what the file `options` in the folder says."""
     options: dict[str, Any] = json.loads((Path(folder) / "options").read_text())
     if "error" in options:
         raise SetupError(options["error"])
@@ -58,74 +126,12 @@ def new_options(folder: str) -> Reload:
     )
 
 
-def processes(folder: str, settings: dict[str, Any]) -> list[ProcessSpec]:
-    """Return the processes of the node."""
-
-    def spec(role: str, copies: int = 1, chain: str = "") -> ProcessSpec:
-        name = f"{role}.{chain}" if chain else role
-        return ProcessSpec(
-            role,
-            settings.get("build", BUILD),
-            ToyConfig(name, folder, refuse_to_stop=name in settings.get("refuse_to_stop", ())),
-            copies,
-            numbered=copies > 1,
-            stop_timeout=settings.get("stop_timeout", {}).get(role, 30.0),
-            outlives_halt=role == settings.get("outlives_halt"),
-            group=chain,
-        )
-
-    if chains := settings.get("chains"):
-        return [spec("left"), *(spec(role, chain=chain) for role in ("right", "copy") for chain in chains)]
-    return [spec("left"), spec("right"), spec("copy", copies=2)]
-
-
-def main(words: Sequence[str]) -> int:
-    """Run the toy node with the given settings."""
-    folder, text = words
-    result: dict[str, Any] = json.loads(text)
-
-    async def precheck() -> None:
-        (Path(folder) / "prechecks").touch()
-        await asyncio.sleep(result.get("precheck_seconds", 0))
-        if result.get("precheck") == "bug":
-            raise ValueError("a bug in the precheck")
-        if result.get("precheck"):
-            raise SetupError(result["precheck"])
-
-    specs = processes(folder, result)
-    for name, seconds in result.get("pauses", {}).items():
-        setattr(supervisor if hasattr(supervisor, name) else chain_group, name, seconds)
-    if "job" in result:
-        output = os.dup(1)
-        config = ToyConfig("job", folder, output=output, code=result["job"])
-        specs.append(ProcessSpec("job", BUILD, config, one_shot=True, keep_fds=(output,)))
-    kind, path = result.get("profile", (None, ""))
-    profiling = ProfilingSettings(kind=kind, path=Path(path))
-    settings = NodeSettings(
-        version="toy",
-        log=LogSettings(Level.DEBUG, result.get("format", "json")),
-        runtime_dir=Path(result["runtime_dir"]) if "runtime_dir" in result else None,
-        precheck=precheck if "precheck" in result else None,
-        channels=CHANNELS,
-        log_output=2 if "job" in result else 1,
-        halt_seconds=result.get("halt_seconds", 0.0),
-        profiling=profiling,
-        reload=partial(new_options, folder) if result.get("reload") else None,
-        restart_policy=RestartPolicy(**RESTART_POLICY | result.get("restart_policy", {})),
-    )
-    if result.get("adopts"):
-        adopt_orphans()
-    if denied := result.get("denied"):
-        deny({int(call): error for call, error in denied.items()})
-    if "tasks" in result:
-        resource.setrlimit(resource.RLIMIT_NPROC, (result["tasks"], result["tasks"]))
-        os.setuid(FOREIGN_USER)
-    code = run_node(specs, settings)
-    if code == RESTART and result.get("again"):
-        (Path(folder) / "between").touch()
-        time.sleep(0.3)
-        return run_node(specs, settings)
-    return code
+def _renew_chain(folder: str, group: str) -> dict[str, object]:
+    """Return the configurations of a chain with the code in the file `renewed`."""
+    renewed = Path(folder) / "renewed"
+    if not renewed.exists():
+        raise SetupError(f"chain {group} has no file")
+    return {role: ToyConfig(f"{role}.{group}", folder, code=int(renewed.read_text())) for role in ("right", "copy")}
 
 
 if __name__ == "__main__":

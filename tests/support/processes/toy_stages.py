@@ -1,6 +1,6 @@
-"""The stages of the toy node: `left` serves a channel, `right` sends requests to it and writes the last response into
-FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action in it, once.
-The role of a process of chain 10 ends in `.10`."""
+"""The stages of the toy node: `left` serves a channel and runs tasks, `right` sends requests to it and writes the last
+response into FOLDER, `copy` does nothing by itself. A file FOLDER/do-ROLE makes a process of that role run the action
+in it, once. The role of a process of chain 10 ends in `.10`."""
 
 import hashlib
 import os
@@ -36,7 +36,16 @@ class ToyResponse(msgspec.Struct, frozen=True, array_like=True, tag=True):
     padding: bytes
 
 
-CHANNELS = (Channel("left.toys", Pattern.REQUEST, "left", ("right",), up=ToyRequest, down=ToyResponse),)
+CHANNELS = (
+    Channel("left.toys", Pattern.REQUEST, "left", ("right",), up=ToyRequest, down=ToyResponse),
+    Channel("work.right", Pattern.WORK, "right", ("left",), up=ToyResponse, down=ToyRequest),
+)
+
+
+def kill_worker(task: ToyRequest) -> ToyResponse:
+    """Run a task of which every worker dies."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ToyResponse(task.number, b"")
 
 
 class ToyConfig(msgspec.Struct, frozen=True):
@@ -62,8 +71,10 @@ class ToyStage(Stage):
         self.response = f"response{dot}{chain}"
         if role == "left":
             self.server = bus.serve("left.toys", self.respond)
+            bus.work({"work.right": kill_worker})
         if role == "right":
             self.client = bus.connect("left.toys", self.on_response)
+            self.workers = bus.dispatch("work.right")
             self.periodic_tasks.append(PeriodicTask("requests", self.request))
 
     async def start(self) -> None:
@@ -148,6 +159,8 @@ class ToyStage(Stage):
                 raise errors.TemporaryError("the toy endpoint is away")
             case "reset":
                 raise errors.ResetError("the toy ground moved")
+            case "poison":
+                await self.workers.run(ToyRequest(0))
             case "finish":
                 os.write(self.config.output, b"the result\n")
                 raise ExitRequested(self.config.code)

@@ -42,7 +42,9 @@ def l2_ref(chain_id: int, number: int) -> L2BlockRef:
 
 
 class SupernodeHarness:
-    """The rpc stage of a supernode of two chains whose engine processes answer as told, as does the interop process."""
+    """The rpc stage of a supernode of two chains whose engine processes answer as told, as does the interop process.
+
+    `errors` are their answers about outputs instead of blocks, None for no answer."""
 
     def __init__(self, directory: Path, verified: bool = False, **options: Any) -> None:
         groups = [f"{role}.{chain}" for chain in CHAINS for role in ("derivation", "engine")]
@@ -64,7 +66,7 @@ class SupernodeHarness:
         self.status = {
             name: bus.publish(f"status.{name.partition('.')[0]}") for name, bus in self.buses.items() if name != "rpc"
         }
-        self.errors: dict[int, str] = {}
+        self.errors: dict[int, str | None] = {}
         self.rounds: dict[int, RoundResponse] = {}
         if verified:
             self._rounds = self.buses["interop"].serve("interop.rounds", self._answer_round)
@@ -74,7 +76,7 @@ class SupernodeHarness:
             self._servers[chain] = self.buses[f"engine.{chain}"].serve("engine.control", answer)
 
     def _answer_round(self, client: ProcessId, request: RoundRequest) -> None:
-        unknown = RoundResponse(0, None, None, {}, {})
+        unknown = RoundResponse(0, None, None, {}, {}, {})
         self._rounds.send(client, msgspec.structs.replace(self.rounds.get(request.timestamp, unknown), id=request.id))
 
     def engine_status(self, chain: int) -> EngineStatus:
@@ -86,6 +88,8 @@ class SupernodeHarness:
             status, number = self.engine_status(chain), request.number
             block = l2_ref(chain, number) if number <= SAFE and chain not in self.errors else None
             error = self.errors.get(chain)
+            if chain in self.errors and error is None:
+                return
             root = chain.to_bytes(32, "big")
             response: Message = control.OutputResponse(
                 request.id, error, block, root, bytes(32), bytes(32), None if error else status
@@ -109,13 +113,15 @@ class SupernodeHarness:
                 publisher.set(DerivationStatus(1, l1_ref(int(chain) - 872), True, 0))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["SupernodeHarness"]:
+    async def running(self, *, awaited: bool = True) -> AsyncIterator["SupernodeHarness"]:
+        """Run the stage; nothing is published unless it is `awaited` that all is well."""
         async with running_buses(self.buses), ClientSession() as self.http:
             await self.stage.start()
             self.url = f"http://127.0.0.1:{self.stage.rpc.port}"
-            self.publish()
-            nodes = self.stage.nodes.values()
-            await until(lambda: not any(node.faults() for node in nodes))
+            if awaited:
+                self.publish()
+                nodes = self.stage.nodes.values()
+                await until(lambda: not any(node.faults() for node in nodes))
             try:
                 yield self
             finally:

@@ -42,6 +42,12 @@ async def _entered(manager: AbstractAsyncContextManager[T]) -> T:
 
 async def _left(manager: AbstractAsyncContextManager[Any]) -> None:
     await manager.__aexit__(None, None, None)
+    # A connection that is just being accepted would be collected unclosed, in another test.
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.sleep(0)
 
 
 @contextmanager

@@ -10,16 +10,20 @@ FOLDER = Path(upgrades.__file__).parent / "forks"
 KARST, LAGOON = BUNDLE_FORKS["karst"].carried[0], BUNDLE_FORKS["lagoon"].carried
 
 
+DRAFT = next(item for item in LAGOON if item.sha256.startswith("a4a9dac5"))
+"""A file whose numbers are known, whichever one the package uses."""
+
+
 def test_the_table_of_a_bundle(cli: Cli) -> None:
-    lines = cli.out("bundle-check", FOLDER / LAGOON[1].file).splitlines()
-    assert lines[0].split() == ["SHA-256", LAGOON[1].sha256] and "draft" in lines[1]
+    lines = cli.out("bundle-check", FOLDER / DRAFT.file).splitlines()
+    assert lines[0].split() == ["SHA-256", DRAFT.sha256] and "draft" in lines[1]
     assert "nothing: compare the SHA-256 with op-core/nuts/fork_lock.toml" in lines[2]
     assert lines[2].endswith(", then give --rollup.lagoon-bundle=FILE")
     assert "29 with 64,827,394 gas" in lines[3] and "64,977,394 gas" in lines[4]
     rows = [line.split() for line in lines[7:]]
     assert len(rows) == 29 and rows[0][:3] == ["0", "=", "Deploy"]
     assert rows[0][5:7] == ["498,000", "0x2a5a3eabb9fd571a3af0299eebdf8eaafe29a914"]
-    assert rows[4][1] == "Deploy", "it differs"
+    assert {row[1] == "=" for row in rows} == ({True} if DRAFT is LAGOON[0] else {True, False})
     assert rows[22][-1].endswith("3b6ae4c972988be1fcd7f125aaffcb5327fb39158379908186418e7f75b620f3")
     assert rows[28][-3:-1] == ["4,000,000", "-"]
 

@@ -5,7 +5,7 @@ import pytest
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.interop_messages import executing_message, log_hash
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.multichain.messages import LOGGER, WRONG, execution_call
+from rollup_node.tools.multichain.messages import KINDS, LOGGER, WRONG, Messages, execution_call
 
 TOPICS = (b"\x01" * 32, b"\x02" * 32)
 LOG = {
@@ -24,6 +24,14 @@ def test_a_call_executes_the_log() -> None:
     assert message is not None
     assert (message.chain_id, message.block_number, message.log_index, message.timestamp) == (901, 17, 2, 1000)
     assert message.log_hash == log_hash(LOGGER, keccak256(b"".join(TOPICS) + b"\x03\x04"))
+
+
+def test_what_is_wrong_takes_turns_among_what_is_possible() -> None:
+    def wrongs(window: int, block_time: int, *kinds: str) -> tuple[str, ...]:
+        return Messages({}, 1, 0, print, window, block_time, kinds)._wrongs
+
+    assert wrongs(0, 0) == WRONG and wrongs(10, 1) == KINDS
+    assert wrongs(10, 1, "cycle", "expired") == ("expired", "cycle") and wrongs(0, 1, "cycle") == ("cycle",)
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -23,6 +23,9 @@ def test_flags_and_defaults() -> None:
         (["--chains=2", "--l1-block-time=0"], "--l1-block-time 0: expected 1 to 60 seconds"),
         (["--chains=2", "--l2-block-time=61"], "--l2-block-time 61: expected 1 to 60 seconds"),
         (["--chains=2", "--invalid=3"], "--invalid: it needs --interop"),
+        (["--chains=2", "--lie=3"], "--lie: it needs --interop"),
+        (["--chains=2", "--interop", "--wrong=cycle"], "--wrong: it needs --invalid"),
+        (["--chains=2", "--interop", "--invalid=2", "--wrong=expired"], "--wrong expired: it needs --expiry"),
         (["--chains=2", "--fork=nope=1"], "nope"),
     ],
 )

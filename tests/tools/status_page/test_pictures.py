@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from rollup_node.stages.rpc.status.node_status import State
+from rollup_node.stages.rpc.status.readiness import upgrade_warnings
 from rollup_node.tools.status_page import pictures
 from rollup_node.tools.status_page.pictures import (
     FOLDER,
@@ -30,7 +31,7 @@ from rollup_node.tools.status_page.pictures import (
     picture,
     set_size,
 )
-from rollup_node.tools.status_page.scenes import Scene, scene
+from rollup_node.tools.status_page.scenes import NOW, ROLLUP, Scene, scene
 from rollup_node.tools.status_page.server import SceneServer
 from tests.support.servers.threads import in_thread
 
@@ -196,6 +197,20 @@ def test_problems_say_what_to_do(view: View) -> None:
     assert lines[:3] == ["blobs", "BLOB-EXPIRED", "for 25m 0s"]
     assert lines[3].startswith("blobs of L1 block ")
     assert "\nWhat to do: add an archive of blobs with --l1.beacon-fallbacks" in problem
+
+
+def test_warnings_of_a_fork_to_come_say_what_to_do(view: View) -> None:
+    """[UPG22] The node is in step all the same."""
+    shown, rollup = scene("in-step"), msgspec.structs.replace(ROLLUP, fork_times={"lagoon": NOW + 86_400})
+    warnings = upgrade_warnings(rollup, None, NOW)
+    with view(
+        msgspec.structs.replace(shown, status=msgspec.structs.replace(shown.status, warnings=warnings))
+    ) as viewer:
+        assert viewer.text("#state") == "synced"
+        (warning,) = viewer.texts("#problems li")
+    lines = [line for line in warning.splitlines() if line]
+    assert lines[:2] == ["warning", "BUNDLE-UNCONFIRMED"] and lines[2].startswith("lagoon activates in 1d0h (")
+    assert "\nWhat to do: install a rollup-node whose bundle is confirmed, or take " in warning
 
 
 def test_the_page_follows_the_node_without_being_loaded_again(view: View) -> None:

@@ -59,7 +59,8 @@ class HoldingEngine(ModelEngine):
 
 
 def test_an_engine_that_does_not_go_back_is_moved_by_the_replacement(chain: ChainFixture) -> None:
-    """[RW2]: also if the process is restarted in between, when the engine still has the denied block as its head."""
+    """[RW2], optimism#20929: also if the process is restarted in between, when the denied block is still the engine's
+    head."""
     for restarts in (False, True):
         engine = HoldingEngine(chain)
         harness = judged(chain, engine=engine)

@@ -28,6 +28,7 @@ from rollup_node.stages.interop.rounds import (
     Rewind,
     StoreState,
     VerifiedRound,
+    advanced,
 )
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.messages.codes import Code
@@ -35,7 +36,7 @@ from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.store_model import StoreModel
 from tests.support.interop.store_writer import CONFIG, scripted_changes
-from tests.support.interop.values import block, dependency_set, logs_of, member
+from tests.support.interop.values import block, dependency_set, head_of, logs_of, member
 
 ROOT = Path(__file__).parents[4]
 FULL = 2
@@ -62,7 +63,7 @@ def advance(timestamp: int, l1: BlockId = L1) -> Advance:
     """Return the round of a time."""
     number = timestamp - 1000
     blocks = {1: ONE[number]} | ({2: TWO[number // 2]} if number % 2 == 0 else {})
-    return Advance(timestamp, l1, blocks)
+    return Advance(timestamp, l1, {chain: head_of(logs, l1) for chain, logs in blocks.items()})
 
 
 @pytest.fixture
@@ -86,8 +87,8 @@ def file(tmp_path: Path) -> Iterator[InteropStore]:
 def test_the_file_is_as_the_model_after_every_change(seed: int, count: int) -> None:
     """[VR6, VR9, VR10, IV2, LB4, LB7, LB8, RA1, RA2]"""
     store, model = InteropStore(MEMORY, CONFIG), StoreModel(CONFIG)
-    for change in islice(scripted_changes(seed), count):
-        assert store.write(change) == model.write(change)
+    for changes in islice(scripted_changes(seed), count):
+        assert store.write(*changes) == model.write(*changes)
     model.assert_same(store)
     store.close()
 
@@ -114,13 +115,26 @@ def test_a_round_must_follow_the_last_one(store: InteropStore) -> None:
     for change, text in (
         (advance(1003), r"the round 1003 does not follow"),
         (advance(1001), r"the round 1001 does not follow"),
-        (Advance(1002, L1, {2: TWO[1], 1: odd}), "block 2:.* of chain 1 does not follow 1:"),
-        (Advance(1002, L1, {1: ONE[2]}), "the round 1002 has no head of chain 2: 0:.* is its last block"),
-        (Advance(1002, L1, {1: ONE[3]}), "block 3:.* of chain 1 does not follow 1:"),
+        (Advance(1002, L1, {2: head_of(TWO[1]), 1: head_of(odd)}), "block 2:.* of chain 1 does not follow 1:"),
+        (Advance(1002, L1, {1: head_of(ONE[2])}), "the round 1002 has no head of chain 2: 0:.* is its last block"),
+        (Advance(1002, L1, {1: head_of(ONE[3])}), "block 3:.* of chain 1 does not follow 1:"),
     ):
         with pytest.raises(InteropStoreError, match=text):
             store.write(change)
         assert store.state() == state and store.stored([LogPlace(2, 1, 0)]) == {LogPlace(2, 1, 0): None}
+
+
+def test_several_rounds_are_one_change(store: InteropStore) -> None:
+    """[VR6]: all of them or none, and the state after them is known before they are written."""
+    rounds = [advance(1000), advance(1001), advance(1002, BlockId(8, b"\x08" * 32))]
+    state = StoreState({})
+    for change in rounds:
+        state = advanced(state, change)
+    with pytest.raises(InteropStoreError, match="the round 1004 does not follow"):
+        store.write(*rounds, advance(1004))
+    assert store.state() == StoreState({}) and store.round_at(1000) is None
+    assert store.write(*rounds) == state
+    assert store.write(advance(1003, BlockId(8, b"\x08" * 32))) == advanced(state, advance(1003, rounds[-1].l1))
 
 
 @pytest.mark.parametrize("change", [advance(1001), InvalidateHeads(1001, L1, ())])
@@ -153,7 +167,7 @@ def test_a_chain_may_join_the_set(tmp_path: Path) -> None:
     """[VDB2, VR10]"""
     path = str(tmp_path / "interop")
     before = InteropStore(path, dependency_set(CONFIG.chains[1], activation=1000))
-    before.write(Advance(1000, L1, {1: ONE[0]}))
+    before.write(Advance(1000, L1, {1: head_of(ONE[0])}))
     before.close()
     with contextlib.closing(InteropStore(path, CONFIG)) as store:
         assert store.state().tips == {1: ONE[0].block.id}
@@ -206,6 +220,16 @@ def test_the_file_of_another_genesis_is_refused(tmp_path: Path) -> None:
         InteropStore(path, dependency_set(chain, CONFIG.chains[2]))
 
 
+def test_a_file_of_before_outputs_were_stored_is_refused(tmp_path: Path) -> None:
+    """[VDB2, LB7]"""
+    path = str(tmp_path / "interop")
+    InteropStore(path, CONFIG).close()
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma user_version = 1")
+    with pytest.raises(InteropStoreError, match=r"is of version 1, not 2: remove it \(data-dir\)"):
+        InteropStore(path, CONFIG)
+
+
 def test_chain_ids_have_a_bound() -> None:
     with pytest.raises(InteropStoreError, match="chain ids end at"):
         InteropStore(MEMORY, dependency_set(member(2**63)))
@@ -215,6 +239,8 @@ DAMAGE = {
     "a log is another one": "update blocks set logs = zeroblob(32) where chain = 1 and number = 2",
     "a hash is another one": "update blocks set hash = zeroblob(32) where chain = 1 and number = 2",
     "a hash is a text": "update blocks set hash = 'x' where chain = 1 and number = 2",
+    "an output is another one": "update blocks set output = x'00' where chain = 1 and number = 2",
+    "an output is a text": "update blocks set output = 'x' where chain = 1 and number = 2",
     "logs are a number": "update blocks set logs = 7 where chain = 1 and number = 2",
 }
 
@@ -258,7 +284,7 @@ def test_damaged_pages_are_refused(file: InteropStore, tmp_path: Path) -> None:
     path = tmp_path / "interop"
     connection = sqlite3.connect(path)
     connection.executemany(
-        "insert into blocks values (9, ?, zeroblob(32), zeroblob(999), 0)", [(n,) for n in range(99)]
+        "insert into blocks values (9, ?, zeroblob(32), zeroblob(999), null, 0)", [(n,) for n in range(99)]
     )
     connection.commit()
     connection.close()
@@ -286,4 +312,4 @@ def test_a_kill_at_any_moment_loses_no_change(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{seed}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS
-    assert min(counts[kind] for kind in ("Advance", "InvalidateHeads", "Finished", "Rewind")) > 0
+    assert min(counts[kind] for kind in ("Advance", "Advances", "InvalidateHeads", "Finished", "Rewind")) > 0

@@ -86,6 +86,19 @@ def view() -> View:
     return View()
 
 
+async def test_what_is_read_is_known_at_once(view: View) -> None:
+    """[VR6]: until the chain is another one, or its safe head is below."""
+    assert view.chain.known(10) is WaitReason.NOT_READY
+    block = await view.chain.observe(10)
+    assert view.chain.known(10) == block
+    assert isinstance(view.chain.known(10 + AHEAD - 1), ChainBlock) and view.chain.known(9) is WaitReason.NOT_READY
+    assert view.chain.known(10 + AHEAD) is WaitReason.NOT_READY
+    view.publish(10)
+    assert view.chain.known(10) == block and view.chain.known(11) is WaitReason.NOT_READY
+    view.publish(100, reset=2)
+    assert view.chain.known(10) is WaitReason.NOT_READY
+
+
 async def test_blocks_are_read_ahead_and_kept(view: View) -> None:
     for number in range(10, 10 + AHEAD + 1):
         result = await view.chain.observe(number)

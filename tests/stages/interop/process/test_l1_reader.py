@@ -62,10 +62,12 @@ def reader_of(bus: FakeBus, finalized: int = 0) -> L1Reader:
 
 async def test_a_block_is_asked_for_once(bus: FakeBus) -> None:
     reader = reader_of(bus)
+    assert reader.known([15, 20]).hashes == {15: None, 20: ref(20).hash}
     assert (await reader.view([15, 18])).hashes == {15: ref(15).hash, 18: ref(18).hash}
     bus.heads(L1Heads(ref(21), None, None))
     assert (await reader.view([15, 18, 20, 21])).hashes[21] == ref(21).hash
     assert bus.asked == [15, 18], "heads are known without asking"
+    assert reader.known([15, 21]).hashes == {15: ref(15).hash, 21: ref(21).hash}
 
 
 @pytest.mark.parametrize("head", [ref(21, 1), ref(22), ref(19), None])

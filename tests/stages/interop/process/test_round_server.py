@@ -57,12 +57,16 @@ async def test_a_denied_block_has_its_output(node: Node) -> None:
     assert before.denied == {} and at.heads[1].hash != denied.hash
 
 
-async def test_an_engine_that_is_away_changes_nothing(node: Node) -> None:
+async def test_outputs_of_verified_blocks_are_known_without_engines(node: Node) -> None:
+    """[LB7, RPC44]: of each chain's head, with the L1 block with which it was safe, which may not be the round's."""
     last = await verify_all(node)
     for chain in node.chains.values():
         chain.is_away = True
-    (answer,) = await ask(node, last)
-    assert answer.heads.keys() == {1, 2}
+    for answer in await ask(node, *range(node.first + 2, last + 1)):
+        for chain_id, head in answer.heads.items():
+            header, output = node.world.headers[head.hash], answer.outputs[chain_id]
+            assert (output.state_root, output.storage_root) == (header.state_root, header.withdrawals_root)
+            assert output.l1 == node.chains[chain_id].blocks()[head.number].l1
 
 
 async def test_a_database_that_fails_is_said(node: Node) -> None:

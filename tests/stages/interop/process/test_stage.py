@@ -12,7 +12,9 @@ import msgspec
 import pytest
 
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
+from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.rounds import Change, StoreState
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.verification import DeniedBlock
@@ -97,6 +99,27 @@ async def test_a_valid_message_is_verified(tmp_path: Path) -> None:
         assert node.verdict(1).transition == 0
 
 
+async def test_rounds_for_which_all_is_read_are_written_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[VR6]: a message names a log of a round that is not written yet; what denies a block is written alone."""
+    written: list[list[str]] = []
+    write = InteropStore.write
+
+    def recorded(store: InteropStore, *changes: Change) -> StoreState:
+        written.append([type(change).__name__ for change in changes])
+        return write(store, *changes)
+
+    monkeypatch.setattr(InteropStore, "write", recorded)
+    script: Script = {(2, 10): (b"said",), (1, 11): (claim(2, 10),), (1, 17): (OTHER,)}
+    async with pair(tmp_path, script) as node:
+        node.grow(4)
+        await verify_all(node)
+        assert [block.number for block in node.verdict(1).denied] == [17]
+        assert ["Advance"] * L1_STEP in written, "the rounds of one L1 block"
+        assert all(len(set(changes)) == 1 for changes in written) and ["InvalidateHeads"] in written
+        rounds = node.meter_value("supernode_interop_round_decisions_total", decision="advance")
+        assert rounds == sum(changes.count("Advance") for changes in written)
+
+
 async def test_a_chain_that_lags_holds_the_others(tmp_path: Path) -> None:
     """[VR3, VR15]: none is ahead of it, and it is named once the lead is large, or it gives no answer."""
     async with node_of(ServedWorld(PAIR, 1, {}), tmp_path / "interop") as node:
@@ -140,6 +163,7 @@ async def test_an_engine_that_is_away_holds_the_others_and_is_named(
 # --- invalid blocks --------------------------------------------------------------------------------------------------
 
 OTHER = claim(2, 6, b"other")
+DECISIONS = ("advance", "invalidate", "rewind", "wait")
 
 
 async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None:
@@ -153,9 +177,35 @@ async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None
         assert node.verdicts.timestamp == GENESIS_TIME + 6, "no round before it has"
         node.chains[1].release()
         await verify_all(node)
-        assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied
+        assert node.verdict(1).go_back is None and node.verdict(1).denied == told.denied, "not its replacement [IV9]"
         assert node.verdict(1).transition == told.transition
         assert await assert_true(node) > 8
+
+
+async def test_a_message_that_is_executed_before_it_is_said_has_its_block_replaced(tmp_path: Path) -> None:
+    """[EM7], optimism#22281: the other chain keeps its blocks, and both go on."""
+    async with pair(tmp_path, {(2, 9): (b"said",), (1, 7): (claim(2, 9),)}) as node:
+        before = [block.ref for block in node.chains[2].blocks()]
+        assert await assert_true(node) > 8
+        assert [block.number for block in node.verdict(1).denied] == [7] and node.verdict(2).denied == ()
+        assert [block.ref for block in node.chains[2].blocks()][: len(before)] == before
+
+
+async def test_metrics_have_op_supernodes_names(tmp_path: Path) -> None:
+    """[LB12]"""
+    prefix = "supernode_interop"
+    async with pair(tmp_path, {(1, 7): (OTHER,)}) as node:
+        last = await verify_all(node)
+        assert node.meter_value(f"{prefix}_verified_timestamp") == last
+        verified = node.meter_value(f"{prefix}_timestamps_verified_total")
+        assert verified == last - node.first + 1
+        assert [node.meter_value(f"{prefix}_invalidations_total", chain_id=chain) for chain in "12"] == [1, 0]
+        assert node.meter_value(f"{prefix}_activity_state") == 2
+        node.grow(3, drop=2)
+        await node.until(lambda: node.meter_value(f"{prefix}_rewinds_total") > 0)
+        decided = {name: node.meter_value(f"{prefix}_round_decisions_total", decision=name) for name in DECISIONS}
+        assert decided["advance"] >= verified and decided["invalidate"] == 1 and decided["rewind"] > 0
+        assert decided["wait"] > 0, "for blocks of the next second"
 
 
 async def test_a_block_that_depends_on_a_replaced_one_is_replaced_too(tmp_path: Path) -> None:
@@ -272,7 +322,7 @@ async def test_a_rewind_tells_each_chain_where_to_go_back(tmp_path: Path) -> Non
 
 @pytest.mark.condition("C16")
 async def test_nothing_goes_back_below_l1_finality(tmp_path: Path) -> None:
-    """[VR13, LB4]: also over a restart, before L1 says what is final."""
+    """[VR13, LB4], optimism#22127: also over a restart, before L1 says what is final."""
     async with node_of(ServedWorld(PAIR, 3, {}), tmp_path / "interop") as node:
         node.grow(3)
         last = await verify_all(node)

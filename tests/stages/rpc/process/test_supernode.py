@@ -10,8 +10,11 @@ import pytest
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedOutput, RoundResponse, Verdicts
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.verification import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
 from rollup_node.stages.protocol.output_root import output_root, super_root
+from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.rpc.process import superroot
 from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref
 from tests.support.timing.conditions import until
 
@@ -58,6 +61,34 @@ async def test_the_status_of_all_chains(tmp_path: Path) -> None:
         assert status["safe_timestamp"] == status["local_safe_timestamp"] == GENESIS_TIME + 2 * SAFE
         assert status["finalized_timestamp"] == GENESIS_TIME + 6
         assert status["chains"]["902"] == await supernode.call("optimism_syncStatus", path="/902/")
+
+
+async def test_a_verified_chain_that_searches_its_start_keeps_its_safe_head(tmp_path: Path) -> None:
+    """[SNO13] Another shows zeros."""
+    for verified in (True, False):
+        async with SupernodeHarness(tmp_path, verified=verified).running() as supernode:
+            before = await supernode.call("optimism_syncStatus", path="/901/")
+            supernode.status["engine.901"].set(EngineStatus(2, None, None, None, None, None, False, False))
+            node = supernode.stage.nodes["901"]
+            await until(lambda node=node: node.engine is not None and node.engine.reset == 2)  # type: ignore[misc]
+            after = await supernode.call("optimism_syncStatus", path="/901/")
+            heads = [after[name]["number"] for name in ("unsafe_l2", "local_safe_l2", "safe_l2")]
+            assert heads == [before["safe_l2"]["number"] * verified] * 3
+            assert after["finalized_l2"] == before["finalized_l2"]
+
+
+async def test_after_a_start_what_was_verified_is_there_before_any_head(tmp_path: Path) -> None:
+    """[SNO10, LB7], optimism#22281: no other answer is given about a second that was verified."""
+    outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(7).id) for chain in CHAINS}
+    supernode = SupernodeHarness(tmp_path, verified=True)
+    supernode.errors = dict.fromkeys(CHAINS, None)
+    heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+    supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
+    async with supernode.running(awaited=False):
+        for path in ("/", "/901/", "/902/"):
+            result = await supernode.call("superroot_atTimestamp", hex(GENESIS_TIME + 10), path=path)
+            assert result["data"]["verified_required_l1"]["number"] == 19
+            assert result["current_l1"]["number"] == 0, "nothing is said to be complete"
 
 
 async def test_super_roots(tmp_path: Path) -> None:
@@ -108,7 +139,7 @@ async def test_only_verified_seconds_have_a_super_root(tmp_path: Path) -> None:
         supernode.status["interop"].set(verdicts)
         await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
         heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
-        supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(17).id, heads, {})
+        supernode.rounds[GENESIS_TIME + 10] = RoundResponse(0, None, l1_ref(17).id, heads, {}, {})
         assert await with_data("/") == await with_data("/901/") == [True, True, False]
         status = await supernode.call("supernode_syncStatus")
         assert status["current_l1"]["number"] == 17
@@ -123,7 +154,7 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
         await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
         heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
         denied = DeniedOutput(b"\x01" * 32, b"\x02" * 32, b"\x03" * 32)
-        supernode.rounds[time] = verified = RoundResponse(0, None, l1_ref(19).id, heads, {902: denied})
+        supernode.rounds[time] = verified = RoundResponse(0, None, l1_ref(19).id, heads, {902: denied}, {})
         result = await supernode.call("superroot_atTimestamp", hex(time))
         roots = [(chain, chain.to_bytes(32, "big")) for chain in CHAINS]
         assert result["data"]["super_root"] == "0x" + super_root(time, roots).hex()
@@ -144,6 +175,61 @@ async def test_super_roots_are_those_of_the_rounds(tmp_path: Path) -> None:
         supernode.rounds[time] = msgspec.structs.replace(verified, error="the interop database is damaged")
         error = await supernode.call("superroot_atTimestamp", hex(time))
         assert error == (-32000, "the interop database is damaged")
+
+
+async def with_round(supernode: SupernodeHarness, time: int, outputs: dict[int, HeadOutput]) -> RoundResponse:
+    """Let a second and all before it be verified, with the blocks that the engines have."""
+    verdicts = Verdicts({chain: ChainVerdict(None, None, (), 0, None) for chain in CHAINS}, 0, l1_ref(19).id, time)
+    supernode.status["interop"].set(verdicts)
+    await until(lambda: all(node.verdicts for node in supernode.stage.nodes.values()))
+    heads = {chain: l2_ref(chain, 5).id for chain in CHAINS}
+    supernode.rounds[time] = RoundResponse(0, None, l1_ref(19).id, heads, {}, outputs)
+    return supernode.rounds[time]
+
+
+async def test_verified_super_roots_need_no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """[SNO10, LB7] One that is not known is asked of the engine; a chain that gives no answer is named."""
+    monkeypatch.setattr(superroot, "PATIENCE_SECONDS", 0.3)
+    time = GENESIS_TIME + 10
+    outputs = {chain: HeadOutput(b"\x01" * 32, b"\x02" * 32, l1_ref(chain - 890).id) for chain in CHAINS}
+    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+        verified = await with_round(supernode, time, outputs)
+        supernode.errors = dict.fromkeys(CHAINS, "the execution engine is away")
+        heads = {chain: l2_ref(chain, 5).hash for chain in CHAINS}
+        roots = [(chain, output_root(b"\x01" * 32, b"\x02" * 32, head)) for chain, head in heads.items()]
+        result = await supernode.call("superroot_atTimestamp", hex(time))
+        assert result["data"]["super_root"] == "0x" + super_root(time, roots).hex()
+        assert result["data"]["verified_required_l1"]["number"] == 19
+        shown = result["optimistic_at_timestamp"]
+        assert [shown[str(chain)]["required_l1"]["number"] for chain in CHAINS] == [11, 12]
+        for chain, root in roots:
+            result = await supernode.call("superroot_atTimestamp", hex(time), path=f"/{chain}/")
+            assert result["optimistic_at_timestamp"] == {str(chain): shown[str(chain)]}
+            assert result["data"]["super"]["chains"] == [{"ChainID": str(chain), "Output": "0x" + root.hex()}]
+        supernode.rounds[time] = msgspec.structs.replace(verified, outputs={901: outputs[901]})
+        text = (
+            f"build optimistic branch at {time}: failed to get optimistic block at timestamp {time} for chain ID 902: "
+        )
+        answer = await supernode.call("superroot_atTimestamp", hex(time))
+        assert answer == (-32000, text + "the execution engine is away")
+        supernode.errors[902] = None
+        answer = await supernode.call("superroot_atTimestamp", hex(time))
+        assert answer == (-32000, text + "its engine process does not answer")
+
+
+async def test_a_block_that_was_replaced_has_no_super_root(tmp_path: Path) -> None:
+    """[SNO10, LB7] The engine of a chain still has another block than the one that is verified."""
+    time = GENESIS_TIME + 10
+    async with SupernodeHarness(tmp_path, verified=True).running() as supernode:
+        verified = await with_round(supernode, time, {})
+        for path in ("/", "/901/", "/902/"):
+            assert "data" in await supernode.call("superroot_atTimestamp", hex(time), path=path)
+        other = {**verified.heads, 901: BlockId(5, b"\x05" * 32)}
+        supernode.rounds[time] = msgspec.structs.replace(verified, heads=other)
+        shown = [
+            await supernode.call("superroot_atTimestamp", hex(time), path=path) for path in ("/", "/901/", "/902/")
+        ]
+        assert ["data" in result for result in shown] == [False, False, True]
 
 
 async def test_readiness_of_all_and_of_each(tmp_path: Path) -> None:
