@@ -22,7 +22,7 @@ from rollup_node.stages.messages.blobs import InputRequest, InputResponse, Input
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.keccak import Keccak256
+from rollup_node.stages.protocol.keccak import keccak_256
 
 RPC, METHOD = "da-server", "get"
 MAX_BODY = 32 << 20
@@ -102,7 +102,7 @@ class InputReading:
     def __init__(self, commitment: Commitment, limit: int, hashed: bool) -> None:
         self._commitment, self._limit = commitment, limit
         self._most = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
-        self._hasher = Keccak256() if hashed else None
+        self._hasher = keccak_256() if hashed else None
         self._body, self._size = bytearray(), 0
 
     def take(self, part: bytes) -> None:

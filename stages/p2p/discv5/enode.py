@@ -7,7 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.enr import PREFIX, Contact, Endpoint, Enr, EnrError, parse_enr
+from rollup_node.stages.p2p.discv5.enr import PREFIX, Contact, Endpoint, Enr, parse_enr
+from rollup_node.stages.protocol import secp256k1
 
 _KEY = re.compile(r"[0-9a-fA-F]{128}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
@@ -43,7 +44,7 @@ def parse_bootnode(text: str) -> Enr | Enode:
     text = text.strip()
     try:
         return parse_enr(text) if text.startswith(PREFIX) else _parse_enode(text)
-    except (EnrError, crypto.CryptoError, ValueError) as error:
+    except ValueError as error:
         raise BootnodeError(f"bootnode {text[:60]!r}: {error} (p2p.bootnodes)") from None
 
 
@@ -62,7 +63,7 @@ def _parse_enode(text: str) -> Enode:
         port = int(value[0])
     if not 0 < port <= 0xFFFF:
         raise BootnodeError("no UDP port from 1 to 65535")
-    return Enode(crypto.compress_public_key(bytes.fromhex(url.username or "")), _host(url.hostname), port)
+    return Enode(secp256k1.convert_point(b"\x04" + bytes.fromhex(url.username or "")), _host(url.hostname), port)
 
 
 def _host(host: str) -> str:

@@ -25,7 +25,7 @@ from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
-from rollup_node.stages.protocol.keccak import Keccak256
+from rollup_node.stages.protocol.keccak import keccak_256
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.hostile_bodies import endless
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
@@ -158,7 +158,7 @@ async def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeyp
 async def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
     """A batcher can commit to more than is kept of a generic input; derivation must not wait for it for ever [AD7]."""
     part, parts = bytes(1 << 20), (MAX_BODY >> 20) + 1
-    hasher = Keccak256()
+    hasher = keccak_256()
     for _ in range(parts):
         hasher.update(part)
     commitment = Commitment(KECCAK, hasher.digest())

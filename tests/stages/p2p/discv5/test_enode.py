@@ -28,10 +28,10 @@ def test_enode_urls(rest: str, host: str, port: int) -> None:
     bootnode = parse_bootnode(f" enode://{KEY}@{rest}\n")
     assert isinstance(bootnode, Enode)
     assert (bootnode.host, bootnode.port, bootnode.address is None) == (host, port, "example" in host)
-    assert bootnode.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
+    assert bootnode.public_key == secp256k1.convert_point(b"\x04" + bytes.fromhex(KEY))
     contact = bootnode.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
-    assert contact.node_id == crypto.node_id(crypto.public_key(secret_of("enode")))
+    assert contact.node_id == crypto.node_id(secp256k1.public_key(secret_of("enode")))
 
 
 def test_a_record_is_a_bootnode() -> None:
