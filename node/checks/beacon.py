@@ -13,7 +13,6 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.foreign_json import shown_body
 from rollup_node.stages.protocol.hex_encoding import short_repr
-from rollup_node.stages.protocol.texts import one_line
 
 GENESIS_PATH = "eth/v1/beacon/genesis"
 VERSION_PATH = "eth/v1/node/version"
@@ -24,6 +23,19 @@ GENESIS_TIMES = {1: 1606824023, 11155111: 1655733600, 17000: 1695902400, 560048:
 """Genesis times of the public beacon chains by the id of their L1: Mainnet, Sepolia, Holesky, Hoodi. Source: the sum of
 MIN_GENESIS_TIME and GENESIS_DELAY in the configurations of github.com/eth-clients; Mainnet's is that of its genesis
 state, which deposits decided."""
+
+
+LIGHT_CLIENT_FLAGS = {
+    "lighthouse": "start it without --disable-light-client-server, or with --light-client-server before version 7",
+    "lodestar": "start it without --disableLightClientServer",
+    "nimbus": "start it with --rest and --light-client-data-serve=true",
+    "prysm": "start it with --enable-light-client",
+    "teku": "it has no such routes: ask a beacon node of another client (--l1.checkpoint.beacon)",
+}
+"""How a client serves light clients. Sources: tests of the flag in sigp/lighthouse (lighthouse/tests/beacon_node.rs),
+ChainSafe/lodestar (packages/beacon-node), docs/the_nimbus_book/src/light-client-data.md of status-im/nimbus-eth2,
+OffchainLabs/prysm (config/features/flags.go), Consensys/teku#9528."""
+_ANY_CLIENT = "turn them on there, or ask another beacon node (--l1.checkpoint.beacon)"
 
 
 class _Genesis(msgspec.Struct):
@@ -40,14 +52,6 @@ class _Deposit(msgspec.Struct):
 
 class _DepositResponse(msgspec.Struct):
     data: _Deposit
-
-
-class _Version(msgspec.Struct):
-    version: str
-
-
-class _VersionResponse(msgspec.Struct):
-    data: _Version
 
 
 class BeaconReader:
@@ -114,15 +118,15 @@ def _no_beacon(check: str, text: str) -> Finding:
     return error(check, Code.BEACON_UNREACHABLE, text)
 
 
-async def beacon_version(reader: BeaconReader) -> str | None:
-    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
-    result = await reader.read(VERSION_PATH, _VersionResponse)
-    return None if result is None else one_line(result.data.version)[:100]
-
-
 async def is_beacon_node(url: str, timeout: float) -> bool:
     """Whether a URL answers as a Beacon API."""
     try:
         return await BeaconReader(url, None, timeout).read(GENESIS_PATH, _GenesisResponse) is not None
     except EndpointError:
         return False
+
+
+def light_client_advice(version: str) -> str:
+    """Return how a beacon node of this `node/version` is made to serve light clients."""
+    client = version.partition("/")[0].lower()
+    return LIGHT_CLIENT_FLAGS.get(client, _ANY_CLIENT)

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from rollup_node.node.checks.beacon import VERSION_PATH, decoded
+from rollup_node.node.checks.beacon import VERSION_PATH, decoded, light_client_advice
 from rollup_node.node.checks.causes import Failure
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.node.checks.light_client import light_client_advice
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values

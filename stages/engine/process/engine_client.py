@@ -16,6 +16,7 @@ from rollup_node.stages.engine.calls.engine_identity import (
     identity_of_versions,
 )
 from rollup_node.stages.engine.process import engine_answers as answers
+from rollup_node.stages.io.http.credentials import RequestHeaders
 from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
@@ -23,7 +24,6 @@ from rollup_node.stages.io.http.endpoint_errors import (
     tls_code,
 )
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
-from rollup_node.stages.io.http.engine_token import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code

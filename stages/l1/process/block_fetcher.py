@@ -11,8 +11,7 @@ from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointErro
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.head_tracker import NewestBlock
-from rollup_node.stages.l1.held_answers import HeldAnswers
-from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
+from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import BehindError, code_of

@@ -21,9 +21,8 @@ from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, DiscoveryService, Discv5Server
-from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager, ScoreService
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
-from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService

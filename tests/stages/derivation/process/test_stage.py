@@ -20,8 +20,8 @@ from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
 from rollup_node.stages.derivation.process.derivation_log import DropBuffer
+from rollup_node.stages.derivation.process.requests import WaitClock
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
-from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Record

@@ -1,30 +1,19 @@
-"""What a beacon node says of finalized blocks, and whether it serves light clients [CMD16]."""
+"""What a beacon node says of itself and of finalized blocks, and whether it serves light clients [CMD16]."""
 
 from typing import Annotated, NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.beacon import GENESIS_PATH, BeaconReader, beacon_version
+from rollup_node.node.checks.beacon import GENESIS_PATH, VERSION_PATH, BeaconReader, light_client_advice
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.l1.light_client.containers import BeaconBlockHeader
 from rollup_node.stages.l1.light_client.network import BEACON_NETWORKS, BeaconNetwork
 from rollup_node.stages.l1.light_client.ssz import Root
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, to_hex
+from rollup_node.stages.protocol.texts import one_line
 
 FINALITY_PATH = "eth/v1/beacon/light_client/finality_update"
-
-LIGHT_CLIENT_FLAGS = {
-    "lighthouse": "start it without --disable-light-client-server, or with --light-client-server before version 7",
-    "lodestar": "start it without --disableLightClientServer",
-    "nimbus": "start it with --rest and --light-client-data-serve=true",
-    "prysm": "start it with --enable-light-client",
-    "teku": "it has no such routes: ask a beacon node of another client (--l1.checkpoint.beacon)",
-}
-"""How a client serves light clients. Sources: tests of the flag in sigp/lighthouse (lighthouse/tests/beacon_node.rs),
-ChainSafe/lodestar (packages/beacon-node), docs/the_nimbus_book/src/light-client-data.md of status-im/nimbus-eth2,
-OffchainLabs/prysm (config/features/flags.go), Consensys/teku#9528."""
-_ANY_CLIENT = "turn them on there, or ask another beacon node (--l1.checkpoint.beacon)"
 
 
 class _Message(msgspec.Struct):
@@ -63,11 +52,25 @@ class _GenesisAnswer(msgspec.Struct):
     data: _Genesis
 
 
+class _Version(msgspec.Struct):
+    version: str
+
+
+class _VersionResponse(msgspec.Struct):
+    data: _Version
+
+
 class LightClientGap(NamedTuple):
     """Why a beacon node does not serve light clients, and what to do."""
 
     text: str
     advice: str
+
+
+async def beacon_version(reader: BeaconReader) -> str | None:
+    """Return what the beacon node says it is, None if it does not. Raises EndpointError."""
+    result = await reader.read(VERSION_PATH, _VersionResponse)
+    return None if result is None else one_line(result.data.version)[:100]
 
 
 async def finalized_header(reader: BeaconReader) -> BeaconBlockHeader:
@@ -113,9 +116,3 @@ async def light_client_gap(reader: BeaconReader) -> LightClientGap | None:
         if failure.status is None:
             raise
         return LightClientGap(str(failure), light_client_advice(await beacon_version(reader) or ""))
-
-
-def light_client_advice(version: str) -> str:
-    """Return how a beacon node of this `node/version` is made to serve light clients."""
-    client = version.partition("/")[0].lower()
-    return LIGHT_CLIENT_FLAGS.get(client, _ANY_CLIENT)
