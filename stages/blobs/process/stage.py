@@ -41,7 +41,7 @@ _SIZES = (BLOB_SIZE, BLOB_SIZE + POINT_SIZE, BLOB_SIZE + 2 * POINT_SIZE)
 
 
 class BlobArchive:
-    """Unverified blobs in a folder: each with the commitment and KZG proof that came with it, which make checks cheap."""
+    """Unverified blobs in a folder, each with the commitment and KZG proof that came with it: checks are cheap then."""
 
     def __init__(self, folder: str) -> None:
         self._archive = Archive(folder, log)

@@ -1,4 +1,4 @@
-"""Bootnodes as texts: node records, and `enode://` URLs, whose host may be a name; and those of the public networks [DSC10]."""
+"""Bootnodes as texts: records, and `enode://` URLs, whose host may be a name; those of public networks [DSC10]."""
 
 import ipaddress
 import re

@@ -8,8 +8,6 @@ import random
 import time
 from contextlib import suppress
 
-import msgspec
-
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
@@ -20,9 +18,9 @@ from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, ResponseCounts
+from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
-from rollup_node.stages.p2p.storage.peer_record import PeerScores, ReqRespScores
+from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0
@@ -38,8 +36,7 @@ class ScoreService:
         host.subscribe(self._on_host_event)
 
     def scores(self, peer: PeerId) -> PeerScores:
-        counts = self._scorer.application.counts(peer)
-        return PeerScores(self._scorer.gossip_scores(peer), ReqRespScores(*counts))
+        return PeerScores(self._scorer.gossip_scores(peer), self._scorer.application.counts(peer))
 
     def save(self) -> None:
         """Write the scores of all connected peers to the peerstore."""
@@ -50,8 +47,7 @@ class ScoreService:
         if isinstance(event, PeerConnected):
             stored = self._host.peerstore.scores(event.peer)
             if stored is not None:
-                counts = ResponseCounts(*msgspec.structs.astuple(stored.req_resp))
-                self._scorer.application.restore(event.peer, counts, time.monotonic())
+                self._scorer.application.restore(event.peer, stored.req_resp, time.monotonic())
             self._scorer.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
             self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)
