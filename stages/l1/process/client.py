@@ -21,6 +21,7 @@ from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
@@ -317,6 +318,18 @@ class L1Endpoints:
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
         raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+
+    async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
+        """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
+        endpoint: L1Endpoint | None = None
+        try:
+            endpoint = self.pick()
+            return endpoint, await call(endpoint)
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            if endpoint is not None:
+                self.failed(endpoint, error)
+            text = f"{what}: {describe_error(endpoint, error)}"
+            raise TemporaryError(text, failures.code_of(error)) from None
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
