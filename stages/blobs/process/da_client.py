@@ -17,6 +17,7 @@ from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
@@ -188,9 +189,7 @@ class InputServer:
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
-        for task in self._fetches:
-            task.cancel()
-        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await cancel_all(self._fetches)
         await self._client.close()
 
     def _cancel_prefetch(self) -> None:

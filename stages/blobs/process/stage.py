@@ -29,7 +29,7 @@ from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
+from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage, cancel_all
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
@@ -131,9 +131,7 @@ class BlobsStage(Stage):
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
-        for task in self._fetches:
-            task.cancel()
-        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await cancel_all(self._fetches)
         for inputs in self._inputs.values():
             await inputs.close()
         await self._verifier.close()

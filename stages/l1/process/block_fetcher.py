@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.head_tracker import NewestBlock
@@ -125,9 +126,7 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     async def _run(self, fetches: Sequence[Fetch]) -> None:
         missing = [fetch for fetch in fetches if not await self._read_archive(fetch)]

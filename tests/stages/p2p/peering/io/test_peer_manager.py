@@ -13,7 +13,8 @@ from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, ScoreService
 from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadata, PeerScores, ReqRespScores
-from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks, until
+from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks
+from tests.support.timing.conditions import until
 
 OWN, OTHER = NetworkIdentity(b"\x01" * 32), NetworkIdentity(b"\x02" * 32)
 BAD = PeerScores(GossipScores(total=-101.0))
