@@ -201,13 +201,13 @@ class InputServer:
     async def _fetch(self, pending: PendingInput) -> None:
         answer: Found | InputUnavailable
         start, began = pending.start, dict(pending.clients)
-        verified = self._verifies and pending.commitment.kind == KECCAK
+        verified = self._verifies and pending.key.kind == KECCAK
         try:
-            answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
+            answer = await self._client.get(pending.key, ahead=not pending.urgent)
             if not verified and start != pending.start:
                 return  # it is read again for the new start
-            if pending.commitment == self._reported:
-                self._condition.end("the DA server returns inputs again", commitment=str(pending.commitment))
+            if pending.key == self._reported:
+                self._condition.end("the DA server returns inputs again", commitment=str(pending.key))
             self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
         except EndpointError as error:
@@ -228,10 +228,10 @@ class InputServer:
         not_found = isinstance(error, InputNotFoundError)
         self._meter.count("storage_errors")
         if pending.urgent:
-            self._reported = pending.commitment
+            self._reported = pending.key
             code = Code.ALTDA_MISSING if not_found else Code.ALTDA_UNREACHABLE
             text = "the DA server does not return an input that derivation waits for"
-            self._condition.report(code, text, commitment=str(pending.commitment), error=error)
+            self._condition.report(code, text, commitment=str(pending.key), error=error)
         else:
-            log.debug("could not read an input ahead", commitment=str(pending.commitment), error=error)
+            log.debug("could not read an input ahead", commitment=str(pending.key), error=error)
         return pending.failed(str(error), not_found, time.monotonic())
