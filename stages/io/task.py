@@ -45,6 +45,7 @@ class Stage:
     The runtime runs the `periodic_tasks`, the same for the life of the stage."""
 
     periodic_tasks: Sequence[PeriodicTask] = ()
+    runtime_problems: tuple[Problem, ...] = ()
 
     async def start(self) -> None:
         """Open clients; runs before the first step. Must not wait for an endpoint."""
@@ -57,6 +58,11 @@ class Stage:
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        self.runtime_problems = problems
+        self.publish_health()
+
+    def publish_health(self) -> None:
+        """Publish the problems of the runtime with the stage's own."""
 
 
 async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:

@@ -30,7 +30,7 @@ from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage, cancel_all
-from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
+from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import seconds
@@ -106,7 +106,6 @@ class BlobsStage(Stage):
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
             meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
-        self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
         self.periodic_tasks: list[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
@@ -136,11 +135,6 @@ class BlobsStage(Stage):
             await inputs.close()
         await self._verifier.close()
         await self._endpoints.close()
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publish the problems of the periodic task with the errors of urgent requests."""
-        self._runtime_problems = problems
-        self._publish_health()
 
     def _on_request(self, client: ProcessId, request: BlobsRequest | InputRequest) -> None:
         if isinstance(request, InputRequest):
@@ -179,7 +173,7 @@ class BlobsStage(Stage):
 
     async def _step_inputs(self, group: str) -> float:
         pause = self._inputs[group].step()
-        self._publish_health()
+        self.publish_health()
         return pause
 
     async def _step(self) -> float:
@@ -193,7 +187,7 @@ class BlobsStage(Stage):
         for pending in self._requests.due(now):
             self._start_fetch(pending)
         self._meter.set("l1_source_cache_size", len(self._requests.cache), type=BLOBS)
-        self._publish_health()
+        self.publish_health()
         retry = self._requests.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
         return pause if all_sent else RESEND_SECONDS
@@ -298,11 +292,12 @@ class BlobsStage(Stage):
                 name, pending.code, text, l1_block=pending.block, **age, sources=sources, answer=answer
             )
 
-    def _publish_health(self) -> None:
+    def publish_health(self) -> None:
+        """Publish the problems of the periodic task with the errors of urgent requests."""
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
         errors = [pending.error for pending in urgent if pending.error is not None]
         errors += [error for inputs in self._inputs.values() for error in inputs.errors]
-        self._publisher.set(Health((*self._runtime_problems, *errors)))
+        self._publisher.set(Health((*self.runtime_problems, *errors)))
         self._counts.step(self._endpoint_counts, self._queue_length)
 
     def _endpoint_counts(self) -> Endpoints:

@@ -37,7 +37,6 @@ from rollup_node.stages.io.http.json_answers import (
 )
 from rollup_node.stages.io.http.message_transport import MessageTransport
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, answer_limit
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 from rollup_node.stages.protocol.pacing import TokenBucket
@@ -266,7 +265,9 @@ async def _all_or_none(work: Sequence[Awaitable[T]]) -> list[T]:
     try:
         return list(await asyncio.gather(*tasks))
     finally:
-        await cancel_all(tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def carries_notifications(url: str) -> bool:
