@@ -110,7 +110,7 @@ class PrefetchWindow:
         self._generation = self._conflicts = 0
         self._last_conflict = float("-inf")
         self._cool_down_until = float("-inf")
-        self.bytes = self.reorgs = 0
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._verified) + len(self._unverified)
@@ -317,7 +317,6 @@ class PrefetchWindow:
         for number in chosen:
             self._unverified[number] = self._verified.pop(number)
         self._generation += 1
-        self.reorgs += 1
         return bool(chosen)
 
     def _put(self, blocks: dict[int, _CachedBlock], number: int, cached: _CachedBlock) -> None:
