@@ -4,10 +4,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from rollup_node.node.checks.beacon import VERSION_PATH, decoded
+from rollup_node.node.checks.beacon import (
+    GENESIS_PATH,
+    VERSION_PATH,
+    GenesisRoot,
+    Version,
+    decoded,
+    light_client_advice,
+)
 from rollup_node.node.checks.causes import Failure
 from rollup_node.node.checks.finding import Finding, error, ok
-from rollup_node.node.checks.light_client import light_client_advice
 from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.options.values import Values
@@ -95,22 +101,6 @@ def read_stored(path: str, network: BeaconNetwork) -> StoredRoot | None:
     return stored
 
 
-class _Genesis(msgspec.Struct):
-    genesis_validators_root: str
-
-
-class _GenesisAnswer(msgspec.Struct):
-    data: _Genesis
-
-
-class _Version(msgspec.Struct):
-    version: str
-
-
-class _VersionAnswer(msgspec.Struct):
-    data: _Version
-
-
 class _Message(msgspec.Struct):
     slot: str
 
@@ -121,10 +111,6 @@ class _SignedHeader(msgspec.Struct):
 
 class _Header(msgspec.Struct):
     header: _SignedHeader
-
-
-class _HeaderAnswer(msgspec.Struct):
-    data: _Header
 
 
 class CheckpointCheck:
@@ -165,8 +151,8 @@ class CheckpointCheck:
 
     async def _find(self, endpoint: LightClientEndpoint) -> Finding:
         network = self._config.network
-        genesis = await decoded(endpoint.get("eth/v1/beacon/genesis"), _GenesisAnswer)
-        if genesis is None or genesis.data.genesis_validators_root != to_hex(network.genesis_validators_root):
+        genesis = await decoded(endpoint.get(GENESIS_PATH), GenesisRoot)
+        if genesis is None or genesis.genesis_validators_root != to_hex(network.genesis_validators_root):
             return self._error(
                 f"{endpoint.name} is not a beacon node of {network.name}",
                 "check --l1.checkpoint.beacon, and --network or --l1.checkpoint.network",
@@ -212,13 +198,13 @@ class CheckpointCheck:
         except EndpointError as failure:
             if failure.status not in _NO_ROUTE:
                 raise
-            answer = await decoded(endpoint.get(VERSION_PATH), _VersionAnswer)
-            advice = light_client_advice("" if answer is None else answer.data.version)
+            answer = await decoded(endpoint.get(VERSION_PATH), Version)
+            advice = light_client_advice("" if answer is None else answer.version)
             return self._error(f"{endpoint.name} does not serve light clients", advice)
-        header = await decoded(endpoint.get(f"eth/v1/beacon/headers/{to_hex(root)}"), _HeaderAnswer)
+        header = await decoded(endpoint.get(f"eth/v1/beacon/headers/{to_hex(root)}"), _Header)
         if header is None:
             return self._error(f"{endpoint.name} does not know a block with root {to_hex(root)}", NEW_CHECKPOINT)
-        slot = header.data.header.message.slot
+        slot = header.header.message.slot
         return self._error(
             f"{endpoint.name} has no proof of the block of slot {one_line(slot)[:20]}: it is not the last of an epoch,"
             " not finalized, or too old",

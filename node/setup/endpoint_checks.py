@@ -20,6 +20,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -113,9 +114,7 @@ async def check_endpoints(
     try:
         await asyncio.gather(*tasks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
 
 
 class L1Check:

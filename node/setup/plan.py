@@ -39,7 +39,7 @@ from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.p2p.config import MEMORY, P2pConfig
-from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
+from rollup_node.stages.p2p.discv5.enode import choose_bootnodes
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 

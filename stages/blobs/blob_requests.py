@@ -1,7 +1,8 @@
-"""Requests for blobs that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
+"""Requests that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.base import Problem
@@ -20,31 +21,89 @@ URGENT_SECONDS = 3.0
 MAX_PENDING = 1024
 
 Key = tuple[Hash, tuple[BlobRef, ...]]
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass
-class PendingRequest:
+class Pending(Generic[K]):
+    """What was requested last at a time, and is not there; times are seconds of any monotonic clock."""
+
+    key: K
+    urgent: bool
+    requested_at: float
+    is_fetching: bool = field(default=False, kw_only=True)
+    failures: int = field(default=0, kw_only=True)
+    retry_at: float = field(default=0.0, kw_only=True)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is to be fetched once `retry_at` is over."""
+        return not self.is_fetching
+
+    def pause(self, now: float, longest: float) -> None:
+        """Record a failed fetch; the next one is due after a pause that doubles."""
+        self.failures += 1
+        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, longest)
+
+
+P = TypeVar("P", bound=Pending[Any])
+
+
+class PendingTable(Generic[K, P]):
+    """Requests by key: at most `most`, each for `expiry` seconds after its last repetition."""
+
+    def __init__(self, most: int, expiry: float) -> None:
+        self._most, self._expiry = most, expiry
+        self._pending: dict[K, P] = {}
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __iter__(self) -> Iterator[P]:
+        return iter(tuple(self._pending.values()))
+
+    def due(self, now: float) -> list[P]:
+        """Return the requests to fetch now: urgent ones first, then in the order of their first requests."""
+        return sorted((e for e in self if e.is_idle and e.retry_at <= now), key=lambda item: not item.urgent)
+
+    def next_retry(self, now: float) -> float | None:
+        """Seconds until a failed request is due again; None if there is none."""
+        return min((item.retry_at - now for item in self if item.is_idle and item.retry_at > now), default=None)
+
+    def remove(self, pending: P) -> None:
+        self._pending.pop(pending.key, None)
+
+    def expire(self, now: float) -> None:
+        """Remove requests that are not repeated, and beyond the most; urgency ends after URGENT_SECONDS."""
+        for item in self:
+            item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
+        idle = sorted((e for e in self if not e.is_fetching), key=lambda item: (item.urgent, item.requested_at))
+        stale = [item for item in idle if now - item.requested_at > self._expiry]
+        for item in (*stale, *idle[: max(0, len(self) - self._most)]):
+            self.remove(item)
+
+
+@dataclass
+class PendingRequest(Pending[Key]):
     """Requested blobs of one L1 block, and the clients to answer, one for each row.
 
-    Times are seconds of any monotonic clock. Its verification `may_wait` while all clients say so. `code` and
-    `reason` are those of the last failure, if it has a code, `error` is the problem; `is_reported` once a
-    failure has been logged as one that derivation waits for."""
+    Its verification `may_wait` while all clients say so. `code` and `reason` are those of the last failure, if it has
+    a code, `error` is the problem; `is_reported` once a failure has been logged as one that derivation waits for."""
 
     block: L1BlockRef
     blobs: tuple[BlobRef, ...]
-    urgent: bool
-    requested_at: float
     may_wait: bool = False
     clients: dict[int, ProcessId] = field(default_factory=dict)
     contents: dict[Hash, BlobContent] = field(default_factory=dict)
-    is_fetching: bool = False
-    failures: int = 0
-    retry_at: float = 0.0
     error: Problem | None = None
     code: Code | None = None
     reason: str = ""
     is_reported: bool = False
     not_found: bool = False
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.is_fetching and bool(self.missing)
 
     @property
     def missing(self) -> tuple[BlobRef, ...]:
@@ -60,11 +119,10 @@ class PendingRequest:
         self.contents.update({content.hash: content for content in contents if content.hash in wanted})
 
     def failed(self, code: Code | None, reason: str, not_found: bool, now: float) -> None:
-        """Record a failed fetch; the next one is due after a pause that doubles."""
-        self.failures += 1
+        """Record a failed fetch."""
+        self.pause(now, MAX_PAUSE)
         self.code, self.reason, self.not_found = code, reason, not_found
         self.error = Problem(code, f"blobs of L1 block {self.block}", reason)
-        self.retry_at = now + backoff(self.failures, FIRST_PAUSE, MAX_PAUSE)
 
     def response(self) -> BlobsResponse | BlobsUnavailable | None:
         """Return the blobs in the order requested, or the last fetch's error; None before the first fetch ends."""
@@ -75,25 +133,19 @@ class PendingRequest:
         return BlobsUnavailable(self.block.hash, self.not_found, str(self.error))
 
 
-class PendingRequests:
+class PendingRequests(PendingTable[Key, PendingRequest]):
     """All pending requests, and the cache of decoded blobs."""
 
     def __init__(self, cache_bytes: int) -> None:
+        super().__init__(MAX_PENDING, EXPIRY_SECONDS)
         self.cache: BoundedCache[Hash, BlobContent] = BoundedCache(cache_bytes)
-        self._pending: dict[Key, PendingRequest] = {}
-
-    def __len__(self) -> int:
-        return len(self._pending)
-
-    def __iter__(self) -> Iterator[PendingRequest]:
-        return iter(tuple(self._pending.values()))
 
     def request(self, client: ProcessId, request: BlobsRequest, now: float) -> PendingRequest:
         """Take a request or its repetition, and fills in cached blobs."""
         key = (request.block.hash, request.blobs)
         pending = self._pending.get(key)
         if pending is None:
-            pending = PendingRequest(request.block, request.blobs, request.urgent, now, request.may_wait)
+            pending = PendingRequest(key, request.urgent, now, request.block, request.blobs, request.may_wait)
             self._pending[key] = pending
         pending.urgent = pending.urgent or request.urgent
         pending.may_wait = pending.may_wait and request.may_wait
@@ -104,30 +156,7 @@ class PendingRequests:
 
     def due(self, now: float) -> list[PendingRequest]:
         """Return the requests to fetch for now: urgent ones first, then by block number."""
-        due = [item for item in self._unanswered() if item.retry_at <= now]
-        return sorted(due, key=lambda item: (not item.urgent, item.block.number))
-
-    def next_retry(self, now: float) -> float | None:
-        """Seconds until a failed request is due again; None if there is none."""
-        waits = [item.retry_at - now for item in self._unanswered()]
-        return min((wait for wait in waits if wait > 0), default=None)
-
-    def remove(self, pending: PendingRequest) -> None:
-        self._pending.pop((pending.block.hash, pending.blobs), None)
-
-    def expire(self, now: float) -> None:
-        """Remove requests not repeated for EXPIRY_SECONDS and beyond MAX_PENDING; urgency ends after URGENT_SECONDS."""
-        for item in self:
-            item.urgent = item.urgent and now - item.requested_at <= URGENT_SECONDS
-        stale = [item for item in self if not item.is_fetching and now - item.requested_at > EXPIRY_SECONDS]
-        idle = [item for item in self if not item.is_fetching]
-        spare = sorted(idle, key=lambda item: (item.urgent, item.requested_at))
-        for item in (*stale, *spare[: max(0, len(self) - MAX_PENDING)]):
-            self.remove(item)
-
-    def _unanswered(self) -> Iterator[PendingRequest]:
-        """Request with missing blobs that are not being fetched."""
-        return (item for item in self if item.missing and not item.is_fetching)
+        return sorted(super().due(now), key=lambda item: (not item.urgent, item.block.number))
 
 
 def content_size(content: BlobContent) -> int:

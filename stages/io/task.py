@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -44,6 +45,7 @@ class Stage:
     The runtime runs the `periodic_tasks`, the same for the life of the stage."""
 
     periodic_tasks: Sequence[PeriodicTask] = ()
+    runtime_problems: tuple[Problem, ...] = ()
 
     async def start(self) -> None:
         """Open clients; runs before the first step. Must not wait for an endpoint."""
@@ -56,6 +58,19 @@ class Stage:
 
     def report(self, problems: tuple[Problem, ...]) -> None:
         """Take the present problems of this process for `/readyz`, one line each; empty when there are none."""
+        self.runtime_problems = problems
+        self.publish_health()
+
+    def publish_health(self) -> None:
+        """Publish the problems of the runtime with the stage's own."""
+
+
+async def cancel_all(tasks: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks, and wait until all have ended."""
+    tasks = tuple(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class ProcessEntry(msgspec.Struct, frozen=True, omit_defaults=True):

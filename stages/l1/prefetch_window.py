@@ -3,7 +3,8 @@
 Neighbours in the cache link by parent hash. A new block that does not link shows a reorg: the blocks that it
 contradicts are dropped, and those below become *unverified*. They are not served until a verified block names the one
 below it as its parent, and so on down; so a reorg of three blocks costs three fetches, however many are cached. A fetch
-that began before the last reorg brings only an unverified block."""
+that began before the last reorg brings only an unverified block. How many may be
+fetched at a time follows from the bytes of answers that they hold."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,6 +12,44 @@ from typing import NamedTuple
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import HEADER_MEMORY, Hash, L1Block, L1BlockRef
+
+MOST_BYTES = 12 << 20
+"""Enough for the answers about blocks of 60 million gas that 50 ms of latency keep on their way."""
+
+FIRST_BLOCKS = 12
+"""Fetched at a time until it is known what they take."""
+
+
+class HeldAnswers:
+    """The blocks that are being fetched, by number; one whose answer is awaited counts as the last ones did [LHD19].
+
+    Larger answers count at once, smaller ones by and by."""
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._most = most
+        self._now: dict[int, int] = {}
+        self._peaks: dict[int, int] = {}
+        self._usual = most // FIRST_BLOCKS
+
+    @property
+    def room(self) -> int:
+        """How many more blocks may be asked for: one at least if none is being fetched."""
+        expected = sum(max(size, self._usual) for size in self._now.values())
+        return max((self._most - expected) // self._usual, 0 if self._now else 1)
+
+    def hold(self, number: int, size: int = 0) -> None:
+        """Note how many bytes of answers about a block are held now; none when it is asked for."""
+        self._now[number] = size
+        self._peaks[number] = max(size, self._peaks.get(number, 0))
+        self._usual = max(size, self._usual)
+
+    def end(self, number: int) -> None:
+        """Note that nothing is held for a block any more."""
+        del self._now[number]
+        peak = self._peaks.pop(number)
+        if peak:
+            self._usual = max(1, (3 * self._usual + peak) // 4)
+
 
 FIRST_PAUSE = 0.25
 MAX_PAUSE = 10.0
@@ -71,7 +110,7 @@ class PrefetchWindow:
         self._generation = self._conflicts = 0
         self._last_conflict = float("-inf")
         self._cool_down_until = float("-inf")
-        self.bytes = self.reorgs = 0
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self._verified) + len(self._unverified)
@@ -278,7 +317,6 @@ class PrefetchWindow:
         for number in chosen:
             self._unverified[number] = self._verified.pop(number)
         self._generation += 1
-        self.reorgs += 1
         return bool(chosen)
 
     def _put(self, blocks: dict[int, _CachedBlock], number: int, cached: _CachedBlock) -> None:

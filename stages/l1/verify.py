@@ -1,6 +1,6 @@
 """Checks an endpoint's L1 block against its own hash: header, transactions and withdrawals [LHD10, LHD11, LHD14]."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -25,7 +25,7 @@ from rollup_node.stages.protocol.headers import (
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex, to_hex
 from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, verify_account, verify_storage
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, AccountProof, ProofError, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, TransactionJson, transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
 from rollup_node.stages.protocol.types import (
@@ -244,36 +244,17 @@ def stored_value(answer: Any) -> bytes:
     return value.rjust(32, b"\0")
 
 
-def proven_value(answer: Any, state_root: Hash, address: Address, slot: Hash) -> bytes:
+def proven_value(answer: AccountProof, state_root: Hash, address: Address, slot: Hash) -> bytes:
     """Return the 32 bytes that a response to eth_getProof proves for a slot.
 
     Zero where account or slot are proven absent. Raises InvalidDataError if the proof does not hold."""
     try:
-        result = _object(answer)
-        account = verify_account(state_root, address, _nodes(result.get("accountProof")))
-        if account is None:
-            return bytes(32)
-        entries = result.get("storageProof")
-        if not isinstance(entries, list) or len(entries) != 1:
-            raise InvalidDataError("the proof is not of one slot")
-        value = verify_storage(account.storage_root, slot, _nodes(_object(entries[0]).get("proof")))
-        return value.to_bytes(32, "big")
-    except (ProofError, HexError, OverflowError) as error:
+        account = answer.account(state_root, address)
+        return (0 if account is None else answer.value(account.storage_root, slot)).to_bytes(32, "big")
+    except (ProofError, OverflowError) as error:
         raise InvalidDataError(f"the proof of slot {to_hex(slot)[:10]} does not hold: {error}") from None
 
 
 def address_in(value: bytes) -> Address:
     """Return the address in the low 20 bytes of a slot."""
     return value[12:]
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise InvalidDataError("the proof is not an object")
-    return value
-
-
-def _nodes(value: Any) -> list[bytes]:
-    if not isinstance(value, list):
-        raise InvalidDataError("the proof has no list of nodes")
-    return [from_hex(node) for node in value]

@@ -29,15 +29,11 @@ class PayloadError(ValueError):
 
 def attributes_to_json(attributes: PayloadAttributes) -> dict[str, Any]:
     """Return the PayloadAttributes object, without a false `noTxPool` [ATT17], `minBaseFee` a plain number [ATT20]."""
-    return _attributes_object(attributes, _hex_list(attributes.transactions))
+    return msgspec.json.decode(encode_attributes(attributes), type=dict[str, Any])
 
 
 def encode_attributes(attributes: PayloadAttributes) -> bytes:
     """Return the JSON text of `attributes_to_json`."""
-    return msgspec.json.encode(_attributes_object(attributes, _raw_hex_list(attributes.transactions)))
-
-
-def _attributes_object(attributes: PayloadAttributes, transactions: Any) -> dict[str, Any]:
     result: dict[str, Any] = {
         "timestamp": hex(attributes.timestamp),
         "prevRandao": to_hex(attributes.prev_randao),
@@ -47,7 +43,7 @@ def _attributes_object(attributes: PayloadAttributes, transactions: Any) -> dict
         result["withdrawals"] = []
     if attributes.parent_beacon_root is not None:
         result["parentBeaconBlockRoot"] = to_hex(attributes.parent_beacon_root)
-    result["transactions"] = transactions
+    result["transactions"] = _hex_list(attributes.transactions)
     if attributes.no_tx_pool:
         result["noTxPool"] = True
     result["gasLimit"] = hex(attributes.gas_limit)
@@ -55,15 +51,11 @@ def _attributes_object(attributes: PayloadAttributes, transactions: Any) -> dict
         result["eip1559Params"] = to_hex(attributes.eip1559_params)
     if attributes.min_base_fee is not None:
         result["minBaseFee"] = attributes.min_base_fee
-    return result
+    return msgspec.json.encode(result)
 
 
-def _hex_list(transactions: Sequence[bytes]) -> list[str]:
-    return ["0x" + transaction.hex() for transaction in transactions]
-
-
-def _raw_hex_list(transactions: Sequence[bytes]) -> msgspec.Raw:
-    """Return the JSON text of the same list, without an encoder's search for characters to escape."""
+def _hex_list(transactions: Sequence[bytes]) -> msgspec.Raw:
+    """Return the JSON text of a list of hex strings, without an encoder's search for characters to escape."""
     return msgspec.Raw(b'["0x' + b'","0x'.join(map(hexlify, transactions)) + b'"]' if transactions else b"[]")
 
 
@@ -90,40 +82,16 @@ def attributes_from_json(value: Any) -> PayloadAttributes:
 
 def payload_to_json(payload: ExecutionPayload) -> dict[str, Any]:
     """Return the ExecutionPayload object, which does not include the parent beacon block root."""
-    return _payload_object(payload, _hex_list(payload.transactions))
+    return msgspec.json.decode(encode_payload(payload), type=dict[str, Any])
 
 
 def encode_payload(payload: ExecutionPayload) -> bytes:
     """Return the JSON text of `payload_to_json`."""
-    return msgspec.json.encode(_payload_object(payload, _raw_hex_list(payload.transactions)))
-
-
-def _payload_object(payload: ExecutionPayload, transactions: Any) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "parentHash": to_hex(payload.parent_hash),
-        "feeRecipient": to_hex(payload.fee_recipient),
-        "stateRoot": to_hex(payload.state_root),
-        "receiptsRoot": to_hex(payload.receipts_root),
-        "logsBloom": to_hex(payload.logs_bloom),
-        "prevRandao": to_hex(payload.prev_randao),
-        "blockNumber": hex(payload.block_number),
-        "gasLimit": hex(payload.gas_limit),
-        "gasUsed": hex(payload.gas_used),
-        "timestamp": hex(payload.timestamp),
-        "extraData": to_hex(payload.extra_data),
-        "baseFeePerGas": hex(payload.base_fee),
-        "blockHash": to_hex(payload.block_hash),
-        "transactions": transactions,
-    }
-    if payload.withdrawals:
-        result["withdrawals"] = []
-    if payload.blob_gas_used is not None:
-        result["blobGasUsed"] = hex(payload.blob_gas_used)
-    if payload.excess_blob_gas is not None:
-        result["excessBlobGas"] = hex(payload.excess_blob_gas)
-    if payload.withdrawals_root is not None:
-        result["withdrawalsRoot"] = to_hex(payload.withdrawals_root)
-    return result
+    # Without the last attribute, the parent beacon block root.
+    values = zip(PAYLOAD_FIELDS, msgspec.structs.astuple(payload), strict=False)
+    return msgspec.json.encode(
+        {field.json_name: field.write(value) for field, value in values if value is not None and value is not False}
+    )
 
 
 def payload_from_json(value: Any, parent_beacon_root: Hash | None = None) -> ExecutionPayload:
@@ -188,31 +156,32 @@ def _withdrawals(value: Any) -> bool:
 
 
 class PayloadField(NamedTuple):
-    """A member of the ExecutionPayload object: its name, and what reads it."""
+    """A member of the ExecutionPayload object: its name, what reads it, and what writes a value that is there."""
 
     json_name: str
     read: Callable[[Any], Any]
+    write: Callable[[Any], Any]
     is_optional: bool = False
 
 
 PAYLOAD_FIELDS: tuple[PayloadField, ...] = (
-    PayloadField("parentHash", hash_from_hex),
-    PayloadField("feeRecipient", address_from_hex),
-    PayloadField("stateRoot", hash_from_hex),
-    PayloadField("receiptsRoot", hash_from_hex),
-    PayloadField("logsBloom", _bloom),
-    PayloadField("prevRandao", hash_from_hex),
-    PayloadField("blockNumber", from_quantity),
-    PayloadField("gasLimit", from_quantity),
-    PayloadField("gasUsed", from_quantity),
-    PayloadField("timestamp", from_quantity),
-    PayloadField("extraData", from_hex),
-    PayloadField("baseFeePerGas", partial(from_quantity, bits=256)),
-    PayloadField("blockHash", hash_from_hex),
-    PayloadField("transactions", _transactions),
-    PayloadField("withdrawals", _withdrawals),
-    PayloadField("blobGasUsed", from_quantity, is_optional=True),
-    PayloadField("excessBlobGas", from_quantity, is_optional=True),
-    PayloadField("withdrawalsRoot", hash_from_hex, is_optional=True),
+    PayloadField("parentHash", hash_from_hex, to_hex),
+    PayloadField("feeRecipient", address_from_hex, to_hex),
+    PayloadField("stateRoot", hash_from_hex, to_hex),
+    PayloadField("receiptsRoot", hash_from_hex, to_hex),
+    PayloadField("logsBloom", _bloom, to_hex),
+    PayloadField("prevRandao", hash_from_hex, to_hex),
+    PayloadField("blockNumber", from_quantity, hex),
+    PayloadField("gasLimit", from_quantity, hex),
+    PayloadField("gasUsed", from_quantity, hex),
+    PayloadField("timestamp", from_quantity, hex),
+    PayloadField("extraData", from_hex, to_hex),
+    PayloadField("baseFeePerGas", partial(from_quantity, bits=256), hex),
+    PayloadField("blockHash", hash_from_hex, to_hex),
+    PayloadField("transactions", _transactions, _hex_list),
+    PayloadField("withdrawals", _withdrawals, lambda _: []),
+    PayloadField("blobGasUsed", from_quantity, hex, is_optional=True),
+    PayloadField("excessBlobGas", from_quantity, hex, is_optional=True),
+    PayloadField("withdrawalsRoot", hash_from_hex, to_hex, is_optional=True),
 )
 """In the order of ExecutionPayload's attributes."""

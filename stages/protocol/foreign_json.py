@@ -1,17 +1,25 @@
 """JSON of endpoints that may send anything: decoded to a type, bounded in values; and their texts, fit to be shown."""
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import orjson
 
 from rollup_node.stages.protocol.texts import one_line
 
+T = TypeVar("T")
+
 _SHOWN = 160
 
 
 class MalformedJsonError(ValueError):
     """The text is not the JSON that it has to be; the message says why."""
+
+
+class BeaconAnswer(msgspec.Struct, Generic[T]):
+    """An answer of a Beacon API."""
+
+    data: T
 
 
 def decode_json(data: bytes, shape: Any, max_values: int, what: str = "the answer") -> Any:

@@ -1,5 +1,7 @@
 """The L1 attributes transaction: the layouts of its call data, and how it is read from a block [LIN1 to LIN22]."""
 
+import struct
+
 import msgspec
 
 from rollup_node.stages.protocol import deposits
@@ -19,6 +21,10 @@ _GAS = 1_000_000
 _SYSTEM_GAS = 150_000_000
 _PAD_12 = bytes(12)
 _PAD_24 = bytes(24)
+_WORDS = struct.Struct(">24xQ24xQ32s32s24xQ12x20s32s32s")
+"""Bedrock's call data: number, time, base fee, hash, sequence number, batcher, overhead and scalar."""
+_PACKED, _FEES = struct.Struct(">IIQQQ32s32s32s12x20s"), struct.Struct(">IQH")
+"""What all packed layouts have, then the operator fee of Isthmus and the footprint's scalar of Jovian."""
 
 
 class L1InfoError(ValueError):
@@ -54,28 +60,23 @@ class L1Info(msgspec.Struct, frozen=True):
 
 def encode_l1_info(info: L1Info, layout: L1InfoFormat) -> bytes:
     """Return the call data in a layout [LIN12, LIN13]."""
+    base_fee = info.base_fee.to_bytes(32, "big")
     if not layout.packed:
-        return _encode_words(info)
-    data = b"".join(
-        (
-            SELECTORS[layout],
-            info.base_fee_scalar.to_bytes(4, "big"),
-            info.blob_base_fee_scalar.to_bytes(4, "big"),
-            info.sequence_number.to_bytes(8, "big"),
-            info.timestamp.to_bytes(8, "big"),
-            info.number.to_bytes(8, "big"),
-            info.base_fee.to_bytes(32, "big"),
-            info.blob_base_fee.to_bytes(32, "big"),
-            info.block_hash,
-            _PAD_12,
-            info.batcher,
-        )
+        values = (info.number, info.timestamp, base_fee, info.block_hash, info.sequence_number, info.batcher)
+        return SELECTORS[layout] + _WORDS.pack(*values, info.overhead, info.scalar)
+    data = SELECTORS[layout] + _PACKED.pack(
+        info.base_fee_scalar,
+        info.blob_base_fee_scalar,
+        info.sequence_number,
+        info.timestamp,
+        info.number,
+        base_fee,
+        info.blob_base_fee.to_bytes(32, "big"),
+        info.block_hash,
+        info.batcher,
     )
-    if layout.operator_fee:
-        data += info.operator_fee_scalar.to_bytes(4, "big") + info.operator_fee_constant.to_bytes(8, "big")
-    if layout.da_footprint:
-        data += info.da_footprint_gas_scalar.to_bytes(2, "big")
-    return data
+    fees = _FEES.pack(info.operator_fee_scalar, info.operator_fee_constant, info.da_footprint_gas_scalar)
+    return (data + fees)[: SIZES[layout]]
 
 
 def parse_l1_info(data: bytes, layout: L1InfoFormat) -> L1Info:
@@ -115,23 +116,6 @@ def l1_info_of_block(transactions: tuple[bytes, ...], layout: L1InfoFormat) -> L
     return parse_l1_info(deposit.data, layout)
 
 
-def _encode_words(info: L1Info) -> bytes:
-    return b"".join(
-        (
-            SELECTORS[L1InfoFormat.BEDROCK],
-            info.number.to_bytes(32, "big"),
-            info.timestamp.to_bytes(32, "big"),
-            info.base_fee.to_bytes(32, "big"),
-            info.block_hash,
-            info.sequence_number.to_bytes(32, "big"),
-            _PAD_12,
-            info.batcher,
-            info.overhead,
-            info.scalar,
-        )
-    )
-
-
 def _parse_words(data: bytes) -> L1Info:
     # ABI words of 64-bit values: their upper 24 bytes must be zero.
     for name, at in (("number", 4), ("time", 36), ("sequence number", 132)):
@@ -139,32 +123,28 @@ def _parse_words(data: bytes) -> L1Info:
             raise L1InfoError(f"bedrock L1 info: {name} has more than 64 bits")
     if data[164:176] != _PAD_12:
         raise L1InfoError("bedrock L1 info: batcher address with non-zero upper bytes")
-    return L1Info(
-        number=int.from_bytes(data[28:36], "big"),
-        timestamp=int.from_bytes(data[60:68], "big"),
-        base_fee=int.from_bytes(data[68:100], "big"),
-        block_hash=data[100:132],
-        sequence_number=int.from_bytes(data[156:164], "big"),
-        batcher=data[176:196],
-        overhead=data[196:228],
-        scalar=data[228:260],
-    )
+    number, timestamp, base_fee, *values = _WORDS.unpack_from(data, 4)
+    return L1Info(number, timestamp, int.from_bytes(base_fee, "big"), *values)
 
 
 def _parse_packed(data: bytes, layout: L1InfoFormat) -> L1Info:
     if data[132:144] != _PAD_12:
         raise L1InfoError(f"{layout.name.lower()} L1 info: batcher address with non-zero upper bytes")
+    scalar, blob_scalar, sequence, timestamp, number, base_fee, blob_base_fee, *values = _PACKED.unpack_from(data, 4)
+    operator_scalar, operator_constant, da_footprint = _FEES.unpack_from(
+        data.ljust(SIZES[L1InfoFormat.JOVIAN], b"\0"), 164
+    )
     return L1Info(
-        base_fee_scalar=int.from_bytes(data[4:8], "big"),
-        blob_base_fee_scalar=int.from_bytes(data[8:12], "big"),
-        sequence_number=int.from_bytes(data[12:20], "big"),
-        timestamp=int.from_bytes(data[20:28], "big"),
-        number=int.from_bytes(data[28:36], "big"),
-        base_fee=int.from_bytes(data[36:68], "big"),
-        blob_base_fee=int.from_bytes(data[68:100], "big"),
-        block_hash=data[100:132],
-        batcher=data[144:164],
-        operator_fee_scalar=int.from_bytes(data[164:168], "big"),
-        operator_fee_constant=int.from_bytes(data[168:176], "big"),
-        da_footprint_gas_scalar=int.from_bytes(data[176:178], "big"),
+        number,
+        timestamp,
+        int.from_bytes(base_fee, "big"),
+        values[0],
+        sequence,
+        values[1],
+        base_fee_scalar=scalar,
+        blob_base_fee_scalar=blob_scalar,
+        blob_base_fee=int.from_bytes(blob_base_fee, "big"),
+        operator_fee_scalar=operator_scalar,
+        operator_fee_constant=operator_constant,
+        da_footprint_gas_scalar=da_footprint,
     )

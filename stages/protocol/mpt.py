@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int, wrap_list
 from rollup_node.stages.protocol.types import Address, Hash
@@ -172,6 +175,35 @@ def verify_storage(storage_root: Hash, slot: Hash, proof: Iterable[bytes]) -> in
         return rlp.decode_int(rlp.decode(leaf))
     except RlpError as error:
         raise ProofError(f"storage value in the proof is malformed: {error}") from None
+
+
+class StorageProof(msgspec.Struct):
+    """The proof of a slot in an answer to eth_getProof."""
+
+    proof: list[str] | None = None
+
+
+class AccountProof(msgspec.Struct, rename="camel"):
+    """The answer to eth_getProof, as far as it proves something; methods raise ProofError."""
+
+    account_proof: list[str] | None = None
+    storage_proof: list[StorageProof] | None = None
+
+    def account(self, state_root: Hash, address: Address) -> Account | None:
+        """Return the account, None if it is proven absent."""
+        return verify_account(state_root, address, _nodes(self.account_proof))
+
+    def value(self, storage_root: Hash, slot: Hash) -> int:
+        """Return the value of a slot that it is about."""
+        nodes = [node for entry in self.storage_proof or () for node in _nodes(entry.proof)]
+        return verify_storage(storage_root, slot, nodes)
+
+
+def _nodes(texts: Iterable[str] | None) -> list[bytes]:
+    try:
+        return [from_hex(text) for text in texts or ()]
+    except HexError as error:
+        raise ProofError(f"a node of the proof is malformed: {error}") from None
 
 
 def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:

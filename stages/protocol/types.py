@@ -24,9 +24,7 @@ class BlockId(msgspec.Struct, frozen=True, array_like=True):
         return f"{self.number}:0x{self.hash[:5].hex()}"
 
 
-class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
-    """A reference of an L1 block; `timestamp` in seconds [RPC21]."""
-
+class _Ref(msgspec.Struct, frozen=True, array_like=True):
     hash: Hash
     number: int
     parent_hash: Hash
@@ -38,30 +36,22 @@ class L1BlockRef(msgspec.Struct, frozen=True, array_like=True):
         return BlockId(self.number, self.hash)
 
     def __str__(self) -> str:
-        return f"{self.number}:0x{self.hash[:5].hex()}"
+        return str(self.id)
+
+
+class L1BlockRef(_Ref, frozen=True, array_like=True):
+    """A reference of an L1 block; `timestamp` in seconds [RPC21]."""
 
 
 BlockRef = L1BlockRef
 """The reference of any block without what is special to L2 [IOP21]."""
 
 
-class L2BlockRef(msgspec.Struct, frozen=True, array_like=True):
+class L2BlockRef(_Ref, frozen=True, array_like=True):
     """A reference of an L2 block with its L1 origin and its number within the epoch [RPC21, ATT44]."""
 
-    hash: Hash
-    number: int
-    parent_hash: Hash
-    timestamp: int
     l1_origin: BlockId
     sequence_number: int
-
-    @property
-    def id(self) -> BlockId:
-        """Number and hash."""
-        return BlockId(self.number, self.hash)
-
-    def __str__(self) -> str:
-        return f"{self.number}:0x{self.hash[:5].hex()}"
 
 
 ZERO_L1_REF = L1BlockRef(ZERO_HASH, 0, ZERO_HASH, 0)

@@ -15,9 +15,10 @@ from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry, parse
 from tests.support.foreign.js_peers import JsError, JsPeer, js_peer, js_program
 from tests.support.p2p.discv5_nodes import seeded
 from tests.support.p2p.discv5_servers import running_discv5, running_discv5_servers
-from tests.support.p2p.hosts import config, until
+from tests.support.p2p.hosts import config
 from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.loopback import free_port, own_address
+from tests.support.timing.conditions import until
 
 PROGRAM = "discv5_peer.mjs"
 CHAIN = config().rollup.l2_chain_id

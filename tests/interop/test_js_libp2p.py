@@ -13,8 +13,9 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
 from tests.support.foreign.js_peers import JsError, JsPeer, by, js_peer, js_program
-from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host, until
+from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host
 from tests.support.processes.leftovers import Leftovers
+from tests.support.timing.conditions import until
 
 PROGRAM = "libp2p_peer.mjs"
 SIZES = (0, 1, 100_000, 1_500_000)

@@ -17,7 +17,7 @@ from rollup_node.stages.p2p.encoding.snappy import compress_framed
 from rollup_node.stages.p2p.host.io.connection import STREAM_BURST, STREAM_RATE
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.server_limits import MAX_WAIT, PEER_BURST, PEER_RATE, RequestLimiter
-from rollup_node.stages.p2p.scoring.peer_score import ResponseCounts
+from rollup_node.stages.p2p.storage.peer_record import ReqRespScores
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer
@@ -137,7 +137,7 @@ def request_range(node: P2pNode, above: ExecutionPayload, head: int) -> None:
     node.engine.send(UnsafeBlocksRequest(head, GapEnd(above.block_number, above.block_hash, above.parent_hash)))
 
 
-def counts(node: P2pNode, theirs: JsGossipPeer) -> ResponseCounts:
+def counts(node: P2pNode, theirs: JsGossipPeer) -> ReqRespScores:
     return node.stage.scorer.application.counts(theirs.peer)
 
 
@@ -168,7 +168,7 @@ async def test_a_gap_is_filled_from_their_responses(tmp_path: Path, version: int
         event = await theirs.js.event("request")
         assert (event["protocol"], event["size"], event["peer"]) == (protocol, 8, node.peer)
         responses = counts(node, theirs)
-        assert responses.valid_responses > 4 and responses[1:] == (0, 0)
+        assert responses.valid_responses > 4 and responses.error_responses == responses.rejected_payloads == 0
 
 
 async def test_a_large_block_is_received(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ async def test_not_found_is_no_error(tmp_path: Path) -> None:
         await theirs.js.event("request", by(number=5))
         assert await node.call("connectPeer", other.address) is None
         await node.wait_for_blocks(3)
-        assert theirs.requested_numbers() == [5] and counts(node, theirs) == (0, 0, 0)
+        assert theirs.requested_numbers() == [5] and counts(node, theirs) == ReqRespScores()
 
 
 async def test_blocks_of_another_chain_end_in_a_ban(tmp_path: Path) -> None:

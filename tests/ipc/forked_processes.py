@@ -27,6 +27,7 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId, TaskFailed
 from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.ipc.shared_memory.arena import Arena, Descriptor
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
+from rollup_node.stages.io.task import cancel_all
 
 PR_SET_PDEATHSIG = 1
 
@@ -119,9 +120,7 @@ class ForkedProcesses:
             asyncio.create_task(stop.wait()),
         ]
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         bus.close()
         for task in done:
             task.result()

@@ -9,6 +9,7 @@ import pytest
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets
 from rollup_node.stages.p2p.discv5.enr import Endpoint, decode_enr, parse_enr, sign_enr
+from rollup_node.stages.protocol import secp256k1
 
 VECTORS: dict[str, Any] = json.loads((Path(__file__).parent / "discv5.json").read_text())
 IV = bytes(16)
@@ -35,8 +36,8 @@ def test_all_packet_kinds_have_vectors() -> None:
 
 
 def test_node_ids_of_the_keys() -> None:
-    assert crypto.node_id(crypto.public_key(SECRET_A)) == NODE_A
-    assert crypto.node_id(crypto.public_key(SECRET_B)) == NODE_B
+    assert crypto.node_id(secp256k1.public_key(SECRET_A)) == NODE_A
+    assert crypto.node_id(secp256k1.public_key(SECRET_B)) == NODE_B
 
 
 def test_message_packet() -> None:
@@ -69,29 +70,31 @@ def test_handshake_packet(vector: dict[str, Any]) -> None:
     if packet.record:
         assert decode_enr(packet.record).node_id == NODE_A
     digest = crypto.id_signature_hash(challenge, packet.ephemeral_public_key, NODE_B)
-    assert crypto.verify(crypto.public_key(SECRET_A), packet.id_signature, digest)
-    key, _ = crypto.derive_keys(crypto.ecdh(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B)
+    assert crypto.verify(secp256k1.public_key(SECRET_A), packet.id_signature, digest)
+    key, _ = crypto.derive_keys(
+        secp256k1.multiply_point(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B
+    )
     assert key == bytes.fromhex(vector["read_key"])
     plain = packets.decrypt(key, packet.nonce, packet.ciphertext, packet.authenticated_data)
     assert plain is not None and messages.decode(plain) == ping(vector)
     header = packets.handshake_header(
         *(NODE_A, NODE_B, packet.nonce, IV),
         signature=crypto.sign(SECRET_A, digest),
-        ephemeral_key=crypto.public_key(bytes.fromhex(vector["ephemeral_secret"])),
+        ephemeral_key=secp256k1.public_key(bytes.fromhex(vector["ephemeral_secret"])),
         record=packet.record,
     )
     assert header.packet(packets.encrypt(key, packet.nonce, messages.encode(ping(vector)), header.data)) == datagram
 
 
 def test_ecdh() -> None:
-    assert crypto.ecdh(raw("ecdh", "public_key"), raw("ecdh", "secret")) == raw("ecdh", "shared")
+    assert secp256k1.multiply_point(raw("ecdh", "public_key"), raw("ecdh", "secret")) == raw("ecdh", "shared")
 
 
 def test_key_derivation() -> None:
     def value(name: str) -> bytes:
         return raw("key_derivation", name)
 
-    shared = crypto.ecdh(value("public_key"), value("ephemeral_secret"))
+    shared = secp256k1.multiply_point(value("public_key"), value("ephemeral_secret"))
     keys = crypto.derive_keys(shared, value("challenge"), value("node_a"), value("node_b"))
     assert keys == (value("initiator_key"), value("recipient_key"))
 
@@ -102,7 +105,7 @@ def test_identity_signature() -> None:
 
     digest = crypto.id_signature_hash(value("challenge"), value("ephemeral_key"), value("node_b"))
     assert crypto.sign(value("secret"), digest) == value("signature")
-    assert crypto.verify(crypto.public_key(value("secret")), value("signature"), digest)
+    assert crypto.verify(secp256k1.public_key(value("secret")), value("signature"), digest)
 
 
 def test_message_encryption() -> None:

@@ -19,7 +19,7 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.ipc.wire.sockets import check_paths
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import ExitRequested, Stage
+from rollup_node.stages.io.task import ExitRequested, Stage, cancel_all
 
 
 def in_process_buses(
@@ -102,9 +102,7 @@ async def run_stages(channels: Iterable[Channel], builds: Mapping[str, Build]) -
             except ExitRequested as end:
                 return end.code
             finally:
-                for step in steps:
-                    step.cancel()
-                await asyncio.gather(*steps, return_exceptions=True)
+                await cancel_all(steps)
                 for stage in stages:
                     await stage.close()
     raise RuntimeError("the stages have ended without an exit code")

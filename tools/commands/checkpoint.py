@@ -9,13 +9,6 @@ from typing import NamedTuple
 import orjson
 
 from rollup_node.node.checks.beacon import BeaconReader
-from rollup_node.node.checks.light_client import (
-    LightClientGap,
-    finalized_header,
-    known_network,
-    light_client_gap,
-    root_at,
-)
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.l1.light_client.containers import BeaconBlockHeader
@@ -24,6 +17,13 @@ from rollup_node.stages.l1.light_client.ssz import Root
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration, escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
+from rollup_node.tools.preflight.light_client import (
+    LightClientGap,
+    finalized_header,
+    known_network,
+    light_client_gap,
+    root_at,
+)
 
 DESCRIPTION = """Prints the root of the newest finalized block of L1's beacon chain, for --l1.checkpoint of the node.
 The root is all that the node then takes on trust, so do not ask one server alone: give beacon nodes of other operators

@@ -16,7 +16,7 @@ from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supernode import chain_values, plan_chains
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
-from rollup_node.stages.p2p.discv5.bootnodes import choose_bootnodes
+from rollup_node.stages.p2p.discv5.enode import choose_bootnodes
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.logger import Level, configuration, set_level
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.tools.devnet.faults.injector import FaultInjector, NoRecovery
 from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
@@ -76,9 +77,7 @@ class ChaosSession:
 
     async def _stop(self) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
 
 
 def _block_watch(network: NetworkPrograms) -> "BlockWatch":

@@ -8,6 +8,7 @@ import inspect
 import re
 import sys
 import textwrap
+from collections import ChainMap
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -115,15 +116,16 @@ def _entry(name: str) -> str:
 
 
 def _members(value: type) -> Iterator[str]:
-    """Yield a line for each public member that the class itself has."""
+    """Yield a line for each public member that the class itself or a private base of it has."""
     if issubclass(value, Enum):
         yield f"One of {', '.join(f'`{item.value}`' for item in value)}."
         return
     if issubclass(value, msgspec.Struct):
-        hints = inspect.get_annotations(value)
+        hints = ChainMap(*map(inspect.get_annotations, value.__mro__))
         for name in value.__struct_fields__:
             yield f"* `{name}`: `{_plain(inspect.formatannotation(hints[name]))}`"
-    for name, member in vars(value).items():
+    bases = [base for base in value.__mro__ if base is value or base.__name__.startswith("_")]
+    for name, member in ChainMap(*(dict(vars(base)) for base in bases)).items():
         if name.startswith("_"):
             continue
         if isinstance(member, property):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.beacon import beacon_version
 from rollup_node.node.checks.causes import clock_skew, skew_text
 from rollup_node.node.checks.finding import (
     Finding,
@@ -62,6 +61,7 @@ from rollup_node.tools.preflight.chain_checks import (
     read_block,
     read_safe_head,
 )
+from rollup_node.tools.preflight.light_client import beacon_version
 from rollup_node.tools.preflight.peers import check_peers
 
 CHECK_SECONDS = 10.0

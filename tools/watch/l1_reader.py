@@ -11,7 +11,7 @@ from rollup_node.stages.l1.verify import InvalidDataError, proven_value, verify_
 from rollup_node.stages.protocol.headers import Header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import ProofError, verify_account
+from rollup_node.stages.protocol.mpt import AccountProof, ProofError
 from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Hash
@@ -209,11 +209,11 @@ class L1Reader:
         """Whether the state of a block has the game in the factory's list, with a code that shows its data [WAT3]."""
         code, account_proof, list_proof = answers
         try:
-            value = proven_value(list_proof, at.header.state_root, from_hex(self.factory), contracts.list_slot(index))
-            nodes = [from_hex(node) for node in account_proof["accountProof"]]
-            account = verify_account(at.header.state_root, from_hex(entry.proxy), nodes)
+            of_game, of_list = msgspec.convert((account_proof, list_proof), tuple[AccountProof, AccountProof])
+            value = proven_value(of_list, at.header.state_root, from_hex(self.factory), contracts.list_slot(index))
+            account = of_game.account(at.header.state_root, from_hex(entry.proxy))
             raw = from_hex(code)
-        except (InvalidDataError, ProofError, HexError, KeyError, TypeError):
+        except (InvalidDataError, ProofError, HexError, msgspec.ValidationError):
             return False
         is_code = account is not None and account.code_hash == keccak256(raw)
         return is_code and value == contracts.packed(entry) and contracts.code_shows(raw, data, l1_head)

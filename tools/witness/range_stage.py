@@ -20,7 +20,7 @@ from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import ProofError, verify_account
+from rollup_node.stages.protocol.mpt import AccountProof, ProofError
 from rollup_node.stages.protocol.output_root import output_preimage
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, Hash
@@ -142,11 +142,10 @@ class WitnessRangeStage(ReplayStage):
             return None
         try:
             answer = await self._client.call_typed(
-                _AccountProof, "eth_getProof", to_hex(MESSAGE_PASSER), [], hex(payload.block_number)
+                AccountProof, "eth_getProof", to_hex(MESSAGE_PASSER), [], hex(payload.block_number)
             )
-            nodes = [from_hex(node) for node in answer.account_proof]
-            account = verify_account(payload.state_root, MESSAGE_PASSER, nodes)
-        except (RpcFailure, HexError, ProofError):
+            account = answer.account(payload.state_root, MESSAGE_PASSER)
+        except (RpcFailure, ProofError):
             return None
         except EndpointError as error:
             raise TemporaryError(f"L2 block {payload.block_number}: {error}") from None
@@ -185,10 +184,6 @@ def _client(config: ReplayConfig) -> JsonRpcClient | None:
         if config.jwt_secret is None
         else engine_client(config.url, config.jwt_secret, TIMEOUT)
     )
-
-
-class _AccountProof(msgspec.Struct, rename="camel"):
-    account_proof: list[str]
 
 
 build = WitnessRangeStage

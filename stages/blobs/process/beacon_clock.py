@@ -9,6 +9,7 @@ from rollup_node.stages.blobs.beacon_api import BeaconResponseError, SlotClock, 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 
 log = get_logger("blobs")
@@ -112,9 +113,7 @@ class BeaconClock:
             if pending:
                 await asyncio.wait(pending, timeout=COMPARE_SECONDS)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(tasks)
         result = [task.result() for task in tasks if not task.cancelled()]
         genesis = [item.genesis_time for item in result if item.genesis_time is not None]
         durations = [item.slot_ms for item in result if item.slot_ms is not None]

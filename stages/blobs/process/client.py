@@ -18,6 +18,7 @@ from rollup_node.stages.io.http.connection import is_success
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import one_line
@@ -373,9 +374,7 @@ class BeaconEndpoints:
                     fault = THROTTLED if is_overloaded else _FAULTS[failures[-1].failed]
                     self._meter.failed(self.all[index].name, fault)
         finally:
-            for future in running:
-                future.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await cancel_all(running)
         if all(failure.failed is Failed.HAS_NONE for failure in failures):
             raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
         raise SourcesFailedError(failures)

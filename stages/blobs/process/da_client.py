@@ -17,12 +17,13 @@ from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.keccak import Keccak256
+from rollup_node.stages.protocol.keccak import keccak_256
 
 RPC, METHOD = "da-server", "get"
 MAX_BODY = 32 << 20
@@ -102,7 +103,7 @@ class InputReading:
     def __init__(self, commitment: Commitment, limit: int, hashed: bool) -> None:
         self._commitment, self._limit = commitment, limit
         self._most = MAX_KECCAK_INPUT if commitment.kind == KECCAK else limit
-        self._hasher = Keccak256() if hashed else None
+        self._hasher = keccak_256() if hashed else None
         self._body, self._size = bytearray(), 0
 
     def take(self, part: bytes) -> None:
@@ -188,9 +189,7 @@ class InputServer:
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
-        for task in self._fetches:
-            task.cancel()
-        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await cancel_all(self._fetches)
         await self._client.close()
 
     def _cancel_prefetch(self) -> None:
@@ -202,13 +201,13 @@ class InputServer:
     async def _fetch(self, pending: PendingInput) -> None:
         answer: Found | InputUnavailable
         start, began = pending.start, dict(pending.clients)
-        verified = self._verifies and pending.commitment.kind == KECCAK
+        verified = self._verifies and pending.key.kind == KECCAK
         try:
-            answer = await self._client.get(pending.commitment, ahead=not pending.urgent)
+            answer = await self._client.get(pending.key, ahead=not pending.urgent)
             if not verified and start != pending.start:
                 return  # it is read again for the new start
-            if pending.commitment == self._reported:
-                self._condition.end("the DA server returns inputs again", commitment=str(pending.commitment))
+            if pending.key == self._reported:
+                self._condition.end("the DA server returns inputs again", commitment=str(pending.key))
             self._cache.put(answer, None if verified else start)
             self._pending.remove(pending)
         except EndpointError as error:
@@ -229,10 +228,10 @@ class InputServer:
         not_found = isinstance(error, InputNotFoundError)
         self._meter.count("storage_errors")
         if pending.urgent:
-            self._reported = pending.commitment
+            self._reported = pending.key
             code = Code.ALTDA_MISSING if not_found else Code.ALTDA_UNREACHABLE
             text = "the DA server does not return an input that derivation waits for"
-            self._condition.report(code, text, commitment=str(pending.commitment), error=error)
+            self._condition.report(code, text, commitment=str(pending.key), error=error)
         else:
-            log.debug("could not read an input ahead", commitment=str(pending.commitment), error=error)
+            log.debug("could not read an input ahead", commitment=str(pending.key), error=error)
         return pending.failed(str(error), not_found, time.monotonic())

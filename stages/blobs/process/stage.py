@@ -2,30 +2,83 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from hashlib import sha256
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
-from rollup_node.stages.blobs.beacon_api import BeaconResponseError, BeforeGenesisError, Failed, SourceFailure, classify
+from rollup_node.stages.blobs.beacon_api import (
+    BeaconResponseError,
+    BeforeGenesisError,
+    Failed,
+    OfferedBlob,
+    SourceFailure,
+    classify,
+)
 from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.process.blob_archive import BlobArchive
+from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io import tracing
+from rollup_node.stages.io.files.archive import Archive, blob_name
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
-from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
+from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage, cancel_all
+from rollup_node.stages.messages.base import Endpoints, Health, QueueLength
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, InputRequest
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import seconds
 from rollup_node.stages.protocol.texts import one_line
+from rollup_node.stages.protocol.types import BlobRef, Hash
+
+_SIZES = (BLOB_SIZE, BLOB_SIZE + POINT_SIZE, BLOB_SIZE + 2 * POINT_SIZE)
+
+
+class BlobArchive:
+    """Unverified blobs in a folder, each with the commitment and KZG proof that came with it: checks are cheap then."""
+
+    def __init__(self, folder: str) -> None:
+        self._archive = Archive(folder, log)
+
+    async def read(self, wanted: Iterable[BlobRef]) -> dict[Hash, OfferedBlob]:
+        """Those of the wanted blobs that are there, by the hashes that they are kept under."""
+        result: dict[Hash, OfferedBlob] = {}
+        for ref in wanted:
+            data = await self._archive.read(blob_name(ref.hash), max(_SIZES))
+            if data is not None and len(data) not in _SIZES:
+                self._archive.damaged(blob_name(ref.hash), f"it has {len(data)} bytes")
+            elif data is not None:
+                points = data[BLOB_SIZE:]
+                commitment, proof = points[:POINT_SIZE] or None, points[POINT_SIZE:] or None
+                result[ref.hash] = OfferedBlob(data[:BLOB_SIZE], commitment, proof)
+        return result
+
+    async def keep(self, offered: Sequence[OfferedBlob], verified: BlobsVerified) -> None:
+        """Keep the offered blobs that are authentic."""
+        by_digest = {sha256(item.blob).digest(): item for item in offered}
+        for content, digest in zip(verified.contents, verified.digests, strict=True):
+            item = by_digest.get(digest)
+            if item is not None:
+                await self._archive.keep(blob_name(content.hash), _entry(content.hash, item))
+
+    def damaged(self, hashes: Iterable[Hash], problems: Sequence[str]) -> None:
+        """Warns of blobs that were read and are not authentic."""
+        for hash_ in hashes:
+            self._archive.damaged(blob_name(hash_), "; ".join(problems[:1]) or "it is another blob")
+
+
+def _entry(blob_hash: Hash, item: OfferedBlob) -> bytes:
+    """Return the evidence may belong to another blob, as endpoints do not say which is whose."""
+    if item.commitment is None or versioned_hash(item.commitment) != blob_hash:
+        return item.blob
+    return item.blob + item.commitment + (item.proof or b"")
+
 
 log = get_logger("blobs")
 
@@ -53,7 +106,6 @@ class BlobsStage(Stage):
             meter.count("l1_source_cache_get", 0, type=BLOBS, hit=flag)
             meter.count("l1_source_cache_add", 0, type=BLOBS, evicted=flag)
         self._fetches: set[asyncio.Task[None]] = set()
-        self._runtime_problems: tuple[Problem, ...] = ()
         self._work = PeriodicTask("blobs", self._step)
         self.periodic_tasks: list[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
@@ -78,18 +130,11 @@ class BlobsStage(Stage):
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
-        for task in self._fetches:
-            task.cancel()
-        await asyncio.gather(*self._fetches, return_exceptions=True)
+        await cancel_all(self._fetches)
         for inputs in self._inputs.values():
             await inputs.close()
         await self._verifier.close()
         await self._endpoints.close()
-
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publish the problems of the periodic task with the errors of urgent requests."""
-        self._runtime_problems = problems
-        self._publish_health()
 
     def _on_request(self, client: ProcessId, request: BlobsRequest | InputRequest) -> None:
         if isinstance(request, InputRequest):
@@ -128,7 +173,7 @@ class BlobsStage(Stage):
 
     async def _step_inputs(self, group: str) -> float:
         pause = self._inputs[group].step()
-        self._publish_health()
+        self.publish_health()
         return pause
 
     async def _step(self) -> float:
@@ -142,7 +187,7 @@ class BlobsStage(Stage):
         for pending in self._requests.due(now):
             self._start_fetch(pending)
         self._meter.set("l1_source_cache_size", len(self._requests.cache), type=BLOBS)
-        self._publish_health()
+        self.publish_health()
         retry = self._requests.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
         return pause if all_sent else RESEND_SECONDS
@@ -247,11 +292,12 @@ class BlobsStage(Stage):
                 name, pending.code, text, l1_block=pending.block, **age, sources=sources, answer=answer
             )
 
-    def _publish_health(self) -> None:
+    def publish_health(self) -> None:
+        """Publish the problems of the periodic task with the errors of urgent requests."""
         urgent = [pending for pending in self._requests if pending.urgent and pending.missing]
         errors = [pending.error for pending in urgent if pending.error is not None]
         errors += [error for inputs in self._inputs.values() for error in inputs.errors]
-        self._publisher.set(Health((*self._runtime_problems, *errors)))
+        self._publisher.set(Health((*self.runtime_problems, *errors)))
         self._counts.step(self._endpoint_counts, self._queue_length)
 
     def _endpoint_counts(self) -> Endpoints:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher
 from rollup_node.stages.blobs.beacon_api import OfferedBlob
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.types import Hash
 
 MAX_TASKS = 2
@@ -50,9 +51,7 @@ class BlobVerifier:
 
     async def close(self) -> None:
         """Cancel the running tasks."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await cancel_all(self._running)
 
     def start_due(self) -> None:
         """Start the tasks that are due; to be called when the urgency of a job has changed."""

@@ -1,10 +1,33 @@
-"""Brotli by Google's C decoder, fed and pulled with op-node's sizes, so that damage cuts the same output [Z8, Z9]."""
+"""Brotli by Google's C decoder, fed and pulled with op-node's sizes, so that damage cuts the same output [Z8, Z9].
+
+The decoder's stream calls are those that the extension module of the package `brotli` exports: the module itself has no
+call that takes input and output in sizes of the caller. Its wheels exist for glibc and musl, unlike those of the
+binding that declares these calls itself."""
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from rollup_node.stages.derivation.codec.brotli_library import ffi, lib
+import _brotli
+from cffi import FFI
+
 from rollup_node.stages.derivation.codec.zlib_stream import CORRUPT, CUT_OFF, END
+
+ffi: Any = FFI()
+ffi.cdef("""
+    typedef enum {
+        BROTLI_DECODER_RESULT_ERROR, BROTLI_DECODER_RESULT_SUCCESS,
+        BROTLI_DECODER_RESULT_NEEDS_MORE_INPUT, BROTLI_DECODER_RESULT_NEEDS_MORE_OUTPUT
+    } BrotliDecoderResult;
+    typedef struct BrotliDecoderStateStruct BrotliDecoderState;
+    BrotliDecoderState* BrotliDecoderCreateInstance(void*, void*, void*);
+    void BrotliDecoderDestroyInstance(BrotliDecoderState*);
+    BrotliDecoderResult BrotliDecoderDecompressStream(
+        BrotliDecoderState*, size_t*, const uint8_t**, size_t*, uint8_t**, size_t*);
+    int BrotliDecoderHasMoreOutput(const BrotliDecoderState*);
+    int BrotliDecoderIsFinished(const BrotliDecoderState*);
+""")
+lib: Any = ffi.dlopen(_brotli.__file__)
+
 
 FIRST_INPUT = 4095
 """Bytes of the first piece of input: a buffer of 4,096 without the version byte."""

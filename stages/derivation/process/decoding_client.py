@@ -10,6 +10,7 @@ from rollup_node.stages.derivation.codec.batches import batch_memory
 from rollup_node.stages.derivation.pipeline.outputs import NeedDecoded
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel, run
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 
@@ -74,9 +75,7 @@ class DecodingClient:
 
     async def close(self) -> None:
         """Cancel the running tasks."""
-        for task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await cancel_all(self._running.values())
 
     def _start_queued(self) -> None:
         while self._pool is not None and self._queued and len(self._running) < MAX_RUNNING:

@@ -14,8 +14,7 @@ from rollup_node.stages.derivation.process.decoding_client import DecodingClient
 from rollup_node.stages.derivation.process.derivation_log import DerivationLog
 from rollup_node.stages.derivation.process.l1_buffer import L1Buffer
 from rollup_node.stages.derivation.process.prefetch import MAX_PARSED, Prefetcher
-from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests
-from rollup_node.stages.derivation.process.wait_clock import WaitClock
+from rollup_node.stages.derivation.process.requests import REPEAT_SECONDS, Requests, WaitClock
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import get_logger

@@ -13,11 +13,10 @@ from rollup_node.stages.protocol.engine_json import PAYLOAD_FIELDS, envelope_fro
 from rollup_node.stages.protocol.foreign_json import decode_counted, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex
-from rollup_node.stages.protocol.mpt import verify_account
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.transaction_json import TransactionJson
-from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import L2BlockRef
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -131,19 +130,6 @@ def ref_of_result(rollup: RollupConfig, result: msgspec.Raw) -> L2BlockRef | Non
     """Return the reference of a block in an undecoded result, or None. Raises BlockError and MalformedJsonError."""
     value = decode_json(bytes(result), BlockWithCalls | None, L2_BLOCK.values)
     return None if value is None else ref_of_block(rollup, value)
-
-
-class AccountProof(msgspec.Struct, rename="camel"):
-    """The answer to eth_getProof, as far as it proves the account."""
-
-    account_proof: list[str] | None = None
-
-
-def proven_storage_root(answer: AccountProof, state_root: Hash, address: Address) -> Hash | None:
-    """Return the account's storage root; None if the account is proven absent. Raises HexError and ProofError."""
-    nodes = _optional("accountProof", answer.account_proof, lambda texts: [from_hex(text) for text in texts])
-    account = verify_account(state_root, address, nodes or [])
-    return None if account is None else account.storage_root
 
 
 def _optional(name: str, value: S | None, convert: Callable[[S], T]) -> T | None:

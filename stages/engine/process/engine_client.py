@@ -16,6 +16,7 @@ from rollup_node.stages.engine.calls.engine_identity import (
     identity_of_versions,
 )
 from rollup_node.stages.engine.process import engine_answers as answers
+from rollup_node.stages.io.http.credentials import RequestHeaders
 from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
@@ -23,7 +24,6 @@ from rollup_node.stages.io.http.endpoint_errors import (
     tls_code,
 )
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
-from rollup_node.stages.io.http.engine_token import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
@@ -34,7 +34,7 @@ from rollup_node.stages.protocol.engine_json import PayloadError, encode_attribu
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.mpt import ProofError
+from rollup_node.stages.protocol.mpt import AccountProof, ProofError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Address, Hash, L2BlockRef
@@ -251,11 +251,11 @@ class EngineClient:
     async def storage_root(self, address: Address, block: ExecutionPayload) -> Hash:
         """Return the storage root of an account, proven against the block's state root. Raises TemporaryError."""
         method = "eth_getProof"
-        result = await self._result(answers.AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
-        root = self._read(method, lambda: answers.proven_storage_root(result, block.state_root, address))
-        if root is None:
+        result: AccountProof = await self._result(AccountProof, method, to_hex(address), [], to_hex(block.block_hash))
+        account = self._read(method, lambda: result.account(block.state_root, address))
+        if account is None:
             raise self._error(f"the account {to_hex(address)} is not in the state of block {block.block_number}")
-        return root
+        return account.storage_root
 
     async def _block(self, shape: Any, name: engine_api.BlockName) -> tuple[Any, str]:
         """Return a block or None, and the method; that of a label which is pruned is unreadable [STA18]."""

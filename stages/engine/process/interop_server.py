@@ -16,6 +16,7 @@ from rollup_node.stages.engine.process.bus_clients import L1Client
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.starts.start_search import MAX_REORG_LOOKBACKS, sync_lookback
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.interop import (
     DECISIONS,
@@ -121,9 +122,7 @@ class InteropServer:
 
     async def close(self) -> None:
         """Cancel the calls that run."""
-        for task in self._calls.values():
-            task.cancel()
-        await asyncio.gather(*self._calls.values(), return_exceptions=True)
+        await cancel_all(self._calls.values())
 
     # --- messages --------------------------------------------------------------------------------------------------
 

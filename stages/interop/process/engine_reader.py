@@ -15,7 +15,7 @@ from rollup_node.stages.interop.block_content import (
     verified_header,
 )
 from rollup_node.stages.interop.config import ChainEngine
-from rollup_node.stages.io.http.engine_token import RequestHeaders
+from rollup_node.stages.io.http.credentials import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.errors import TemporaryError

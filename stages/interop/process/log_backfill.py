@@ -9,6 +9,7 @@ from rollup_node.stages.interop.backfill import LogRange
 from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.process.engine_reader import MAX_BLOCKS, EngineReader
 from rollup_node.stages.interop.rounds import AddLogs
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import Hash
@@ -106,6 +107,4 @@ class _ChainBackfill:
 
     async def close(self) -> None:
         """Cancel the reads."""
-        for task in self._reads:
-            task.cancel()
-        await asyncio.gather(*self._reads, return_exceptions=True)
+        await cancel_all(self._reads)

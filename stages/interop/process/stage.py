@@ -98,7 +98,6 @@ class InteropStage(Stage):
         self._l1_final = self._l1.finalized
         self._final = _heads(store.final_round(self._l1_final))
         self._publisher = bus.publish("status.interop")
-        self._runtime_problems: tuple[Problem, ...] = ()
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
         self._held_by: tuple[Code, str] | None = None
@@ -125,11 +124,9 @@ class InteropStage(Stage):
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The problems of the task, and what the rounds wait for."""
-        return (*self._runtime_problems, *(() if self._problem is None else (self._problem,)))
+        return (*self.runtime_problems, *(() if self._problem is None else (self._problem,)))
 
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Take the problems of the task."""
-        self._runtime_problems = problems
+    def publish_health(self) -> None:
         self._publisher.set(Health(self.problems))
 
     # --- one step ----------------------------------------------------------------------------------------------------
@@ -384,7 +381,7 @@ class InteropStage(Stage):
             self._condition.report(problem.code, problem.text, about=problem.subject)
         if problem != self._problem:
             self._problem = problem
-            self.report(self._runtime_problems)
+            self.publish_health()
 
     def _count(self, decision: str, times: int = 1) -> None:
         self._meter.count("supernode_interop_round_decisions_total", times, decision=decision)

@@ -18,7 +18,7 @@ from rollup_node.stages.l1.light_client.containers import (
 )
 from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, is_empty_branch
-from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
+from rollup_node.stages.protocol.foreign_json import BeaconAnswer, MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_hex_sized
 
 UPDATES_PER_REQUEST = 8
@@ -78,17 +78,9 @@ class _Update(msgspec.Struct):
     next_sync_committee_branch: list[str] = []
 
 
-class _BootstrapAnswer(msgspec.Struct):
-    data: _Bootstrap
-
-
-class _UpdateAnswer(msgspec.Struct):
-    data: _Update
-
-
 def parse_bootstrap(body: bytes, network: BeaconNetwork) -> LightClientBootstrap:
     """Return the object of `light_client/bootstrap/{root}`. Raises LightClientDataError, as the others do."""
-    data: _Bootstrap = _decode(body, _BootstrapAnswer).data
+    data: _Bootstrap = _decode(body, BeaconAnswer[_Bootstrap]).data
     try:
         return LightClientBootstrap(
             _header(data.header, network),
@@ -101,12 +93,12 @@ def parse_bootstrap(body: bytes, network: BeaconNetwork) -> LightClientBootstrap
 
 def parse_update(body: bytes, network: BeaconNetwork) -> LightClientUpdate:
     """Return the object of `light_client/finality_update` or `light_client/optimistic_update`."""
-    return _update(_decode(body, _UpdateAnswer).data, network)
+    return _update(_decode(body, BeaconAnswer[_Update]).data, network)
 
 
 def parse_updates(body: bytes, network: BeaconNetwork) -> list[LightClientUpdate]:
     """Return the objects of `light_client/updates`, at most UPDATES_PER_REQUEST."""
-    answers: list[_UpdateAnswer] = _decode(body, list[_UpdateAnswer])
+    answers: list[BeaconAnswer[_Update]] = _decode(body, list[BeaconAnswer[_Update]])
     if len(answers) > UPDATES_PER_REQUEST:
         raise LightClientDataError(f"{len(answers)} updates, more than {UPDATES_PER_REQUEST}")
     return [_update(answer.data, network) for answer in answers]

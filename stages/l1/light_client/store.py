@@ -1,11 +1,12 @@
-"""What a light client believes, and the rules by which an update moves it [LCP6 to LCP9]."""
+"""What a light client believes, and the rules by which an update moves it [LCP6 to LCP9].
+
+Signatures are BLS ones of the consensus layer: public keys in G1, signatures in G2, proof of possession [LCP2]."""
 
 from collections.abc import Sequence
 from enum import Enum
 
-from py_arkworks_bls12381 import G1Point
+from py_arkworks_bls12381 import GT, G1Point, G2Point
 
-from rollup_node.stages.l1.light_client.bls import fast_aggregate_verify, public_keys
 from rollup_node.stages.l1.light_client.containers import (
     LightClientBootstrap,
     LightClientUpdate,
@@ -13,6 +14,30 @@ from rollup_node.stages.l1.light_client.containers import (
 )
 from rollup_node.stages.l1.light_client.network import BeaconNetwork
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_signing_root, is_valid_branch
+
+DST = b"BLS_SIG_BLS12381G2_XMD:SHA-256_SSWU_RO_POP_"
+"""Domain separation tag of the proof of possession scheme."""
+
+
+def public_keys(compressed: Sequence[bytes]) -> list[G1Point]:
+    """Return the points of keys that are part of a proven beacon state, which holds only keys of the subgroup.
+
+    Raises ValueError for one that is no point of the curve, or the point at infinity."""
+    points = [G1Point.from_compressed_bytes_unchecked(key) for key in compressed]
+    if any(point == G1Point.identity() for point in points):
+        raise ValueError("a public key is the point at infinity")
+    return points
+
+
+def fast_aggregate_verify(keys: Sequence[G1Point], message: bytes, signature: bytes) -> bool:
+    """Whether a signature of 96 bytes is that of all keys over the same message; False for no keys."""
+    if not keys:
+        return False
+    try:
+        point = G2Point.from_compressed_bytes(signature)
+    except ValueError:
+        return False
+    return bool(GT.pairing_check([sum(keys[1:], keys[0]), -G1Point()], [G2Point.hash_to_curve(message, DST), point]))
 
 
 class Refusal(Enum):

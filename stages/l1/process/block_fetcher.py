@@ -8,11 +8,11 @@ from typing import NamedTuple
 from rollup_node.ipc.bus.task_dispatcher import TaskDispatcher, TaskFailed
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.head_tracker import NewestBlock
-from rollup_node.stages.l1.held_answers import HeldAnswers
-from rollup_node.stages.l1.prefetch_window import Fetch, blocks_per_request
+from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers, blocks_per_request
 from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
 from rollup_node.stages.l1.process.failures import BehindError, code_of
@@ -126,9 +126,7 @@ class BlockFetcher:
         return results
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     async def _run(self, fetches: Sequence[Fetch]) -> None:
         missing = [fetch for fetch in fetches if not await self._read_archive(fetch)]

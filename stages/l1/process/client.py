@@ -21,9 +21,11 @@ from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
+from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.headers import HEADER_MEMBERS
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
+from rollup_node.stages.protocol.mpt import AccountProof
 from rollup_node.stages.protocol.types import Address, Hash
 
 T = TypeVar("T")
@@ -37,15 +39,6 @@ _BLOCK_BY_HASH = "eth_getBlockByHash"
 _NULL = msgspec.Raw(b"null")
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
-
-
-class _SlotProof(msgspec.Struct):
-    proof: list[str] | None = None
-
-
-class _Proof(msgspec.Struct, rename="camel"):
-    account_proof: list[str] | None = None
-    storage_proof: list[_SlotProof] | None = None
 
 
 class L1Endpoint:
@@ -191,11 +184,11 @@ class L1Endpoint:
         result: str = await self._call(str, "eth_getStorageAt", to_hex(address), to_hex(slot), to_hex(block_hash))
         return result
 
-    async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> dict[str, Any]:
-        """Return the nodes in the result of eth_getProof for one slot."""
-        result = await self._call(_Proof, "eth_getProof", to_hex(address), [to_hex(slot)], to_hex(block_hash))
-        nodes: dict[str, Any] = msgspec.to_builtins(result)
-        return nodes
+    async def proof(self, address: Address, slot: Hash, block_hash: Hash) -> AccountProof:
+        """Return the result of eth_getProof for one slot."""
+        params = (to_hex(address), [to_hex(slot)], to_hex(block_hash))
+        result: AccountProof = await self._call(AccountProof, "eth_getProof", *params)
+        return result
 
     async def _call(self, shape: Any, method: str, *params: object) -> Any:
         await self._check_chain()
@@ -317,6 +310,18 @@ class L1Endpoints:
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
         raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+
+    async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
+        """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
+        endpoint: L1Endpoint | None = None
+        try:
+            endpoint = self.pick()
+            return endpoint, await call(endpoint)
+        except (EndpointError, RpcFailure, InvalidDataError) as error:
+            if endpoint is not None:
+                self.failed(endpoint, error)
+            text = f"{what}: {describe_error(endpoint, error)}"
+            raise TemporaryError(text, failures.code_of(error)) from None
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""

@@ -20,8 +20,7 @@ from rollup_node.stages.l1.light_client.containers import LightClientHeader
 from rollup_node.stages.l1.light_client.store import Refusal
 from rollup_node.stages.l1.light_client.sync import Kind, LightClient, Request
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoints
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import HeadPoller
 from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.l1.proven_chain import Standing
@@ -277,15 +276,11 @@ class ProofPoller:
     async def _read_one(
         self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
     ) -> L1BlockRef | None:
-        endpoint: L1Endpoint | None = None
-        try:
-            endpoint = self._endpoints.pick()
+        async def ref_of(endpoint: L1Endpoint) -> L1BlockRef | None:
             block = await call(endpoint)
-            ref = None if block is None else verify_block_ref(block, False)
-        except (EndpointError, RpcFailure, InvalidDataError) as error:
-            if endpoint is not None:
-                self._endpoints.failed(endpoint, error)
-            raise TemporaryError(f"L1 head: {describe_error(endpoint, error)}", code_of(error)) from None
+            return None if block is None else verify_block_ref(block, False)
+
+        endpoint, ref = await self._endpoints.ask("L1 head", ref_of)
         if (text := check(ref)) is not None:
             self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
             raise TemporaryError(f"L1 head: {endpoint.name}: {text}", Code.L1_UNPROVEN)
@@ -328,14 +323,11 @@ class ProofPoller:
 
     async def _headers(self, numbers: Sequence[int]) -> tuple[L1Endpoint, list[L1BlockRef]]:
         """Return the references of blocks, all from one endpoint. Raises TemporaryError."""
-        endpoint: L1Endpoint | None = None
-        try:
-            endpoint = self._endpoints.pick()
-            return endpoint, _refs(await endpoint.headers_json(numbers))
-        except (EndpointError, RpcFailure, InvalidDataError) as error:
-            if endpoint is not None:
-                self._endpoints.failed(endpoint, error)
-            raise TemporaryError(f"L1 links: {describe_error(endpoint, error)}", code_of(error)) from None
+
+        async def refs(endpoint: L1Endpoint) -> list[L1BlockRef]:
+            return _refs(await endpoint.headers_json(numbers))
+
+        return await self._endpoints.ask("L1 links", refs)
 
     async def keep(self) -> None:
         """Write the newest proven root, and what is unproven, to the file."""

@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 
-from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1 import verify
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.refs_client import check_refs
 from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.messages.codes import Code
@@ -55,7 +53,9 @@ class RuntimeConfigReader:
         if head is None and (self._config.poll_interval > 0 or self._proof is not None):
             return HEAD_WAIT_SECONDS
         try:
-            result = RuntimeConfigs(await self._read(head))
+            what = "the runtime config cannot be read from L1"
+            _, chains = await self._endpoints.ask(what, lambda endpoint: self._read(endpoint, head))
+            result = RuntimeConfigs(chains)
         except TemporaryError as error:
             if self._last is None:
                 raise
@@ -74,28 +74,20 @@ class RuntimeConfigReader:
         self._publish(result)
         return interval if interval > 0 else NEVER_SECONDS
 
-    async def _read(self, head: int | None) -> dict[int, RuntimeConfig]:
-        endpoint: L1Endpoint | None = None
-        try:
-            endpoint = self._endpoints.pick()
-            blocks: dict[str, tuple[Header, Hash]] = {}
-            read: dict[tuple[str, Address, Hash], bytes] = {}
-            result: dict[int, RuntimeConfig] = {}
-            for rollup in self._config.rollups:
-                block = "latest" if head is None else to_quantity(self._confirmed(head, rollup))
-                if block not in blocks:
-                    blocks[block] = await self._read_block(endpoint, block)
-                keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]
-                for key in [key for key in keys if key not in read]:
-                    read[key] = await self._read_slot(endpoint, *blocks[block], *key[1:])
-                values = [read[key] for key in keys]
-                result[rollup.l2_chain_id] = RuntimeConfig(verify.address_in(values[0]), *values[1:])
-            return result
-        except (EndpointError, RpcFailure, verify.InvalidDataError) as error:
-            if endpoint is not None:
-                self._endpoints.failed(endpoint, error)
-            text = describe_error(endpoint, error)
-            raise TemporaryError(f"the runtime config cannot be read from L1: {text}", code_of(error)) from None
+    async def _read(self, endpoint: L1Endpoint, head: int | None) -> dict[int, RuntimeConfig]:
+        blocks: dict[str, tuple[Header, Hash]] = {}
+        read: dict[tuple[str, Address, Hash], bytes] = {}
+        result: dict[int, RuntimeConfig] = {}
+        for rollup in self._config.rollups:
+            block = "latest" if head is None else to_quantity(self._confirmed(head, rollup))
+            if block not in blocks:
+                blocks[block] = await self._read_block(endpoint, block)
+            keys = [(block, contract, slot) for contract, slot in self._slots(rollup)]
+            for key in [key for key in keys if key not in read]:
+                read[key] = await self._read_slot(endpoint, *blocks[block], *key[1:])
+            values = [read[key] for key in keys]
+            result[rollup.l2_chain_id] = RuntimeConfig(verify.address_in(values[0]), *values[1:])
+        return result
 
     def _confirmed(self, head: int, rollup: RollupConfig) -> int:
         confs = self._config.confirmations(rollup)

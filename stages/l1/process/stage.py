@@ -80,7 +80,6 @@ class L1Stage(Stage):
         self._window = PrefetchWindow(most_blocks, config.cache_bytes, len(config.rollups))
         self._rollups = {str(rollup.l2_chain_id): index for index, rollup in enumerate(config.rollups)}
         self._clients: dict[tuple[str, int], _Client] = {}
-        self._runtime_problems: tuple[Problem, ...] = ()
         self._missing = LastingCondition(log, counts=False)
         polls = config.poll_interval > 0 or any(carries_notifications(url) for url in config.endpoints)
         self._polling = config.checkpoint is not None or polls
@@ -100,7 +99,7 @@ class L1Stage(Stage):
         self._gate = None if self._proof is None else self._new_gate(self._proof)
         refs = PeriodicTask("references", self._step_refs)
         self._refs = RefsReader(config, self._endpoints, refs.wake.set, archive, self._proof)
-        self._checks = EndpointChecks(self._endpoints, self._tracker, config, self._publish_health)
+        self._checks = EndpointChecks(self._endpoints, self._tracker, config, self.publish_health)
         checks = PeriodicTask("endpoints", self._checks.step)
         self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set
         self.periodic_tasks: Sequence[PeriodicTask] = [self._blocks, *self._pollers(), refs, checks]
@@ -156,11 +155,6 @@ class L1Stage(Stage):
             await self._prover.close()
         await self._endpoints.close()
 
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publish the problems of the periodic tasks with those of blocks and heads."""
-        self._runtime_problems = problems
-        self._publish_health()
-
     def _on_notification(self) -> None:
         if self._head_task is not None:
             self._head_task.wake.set()
@@ -178,7 +172,7 @@ class L1Stage(Stage):
         return any(client.subscription.awaits(number) for client in self._clients.values())
 
     def _on_finality_polled(self) -> None:
-        self._publish_health()
+        self.publish_health()
         self._publish_heads()
 
     def _publish_heads(self) -> None:
@@ -199,7 +193,7 @@ class L1Stage(Stage):
         """Why the head is unknown; None if it is not polled, so that all numbers count as visible."""
         if not self._polling:
             return None
-        return next(iter(self._runtime_problems), Problem(None, "", "the L1 head is not known yet"))
+        return next(iter(self.runtime_problems), Problem(None, "", "the L1 head is not known yet"))
 
     def _serve(self, bus: Bus, channel: str, new_subscription: Callable[[RollupConfig], BlockSubscription]) -> Server:
         def on_request(process: ProcessId, request: L1BlocksRequest | L1RefsRequest) -> None:
@@ -248,7 +242,7 @@ class L1Stage(Stage):
         for fetches in grouped(planned, self._fetcher.request_room):
             self._fetcher.start(fetches)
         self._meter.set("l1_source_cache_size", len(self._window), type=BLOCKS)
-        self._publish_health()
+        self.publish_health()
         retry = self._window.next_retry(now)
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.01), IDLE_SECONDS)
         return pause if all_sent else min(pause, RESEND_SECONDS)
@@ -304,7 +298,7 @@ class L1Stage(Stage):
                 self._gate.sent(block.ref, client.derivation)
         return True
 
-    def _publish_health(self) -> None:
+    def publish_health(self) -> None:
         """Publish the problems of the periodic tasks, of finality, and of the blocks that clients wait for."""
         head = self._head_number()
         waited_for = [r.first for c in self._clients.values() if (r := c.subscription.wanted(head)) is not None]
@@ -313,7 +307,7 @@ class L1Stage(Stage):
         self._log_blocks(problems)
         proven = () if self._prover is None else self._prover.problems
         self._publisher.set(
-            Health((*self._runtime_problems, *proven, *self._poller.problems, *self._checks.problems, *problems))
+            Health((*self.runtime_problems, *proven, *self._poller.problems, *self._checks.problems, *problems))
         )
         self._counts.step(self._endpoint_counts, self._queue_length)
 
@@ -330,7 +324,7 @@ class L1Stage(Stage):
             self._missing.end("the L1 blocks that are waited for are there")
             return
         code = problems[0].code or Code.L1_BLOCK
-        if all(problem.code is not code for problem in self._runtime_problems):
+        if all(problem.code is not code for problem in self.runtime_problems):
             text = "an L1 block that is waited for is unavailable"
             self._missing.report(code, text, error=problems[0].text)
 

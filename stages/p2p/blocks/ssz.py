@@ -6,7 +6,9 @@ Offsets must be without gap or overlap, and nothing is allocated by a number tha
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import Hash
@@ -20,6 +22,9 @@ MAX_WITHDRAWALS = 16
 WITHDRAWAL_SIZE = 44
 
 _BASE = struct.Struct("<32s20s32s32s256s32sQQQQI32s32sI")
+"""The fields of ExecutionPayload in their order, with an offset in the place of extra data, and of transactions."""
+_HEAD_FIELDS = 10
+"""Of these before the extra data."""
 _OFFSET = struct.Struct("<I")
 _BLOB_GAS = struct.Struct("<QQ")
 
@@ -49,22 +54,9 @@ def encode(payload: ExecutionPayload, version: int) -> bytes:
     transactions_at = fixed + len(payload.extra_data)
     if len(payload.extra_data) > MAX_EXTRA_DATA:
         raise SszError(f"{len(payload.extra_data)} bytes of extra data")
-    base = _BASE.pack(
-        payload.parent_hash,
-        payload.fee_recipient,
-        payload.state_root,
-        payload.receipts_root,
-        payload.logs_bloom,
-        payload.prev_randao,
-        payload.block_number,
-        payload.gas_limit,
-        payload.gas_used,
-        payload.timestamp,
-        fixed,
-        payload.base_fee.to_bytes(32, "little"),
-        payload.block_hash,
-        transactions_at,
-    )
+    base_fee = payload.base_fee.to_bytes(32, "little")
+    head = msgspec.structs.astuple(payload)[:_HEAD_FIELDS]
+    base = _BASE.pack(*head, fixed, base_fee, payload.block_hash, transactions_at)
     extras = _encode_extras(payload, version, transactions_at + len(transactions))
     return b"".join((base, extras, payload.extra_data, transactions))
 
@@ -91,22 +83,7 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
     fixed = FIXED_SIZES[version]
     if len(data) < fixed:
         raise SszError(f"{len(data)} bytes, fewer than the fixed part's {fixed}")
-    (
-        parent_hash,
-        fee_recipient,
-        state_root,
-        receipts_root,
-        logs_bloom,
-        prev_randao,
-        number,
-        gas_limit,
-        gas_used,
-        timestamp,
-        extra_data_at,
-        base_fee,
-        block_hash,
-        transactions_at,
-    ) = _BASE.unpack_from(data)
+    *head, extra_data_at, base_fee, block_hash, transactions_at = _BASE.unpack_from(data)
     extras = _decode_extras(data, version)
     end = len(data) if extras.withdrawals_at is None else extras.withdrawals_at
     if extra_data_at != fixed:
@@ -115,28 +92,17 @@ def decode(data: bytes, version: int, parent_beacon_root: Hash | None = None) ->
         raise SszError(f"offsets {extra_data_at}, {transactions_at}, {end} in {len(data)} bytes")
     if transactions_at - extra_data_at > MAX_EXTRA_DATA:
         raise SszError(f"{transactions_at - extra_data_at} bytes of extra data")
-    payload = ExecutionPayload(
-        parent_hash=parent_hash,
-        fee_recipient=fee_recipient,
-        state_root=state_root,
-        receipts_root=receipts_root,
-        logs_bloom=logs_bloom,
-        prev_randao=prev_randao,
-        block_number=number,
-        gas_limit=gas_limit,
-        gas_used=gas_used,
-        timestamp=timestamp,
-        extra_data=data[extra_data_at:transactions_at],
-        base_fee=int.from_bytes(base_fee, "little"),
-        block_hash=block_hash,
-        transactions=decode_list(data, transactions_at, end),
-        withdrawals=extras.withdrawals_at is not None,
-        blob_gas_used=extras.blob_gas_used,
-        excess_blob_gas=extras.excess_blob_gas,
-        withdrawals_root=extras.withdrawals_root,
-        parent_beacon_root=parent_beacon_root,
-    )
-    return DecodedPayload(payload, _count_withdrawals(len(data) - end))
+    values: list[Any] = [
+        *head,
+        data[extra_data_at:transactions_at],
+        int.from_bytes(base_fee, "little"),
+        block_hash,
+        decode_list(data, transactions_at, end),
+        extras.withdrawals_at is not None,
+        *extras[1:],
+        parent_beacon_root,
+    ]
+    return DecodedPayload(ExecutionPayload(*values), _count_withdrawals(len(data) - end))
 
 
 def _decode_extras(data: bytes, version: int) -> _Extras:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from rollup_node.stages.p2p.discv5 import messages
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr, log_distance
-from rollup_node.stages.p2p.discv5.lookup import Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec
 from rollup_node.stages.p2p.discv5.packets import WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
+from rollup_node.stages.p2p.discv5.table import Lookup
 
 CALL_TIMEOUT = 0.7
 """Seconds to wait for a response; a handshake restarts them."""

@@ -17,40 +17,9 @@ _KEY_AGREEMENT_INFO = b"discovery v5 key agreement"
 _ID_SIGNATURE_TEXT = b"discovery v5 identity proof"
 
 
-class CryptoError(ValueError):
-    """A key that is not on the curve."""
-
-
-def public_key(secret: bytes) -> bytes:
-    """Return the compressed public key of a private key. Raises CryptoError when it is outside of the group."""
-    try:
-        return secp256k1.public_key(secret)
-    except ValueError:
-        raise CryptoError("not a private key of secp256k1") from None
-
-
-def compress_public_key(point: bytes) -> bytes:
-    """Return the compressed form of a public key of 64 (without prefix), 65 or 33 bytes. Raises CryptoError."""
-    try:
-        return secp256k1.convert_point(b"\x04" + point if len(point) == 64 else point)
-    except ValueError:
-        raise CryptoError("not a public key of secp256k1") from None
-
-
 def node_id(key: bytes) -> NodeId:
-    """Return the node id of a compressed public key. Raises CryptoError."""
-    try:
-        return keccak256(secp256k1.convert_point(key, compressed=False)[1:])
-    except ValueError:
-        raise CryptoError("not a public key of secp256k1") from None
-
-
-def ecdh(key: bytes, secret: bytes) -> bytes:
-    """Return the shared point, compressed. Raises CryptoError."""
-    try:
-        return secp256k1.multiply_point(key, secret)
-    except ValueError:
-        raise CryptoError("not a public key of secp256k1") from None
+    """Return the node id of a compressed public key. Raises ValueError when it is not on the curve."""
+    return keccak256(secp256k1.convert_point(key, compressed=False)[1:])
 
 
 def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:

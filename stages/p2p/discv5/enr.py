@@ -15,7 +15,7 @@ from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 
 
@@ -151,7 +151,7 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
 
 def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
     """Signs a record of our own; `id` and `secp256k1` are added to the values. Raises EnrError when it is too long."""
-    key = crypto.public_key(secret)
+    key = secp256k1.public_key(secret)
     strings = {**values, b"id": _IDENTITY_SCHEME, b"secp256k1": key}
     pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}
     content = [rlp.encode_int(seq)]
@@ -181,7 +181,7 @@ def decode_enr(raw: bytes) -> Enr:
         raise EnrError(f"node record: {error}") from None
     try:
         identity = crypto.node_id(key)
-    except crypto.CryptoError as error:
+    except ValueError as error:
         raise EnrError(f"node record: {error}") from None
     if not crypto.verify(key, signature, keccak256(rlp.encode_list(items[1:]))):
         raise EnrError("node record with a wrong signature")

@@ -12,11 +12,10 @@ from rollup_node.stages.p2p.discv5 import calls, messages
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
-from rollup_node.stages.p2p.discv5.lookup import RESULT_SIZE, Lookup
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
-from rollup_node.stages.p2p.discv5.table import RoutingTable
+from rollup_node.stages.p2p.discv5.table import RESULT_SIZE, Lookup, RoutingTable
 from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, backoff
 
 LOOKUP_INTERVAL = 5.0

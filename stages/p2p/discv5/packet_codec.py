@@ -10,6 +10,7 @@ from rollup_node.stages.p2p.addresses.ip import host_prefix
 from rollup_node.stages.p2p.discv5 import crypto, messages, packets, sessions
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
 _WHOAREYOU_PER_HOST = (20.0, 60.0, 2048)
@@ -55,7 +56,7 @@ class PacketCodec:
 
     def __init__(self, secret: bytes, random: sessions.RandomBytes) -> None:
         self._secret, self._random = secret, random
-        self.node_id = crypto.node_id(crypto.public_key(secret))
+        self.node_id = crypto.node_id(secp256k1.public_key(secret))
         self.sessions = sessions.Sessions()
         self.challenges = sessions.Challenges()
         self._orders = count()
@@ -87,8 +88,8 @@ class PacketCodec:
         """Encode the handshake that a WHOAREYOU requests, with the message; None for an invalid public key."""
         secret, ephemeral_key = self._ephemeral_key()
         try:
-            shared = crypto.ecdh(contact.public_key, secret)
-        except crypto.CryptoError:
+            shared = secp256k1.multiply_point(contact.public_key, secret)
+        except ValueError:
             return None
         write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
         session = sessions.Discv5Session(write_key, read_key, next(self._orders))
@@ -173,8 +174,8 @@ class PacketCodec:
         self, packet: packets.HandshakePacket, sender: Endpoint, challenge: sessions.SentChallenge, record: Enr
     ) -> DecodedPacket:
         try:
-            shared = crypto.ecdh(packet.ephemeral_public_key, self._secret)
-        except crypto.CryptoError:
+            shared = secp256k1.multiply_point(packet.ephemeral_public_key, self._secret)
+        except ValueError:
             return PacketDrop.BAD_HANDSHAKE
         read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
         plaintext = packets.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
@@ -190,8 +191,8 @@ class PacketCodec:
         while True:
             secret = self._random(32)
             try:
-                return secret, crypto.public_key(secret)
-            except crypto.CryptoError:
+                return secret, secp256k1.public_key(secret)
+            except ValueError:
                 continue
 
 

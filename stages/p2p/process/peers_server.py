@@ -19,8 +19,7 @@ from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, D
 from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.peering import peer_info
 from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
-from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED
-from rollup_node.stages.p2p.peering.io.score_service import ScoreService
+from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED, ScoreService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR

@@ -21,9 +21,8 @@ from rollup_node.stages.p2p.config import MEMORY, P2pConfig
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, DiscoveryService, Discv5Server
-from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager, ScoreService
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
-from rollup_node.stages.p2p.peering.io.score_service import ScoreService
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
@@ -52,7 +51,6 @@ class P2pStage(Stage):
 
     def __init__(self, config: P2pConfig, bus: Bus, meter: Meter) -> None:
         self.config, self.meter = config, meter
-        self._runtime_problems: tuple[Problem, ...] = ()
         self._store_problems: list[str] = []
         self._signer = block_signer(config)
         self.signers = UnsafeBlockSigners()
@@ -116,9 +114,7 @@ class P2pStage(Stage):
             self.signed_blocks.close()
         self.peerstore.close()
 
-    def report(self, problems: tuple[Problem, ...]) -> None:
-        """Publish the runtime's problems with our own."""
-        self._runtime_problems = problems
+    def publish_health(self) -> None:
         self._publisher.set(Health(self._problems()))
 
     def _open_store(self, path: str) -> PeerStore:
@@ -187,7 +183,7 @@ class P2pStage(Stage):
 
     async def _publish_status(self) -> float:
         self._publisher.set(PeerStatus(len(self.host.peers()), self.gossip.mesh_size(time.time())))
-        self._publisher.set(Health(self._problems()))
+        self.publish_health()
         return STATUS_INTERVAL
 
     def _problems(self) -> tuple[Problem, ...]:
@@ -195,7 +191,7 @@ class P2pStage(Stage):
         own = (self.peerstore.problem, signed_blocks, self.publisher.problem)
         present = (problem for problem in own if problem is not None)
         texts = (*self._store_problems, *present)
-        return (*(Problem(None, "", text) for text in texts), *self._runtime_problems)
+        return (*(Problem(None, "", text) for text in texts), *self.runtime_problems)
 
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address

@@ -4,17 +4,27 @@ A score is the sum of an application-specific part (how a peer's responses to bl
 peers at one IP address, and a behaviour penalty, which decays. Topics are not scored [SCR4]. Without a positive score
 reconnecting resets nothing."""
 
+import operator
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.storage.peer_record import GossipScores
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
 
-BLOCKS_PER_EPOCH = 6
+SLOTS_PER_EPOCH = 6
 DECAY_TO_ZERO = 0.01
 """The factor over the whole decay time; a value below it counts as 0."""
+DECAY = float(DECAY_TO_ZERO ** (1 / (10 * SLOTS_PER_EPOCH)))
+"""The factor per slot by which a value decays to a hundredth over ten epochs."""
+RETAINED_SLOTS = 100 * SLOTS_PER_EPOCH
+MAX_PEERS = 10_000
+MAX_RETAINED = 10_000
+CAPS, WEIGHTS = ReqRespScores(10.0, 9.0, 20.0), ReqRespScores(0.5, -1.0, -20.0)
+"""Of the counts of responses [SCR3]."""
 
 
 def slot_seconds(block_time: int) -> float:
@@ -22,53 +32,34 @@ def slot_seconds(block_time: int) -> float:
     return float(block_time or 2)
 
 
-def decay_factor(epochs: int) -> float:
-    """Return the factor per slot by which a value decays to a hundredth over `epochs`."""
-    return float(DECAY_TO_ZERO ** (1 / (epochs * BLOCKS_PER_EPOCH)))
+class _Slots:
+    """Counts the slots that pass, of a long pause about the last hundred."""
 
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next: float | None = None
 
-def epochs_seconds(epochs: int, block_time: int) -> float:
-    """Return the length of `epochs` in seconds."""
-    return epochs * BLOCKS_PER_EPOCH * slot_seconds(block_time)
-
-
-MAX_PEERS = 10_000
-
-
-class ResponseCounts(NamedTuple):
-    """Counts after decay [RPC79]."""
-
-    valid_responses: float = 0.0
-    error_responses: float = 0.0
-    rejected_payloads: float = 0.0
-
-
-class ApplicationScoreParams(NamedTuple):
-    """Caps and weights of the counts, decay, and seconds kept; with `enabled` off nothing is counted."""
-
-    decay: float
-    decay_interval: float
-    retain_score: float
-    caps: ResponseCounts = ResponseCounts(10.0, 9.0, 20.0)
-    weights: ResponseCounts = ResponseCounts(0.5, -1.0, -20.0)
-    enabled: bool = True
-
-
-def application_score_params(block_time: int, enabled: bool = True) -> ApplicationScoreParams:
-    """Return the parameters for a chain's block time in seconds."""
-    slot, retained = slot_seconds(block_time), epochs_seconds(100, block_time)
-    return ApplicationScoreParams(decay_factor(10), slot, retained, enabled=enabled)
+    def passed(self, now: float) -> int:
+        """Return how many slots have passed since the last call; none at the first one."""
+        passed = 0
+        if self._next is None:
+            self._next = now + self._seconds
+        while now >= self._next:
+            self._next = max(self._next + self._seconds, now - 100 * self._seconds)
+            passed += 1
+        return passed
 
 
 class ApplicationScorer:
-    """The counts of all peers that were ever requested from."""
+    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted."""
 
-    def __init__(self, params: ApplicationScoreParams) -> None:
-        self.params = params
-        self._counts: dict[PeerId, ResponseCounts] = {}
+    def __init__(self, block_time: int, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._slots = _Slots(slot_seconds(block_time))
+        self._retained_seconds = RETAINED_SLOTS * slot_seconds(block_time)
+        self._counts: dict[PeerId, ReqRespScores] = {}
         self._changed_at: dict[PeerId, float] = {}
         self._connected: set[PeerId] = set()
-        self._decay_at: float | None = None
 
     def peer_connected(self, peer: PeerId) -> None:
         """Let the peer's counts decay from now on."""
@@ -79,54 +70,45 @@ class ApplicationScorer:
         self._connected.discard(peer)
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
-        self._add(peer, ResponseCounts(valid_responses=1.0), now)
+        self._add(peer, ReqRespScores(valid_responses=1.0), now)
 
     def on_response_error(self, peer: PeerId, now: float) -> None:
         """Count a failed request."""
-        self._add(peer, ResponseCounts(error_responses=1.0), now)
+        self._add(peer, ReqRespScores(error_responses=1.0), now)
 
     def on_rejected_payload(self, peer: PeerId, now: float) -> None:
         """Count a block that turned out not to be of the chain."""
-        self._add(peer, ResponseCounts(rejected_payloads=1.0), now)
+        self._add(peer, ReqRespScores(rejected_payloads=1.0), now)
 
     def score(self, peer: PeerId) -> float:
         """Return the weighted sum of the counts; 0 for a peer without counts."""
-        counts = self._counts.get(peer)
-        if counts is None:
-            return 0.0
-        return sum(count * weight for count, weight in zip(counts, self.params.weights, strict=True))
+        values = msgspec.structs.astuple(self.counts(peer))
+        return float(sum(map(operator.mul, values, msgspec.structs.astuple(WEIGHTS))))
 
-    def counts(self, peer: PeerId) -> ResponseCounts:
-        """Return the present counts."""
-        return self._counts.get(peer, ResponseCounts())
+    def counts(self, peer: PeerId) -> ReqRespScores:
+        return self._counts.get(peer, ReqRespScores())
 
-    def restore(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
+    def restore(self, peer: PeerId, counts: ReqRespScores, now: float) -> None:
         """Restores counts from the peerstore, unless the peer has counts."""
-        if self.params.enabled and peer not in self._counts:
+        if self._enabled and peer not in self._counts:
             self._put(peer, counts, now)
 
     def refresh(self, now: float) -> None:
-        """Decays the counts once per interval, however often it is called, and removes old ones."""
-        if self._decay_at is None:
-            self._decay_at = now + self.params.decay_interval
-        while now >= self._decay_at:
+        """Decays the counts once per slot, however often it is called, and removes old ones."""
+        for _ in range(self._slots.passed(now)):
             for peer in self._connected & self._counts.keys():
-                self._counts[peer] = ResponseCounts(*[self._decayed(count) for count in self._counts[peer]])
+                values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
+                self._counts[peer] = ReqRespScores(*[value if value >= DECAY_TO_ZERO else 0.0 for value in values])
                 self._changed_at[peer] = now
-            self._decay_at = max(self._decay_at + self.params.decay_interval, now - 100 * self.params.decay_interval)
-            for peer in [peer for peer, at in self._changed_at.items() if now - at > self.params.retain_score]:
+            for peer in [peer for peer, at in self._changed_at.items() if now - at > self._retained_seconds]:
                 self._remove(peer)
 
-    def _decayed(self, count: float) -> float:
-        count *= self.params.decay
-        return count if count >= DECAY_TO_ZERO else 0.0
+    def _add(self, peer: PeerId, more: ReqRespScores, now: float) -> None:
+        if self._enabled:
+            added = map(operator.add, msgspec.structs.astuple(self.counts(peer)), msgspec.structs.astuple(more))
+            self._put(peer, ReqRespScores(*map(min, added, msgspec.structs.astuple(CAPS))), now)
 
-    def _add(self, peer: PeerId, more: ResponseCounts, now: float) -> None:
-        if self.params.enabled:
-            values = zip(self.counts(peer), more, self.params.caps, strict=True)
-            self._put(peer, ResponseCounts(*[min(count + added, cap) for count, added, cap in values]), now)
-
-    def _put(self, peer: PeerId, counts: ResponseCounts, now: float) -> None:
+    def _put(self, peer: PeerId, counts: ReqRespScores, now: float) -> None:
         if peer not in self._counts and len(self._counts) >= MAX_PEERS:
             self._remove(min(self._changed_at, key=self._changed_at.__getitem__))
         self._counts[peer] = counts
@@ -135,9 +117,6 @@ class ApplicationScorer:
     def _remove(self, peer: PeerId) -> None:
         del self._counts[peer]
         del self._changed_at[peer]
-
-
-MAX_RETAINED = 10_000
 
 
 class PeerScoreThresholds(NamedTuple):
@@ -174,36 +153,26 @@ def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address
         ip_colocation_threshold=10,
         behaviour_penalty_weight=-16.0,
         behaviour_penalty_threshold=6.0,
-        behaviour_penalty_decay=decay_factor(10),
+        behaviour_penalty_decay=DECAY,
         decay_interval=slot_seconds(block_time),
-        retain_score=epochs_seconds(100, block_time),
+        retain_score=RETAINED_SLOTS * slot_seconds(block_time),
         ip_colocation_exempt=exempt,
-    )
-
-
-def disabled_params(block_time: int) -> PeerScoreParams:
-    """Return the parameters `none`: every score is zero, and no threshold excludes anyone."""
-    return light_params(block_time)._replace(
-        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
-        app_specific_weight=0.0,
-        ip_colocation_weight=0.0,
-        behaviour_penalty_weight=0.0,
     )
 
 
 def peer_scorer(
     scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
 ) -> "PeerScorer":
-    """Return the scorer for the option `p2p.scoring`."""
-    if scoring == PeerScoring.NONE:
-        return PeerScorer(
-            disabled_params(block_time),
-            ApplicationScorer(application_score_params(block_time, enabled=False)),
-        )
-    return PeerScorer(
-        light_params(block_time, exempt),
-        ApplicationScorer(application_score_params(block_time)),
+    """Return the scorer for the option `p2p.scoring`; with `none` every score is zero, and excludes nobody."""
+    if scoring is not PeerScoring.NONE:
+        return PeerScorer(light_params(block_time, exempt), ApplicationScorer(block_time))
+    disabled = light_params(block_time)._replace(
+        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
+        app_specific_weight=0.0,
+        ip_colocation_weight=0.0,
+        behaviour_penalty_weight=0.0,
     )
+    return PeerScorer(disabled, ApplicationScorer(block_time, enabled=False))
 
 
 @dataclass(slots=True)
@@ -223,7 +192,7 @@ class PeerScorer:
         self._records: dict[PeerId, _Record] = {}
         self._retained: dict[PeerId, None] = {}
         self._at_address: dict[str, set[PeerId]] = {}
-        self._refresh_at: float | None = None
+        self._slots = _Slots(params.decay_interval)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -259,13 +228,8 @@ class PeerScorer:
     def refresh(self, now: float) -> None:
         """Decays penalties once per interval, however often it is called, and removes records retained long enough."""
         self.application.refresh(now)
-        if self._refresh_at is None:
-            self._refresh_at = now + self.params.decay_interval
-        while now >= self._refresh_at:
+        for _ in range(self._slots.passed(now)):
             self._decay()
-            self._refresh_at = max(
-                self._refresh_at + self.params.decay_interval, now - 100 * self.params.decay_interval
-            )
         for peer in list(self._retained):
             gone_at = self._records[peer].gone_at
             if gone_at is not None and now - gone_at <= self.params.retain_score:

@@ -13,6 +13,7 @@ import orjson
 from aiohttp import WSMsgType, web
 
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.rpc import jsonrpc
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, JsonRpcRequest, ParsedBody, Response
@@ -91,9 +92,7 @@ class Session(ABC):
         finally:
             self.ended()
             tasks = (sender, *self._tasks)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_all(tasks)
 
     async def close(self) -> None:
         await self._socket.close()

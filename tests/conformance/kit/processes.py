@@ -18,6 +18,7 @@ from rollup_node.stages.blobs.process import stage as blobs_process
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.compute.process import stage as compute
 from rollup_node.stages.io.metrics.meter import Meter
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import stage as l1_process
 from rollup_node.stages.messages.base import Message
@@ -143,9 +144,7 @@ async def _running(
         finally:
             driver.stop()
             await asyncio.wait(running, timeout=1.0)
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await cancel_all(running)
             await stage.close()
     if requester.ended.done():
         requester.ended.result()

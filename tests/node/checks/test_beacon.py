@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollup_node.node.checks.beacon import MAX_BODY, BeaconReader, beacon_version, check_beacon_node, is_beacon_node
+from rollup_node.node.checks.beacon import MAX_BODY, BeaconReader, check_beacon_node, is_beacon_node
 from rollup_node.node.checks.finding import Finding, FindingLevel
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.messages.codes import Code
+from rollup_node.tools.preflight.light_client import beacon_version
 from tests.support.servers.http_listener import app_for_every_path, listening
 
 GENESIS = {"genesis_time": "1655733600"}

@@ -14,6 +14,7 @@ from rollup_node.node.runtime.process_profiles import LOOK_SECONDS, ProcessProfi
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.profiling.profile import ProfileRequest
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.task import cancel_all
 from tests.support.processes.toy_harness import PROCESSES, StartNode
 from tests.support.rpc.pprof_decoder import decode
 
@@ -74,9 +75,7 @@ def test_many_allocations_leave_the_loop_its_heartbeat(tmp_path: Path, monkeypat
             while (answer := files.read_answer(1, "l1")) is None:
                 await asyncio.sleep(0.05)
         assert sum(sample.values[0] for sample in answer.samples) >= 60_000
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
         return kept
 
     assert len(asyncio.run(scenario())) == 60_000

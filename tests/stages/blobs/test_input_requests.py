@@ -3,12 +3,11 @@
 import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.blobs.blob_requests import FIRST_PAUSE, URGENT_SECONDS
 from rollup_node.stages.blobs.input_requests import (
     EXPIRY_SECONDS,
-    FIRST_PAUSE,
     MAX_PAUSE,
     MAX_PENDING,
-    URGENT_SECONDS,
     InputCache,
     PendingInputs,
 )
@@ -109,7 +108,7 @@ def test_the_number_of_requests_is_bounded_and_urgent_ones_stay(pending: Pending
         pending.request(CLIENT, InputRequest(item, False), 0.001 * index)
     pending.expire(1.0)
     assert len(pending) == MAX_PENDING
-    assert COMMITMENTS[0] in {item.commitment for item in pending}
+    assert COMMITMENTS[0] in {item.key for item in pending}
     pending.remove(next(iter(pending)))
     assert len(pending) == MAX_PENDING - 1
 

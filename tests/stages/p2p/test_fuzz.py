@@ -39,6 +39,7 @@ from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseError, NoiseHandshake, NoiseKeys, encode_frame
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession
+from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.blocks import CHAIN_ID, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed
 from tests.support.p2p.discv5_nodes import record_of, secret_of
 from tests.support.p2p.fuzz import damaged
@@ -96,7 +97,7 @@ def under_the_header_mask(raw: bytes) -> object:
     return packets.decode(packets.PacketHeader(OWN, bytes(16), bytes(16) + raw).packet(), OWN)
 
 
-OWN = crypto.node_id(crypto.public_key(secret_of("fuzz")))
+OWN = crypto.node_id(secp256k1.public_key(secret_of("fuzz")))
 RECORD = record_of("fuzz")
 NODES = messages.encode(messages.Nodes(b"12345678", 1, (RECORD.raw, RECORD.raw)))
 HANDSHAKE = packets.handshake_header(

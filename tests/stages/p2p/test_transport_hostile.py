@@ -20,7 +20,7 @@ from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.yamux import INITIAL_WINDOW
-from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host, until
+from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host
 from tests.support.p2p.raw import (
     DATA,
     GO_AWAY,
@@ -34,6 +34,7 @@ from tests.support.p2p.raw import (
     raw_peer,
     tcp_connection,
 )
+from tests.support.timing.conditions import until
 
 MULTISTREAM_HEADER = encode_line(HEADER)
 STRANGER = NetworkIdentity(b"\x63" * 32).peer_id

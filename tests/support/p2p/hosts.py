@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 from rollup_node.node.setup.networks import find_network
@@ -14,6 +14,7 @@ from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, Pe
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
+from tests.support.timing.conditions import until
 
 E = TypeVar("E", PeerConnected, PeerIdentified, PeerDisconnected)
 ECHO = "/rollup-node/test/echo/1"
@@ -100,14 +101,6 @@ async def echo_through(host: Host, peer: bytes, data: bytes, protocol: str = ECH
         group.create_task(send())
         echoed = group.create_task(stream.read_all(MAX_ECHO_BYTES))
     return echoed.result()
-
-
-async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
-    """Wait until a condition is true; returns its value."""
-    async with asyncio.timeout(seconds):
-        while not (result := condition()):
-            await asyncio.sleep(0.01)
-        return result
 
 
 @contextlib.asynccontextmanager

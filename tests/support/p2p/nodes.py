@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.p2p.blocks import NO_ORIGIN, SIGNER, block, chain, chain_config, publish_request
 from tests.support.p2p.hosts import running_tasks
+from tests.support.timing.conditions import until
 
 KEY = b"\x11" * 32
 """The secret of `p2p_blocks.SIGNER`."""
@@ -153,11 +154,7 @@ class P2pNode:
             finally:
                 await self.stage.close()
 
-    async def until(self, condition: Callable[[], Any], seconds: float = 15.0) -> Any:
-        async with asyncio.timeout(seconds):
-            while not (result := condition()):
-                await asyncio.sleep(0.01)
-            return result
+    until = staticmethod(until)
 
     async def publish(self, payload: ExecutionPayload, parent_origin: BlockId = NO_ORIGIN) -> str | None:
         """Publish a block as the engine process does, repeatedly; returns the error."""

@@ -24,6 +24,7 @@ from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage, build
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
+from tests.support.timing.conditions import until
 
 L1 = L1BlockRef(b"\x01" * 32, 10, b"\x02" * 32, 100)
 L2 = L2BlockRef(b"\x03" * 32, 20, b"\x04" * 32, 200, BlockId(10, b"\x01" * 32), 2)
@@ -132,11 +133,7 @@ class RpcHarness:
         result = orjson.loads(answer)
         return (result["error"]["code"], result["error"]["message"]) if "error" in result else result["result"]
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition."""
-        async with asyncio.timeout(10):
-            while not condition():
-                await asyncio.sleep(0.01)
+    until = staticmethod(until)
 
     async def until_unready(self) -> list[str]:
         """Wait until `/readyz` is 503; its reasons. A status is kept for a moment."""

@@ -15,6 +15,7 @@ from rollup_node.stages.io.http.connection import PIECE, BodyTooLargeError
 from rollup_node.stages.io.http.ipc import JsonStream
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.system import stop_accepting
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, INVALID_PARAMS
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError
@@ -138,9 +139,7 @@ class IpcListener:
         if self._server is not None:
             self._server.close()
             self._path.unlink(missing_ok=True)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_all(self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

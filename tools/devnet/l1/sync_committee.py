@@ -5,9 +5,9 @@ from hashlib import sha256
 
 from py_arkworks_bls12381 import G1Point, G2Point, Scalar
 
-from rollup_node.stages.l1.light_client.bls import DST
 from rollup_node.stages.l1.light_client.containers import Branch, SyncAggregate, SyncCommittee
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, hash_pair
+from rollup_node.stages.l1.light_client.store import DST
 
 
 def prove(leaves: Mapping[int, Root]) -> tuple[Root, dict[int, Branch]]:

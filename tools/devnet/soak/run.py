@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.tools.devnet import ports
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles
@@ -268,9 +269,7 @@ class Soak:
 
     async def _cancel(self) -> None:
         tasks, self._tasks = self._tasks, []
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_all(tasks)
 
     async def _nothing_left(self) -> None:
         """Note processes, sockets and shared memory that are there after the end, and kill such processes."""

@@ -14,6 +14,7 @@ from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError
+from rollup_node.stages.protocol import secp256k1
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
 SECRET, STRANGER = b"\x07" * 32, b"\x08" * 32
@@ -122,13 +123,13 @@ def upnp_answer(data: bytes) -> object:
     return upnp.parse_external_ip(data).version
 
 
-OWN = crypto.node_id(crypto.public_key(SECRET))
+OWN = crypto.node_id(secp256k1.public_key(SECRET))
 _STRANGER_RECORD = _record(STRANGER).enr
 _NEIGHBOUR = _record(b"\x0a" * 32, ipaddress.ip_address("127.0.0.3")).enr
 _HEADER = packets.handshake_header(
     *(_STRANGER_RECORD.node_id, OWN, bytes(12), bytes(16)),
     signature=bytes(64),
-    ephemeral_key=crypto.public_key(b"\x09" * 32),
+    ephemeral_key=secp256k1.public_key(b"\x09" * 32),
     record=_STRANGER_RECORD.raw,
 )
 _RANDOM_PACKET = PacketCodec(STRANGER, _random).encode_random(OWN).datagram

@@ -22,7 +22,7 @@ from rollup_node.stages.protocol.engine_json import (
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
-from rollup_node.stages.protocol.mpt import ProofError
+from rollup_node.stages.protocol.mpt import AccountProof, ProofError
 from rollup_node.stages.protocol.payloads import payload_block_hash, payload_header
 from rollup_node.tools.fuzz.targets.chain_seeds import (
     ACCOUNT_NODE,
@@ -78,8 +78,8 @@ def _syncing(value: bool | answers.Syncing) -> object:
     return value if isinstance(value, bool) else answers.syncing_blocks(value).highest > 1 << 40
 
 
-def _proof(account_proof: answers.AccountProof) -> object:
-    return answers.proven_storage_root(account_proof, STATE_ROOT, bytes(20))
+def _proof(account_proof: AccountProof) -> object:
+    return account_proof.account(STATE_ROOT, bytes(20))
 
 
 def _leader(value: bool) -> object:
@@ -173,7 +173,7 @@ TARGETS = {
         *("eth_syncing", bool | answers.Syncing, _syncing, False),
         {"currentBlock": "0x1", "highestBlock": "0x2"},
     ),
-    "engine-proof": _target("eth_getProof", answers.AccountProof, _proof, {"accountProof": [to_hex(ACCOUNT_NODE)]}),
+    "engine-proof": _target("eth_getProof", AccountProof, _proof, {"accountProof": [to_hex(ACCOUNT_NODE)]}),
     "conductor-answer": _target("conductor_leader", bool, _leader, True)._replace(sender="conductor"),
     "follow-status": FuzzTarget(
         *("follow source", follow_status, one_of([answer(_SYNC_STATUS), answer(_CHAIN), _ERROR])),

@@ -26,6 +26,7 @@ from rollup_node.stages.l1.verify import (
 from rollup_node.stages.protocol.answer_limits import HEADER, SMALL
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.mpt import AccountProof
 from rollup_node.tools.fuzz.targets.chain_seeds import (
     ACCOUNT_NODE,
     L1_FILTER,
@@ -63,11 +64,11 @@ def head(data: bytes) -> object:
 
 def proof(data: bytes) -> None:
     """Parse a proof of a storage slot, and a storage value."""
-    result = parse_result(data, SMALL, Any)
-    try:
-        stored_value(result)
-    except InvalidDataError:
+    result = parse_result(data, SMALL, str | AccountProof)
+    if isinstance(result, AccountProof):
         proven_value(result, STATE_ROOT, bytes(20), bytes(32))
+    else:
+        stored_value(result)
 
 
 def batch(data: bytes) -> object:

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.blobs import input_requests
+from rollup_node.stages.blobs import blob_requests
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
@@ -25,7 +25,7 @@ from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.commitments import GENERIC, KECCAK, MAX_KECCAK_INPUT, Commitment, keccak_commitment
-from rollup_node.stages.protocol.keccak import Keccak256
+from rollup_node.stages.protocol.keccak import keccak_256
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.hostile_bodies import endless
 from tests.support.servers.http_listener import Handler, app_for_every_path, listening
@@ -158,7 +158,7 @@ async def test_a_body_that_never_ends_is_cut_off(commitment: Commitment, monkeyp
 async def test_a_keccak_input_of_any_size_is_skipped_if_it_matches() -> None:
     """A batcher can commit to more than is kept of a generic input; derivation must not wait for it for ever [AD7]."""
     part, parts = bytes(1 << 20), (MAX_BODY >> 20) + 1
-    hasher = Keccak256()
+    hasher = keccak_256()
     for _ in range(parts):
         hasher.update(part)
     commitment = Commitment(KECCAK, hasher.digest())
@@ -322,7 +322,7 @@ async def test_an_input_fetched_ahead_is_there_when_it_is_needed(inputs: InputsC
 async def test_failures_are_answered_and_retried_until_the_input_is_there(
     inputs: InputsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(blob_requests, "FIRST_PAUSE", 0.05)
     for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
         inputs.server.failing[COMMITMENTS[0]] = status
         inputs.request(0, number=number)
@@ -364,7 +364,7 @@ async def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() 
 
 
 async def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_requests, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(blob_requests, "FIRST_PAUSE", 0.05)
     async with running(max_requests=2) as client:
         client.server.failing[COMMITMENTS[0]] = 404
         client.server.is_open.clear()

@@ -21,7 +21,6 @@ def test_cursor_reads_counts_of_any_width() -> None:
 
 
 PARENT, EPOCH = b"\xa0" + b"p" * 32, b"\xa0" + b"e" * 32
-NO_TXS = b"\xc0"
 
 
 def _encoded(*fields: bytes) -> bytes:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.derivation.codec.brotli_library import lib
-from rollup_node.stages.derivation.codec.brotli_stream import BrotliSource, whole_output
+from rollup_node.stages.derivation.codec.brotli_stream import BrotliSource, lib, whole_output
 from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, read_items
 from rollup_node.stages.derivation.codec.zlib_stream import SLACK
 from rollup_node.stages.derivation.reasons.reason import Reason

@@ -1,7 +1,7 @@
 """The derivation process on a chain with Alt-DA, with simulated l1, blobs and engine processes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -31,6 +31,7 @@ from tests.conformance.kit.alt_da import WINDOW, AltDaChain, challenge_log
 from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1_CHAIN, SYSTEM_CONFIG, forks_until
 from tests.conformance.kit.planning import channel, plan, refs, singulars
 from tests.stages.derivation.process.test_requests import Sent
+from tests.support.timing.conditions import until
 
 PLAN = plan(GENESIS, 4)
 ITEMS = channel("a", *singulars(PLAN), pieces=2)
@@ -110,10 +111,7 @@ class AltDaNode:
             base = BlockId(FIRST_L1, chain.l1[FIRST_L1].header.hash)
             self._engine.send(peer, PipelineStart(self.reset, chain.safe, SYSTEM_CONFIG, base, SYSTEM_CONFIG))
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
-            while not condition():
-                await asyncio.sleep(0.01)
+    until = staticmethod(until)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -20,8 +20,8 @@ from rollup_node.stages.derivation.pipeline import block_frames
 from rollup_node.stages.derivation.process import batch_watch
 from rollup_node.stages.derivation.process import stage as stages
 from rollup_node.stages.derivation.process.derivation_log import DropBuffer
+from rollup_node.stages.derivation.process.requests import WaitClock
 from rollup_node.stages.derivation.process.stage import IDLE_SECONDS, DerivationStage, build
-from rollup_node.stages.derivation.process.wait_clock import WaitClock
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Record
@@ -54,6 +54,7 @@ from rollup_node.stages.rpc.status.progress import longest_wait
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.chains.op_sepolia import FIRST_L1, FIRST_L2, LAST_DERIVED_L1, SepoliaRecording
+from tests.support.timing.conditions import until
 
 ROLES = ("l1", "blobs", "engine", "derivation", "rpc", "compute")
 State = TypeVar("State", bound=Message)
@@ -168,10 +169,7 @@ class StageHarness:
         result = self._states.get(kind)
         return result if isinstance(result, kind) else None
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not condition():
-                await asyncio.sleep(0.01)
+    until = staticmethod(until)
 
     async def until_state(self, kind: type[State], condition: Callable[[State], bool]) -> State:
         """Return the state of a kind, once there is one for which the condition holds."""

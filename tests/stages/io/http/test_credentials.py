@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import jwt
 import pytest
 from aiohttp import web
 from yarl import URL
 
 from rollup_node.node.checks.beacon import BeaconReader
-from rollup_node.stages.io.http.credentials import SHORT_BODY, Credentials
+from rollup_node.stages.io.http.credentials import SHORT_BODY, Credentials, RequestHeaders
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoint
@@ -97,3 +98,40 @@ async def test_no_client_shows_what_it_sent() -> None:
             assert isinstance(failure, RpcFailure)
             assert_hidden(failure)
         await client.close()
+
+
+SECRET = b"\x42" * 32
+
+
+@pytest.mark.fault("F43", "F58")
+def test_the_token_lives_for_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1_700_000_000.7]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    headers = RequestHeaders("http://engine.example:8551", SECRET)
+    first = headers()
+    claims = jwt.decode(first["Authorization"].removeprefix("Bearer "), options={"verify_signature": False})
+    assert claims == {"iat": 1_700_000_000}
+    now[0] += 4
+    assert headers() is first
+    now[0] += 2
+    assert headers() != first
+    now[0] -= 3_600
+    claims = jwt.decode(headers()["Authorization"][7:], options={"verify_signature": False})
+    assert claims == {"iat": int(now[0])}, "also after the clock went back"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:8551", {"Accept-Encoding": "identity"}),
+        ("http://localhost", {"Accept-Encoding": "identity"}),
+        ("http://[::1]:8551", {"Accept-Encoding": "identity"}),
+        ("https://engine.example", {}),
+        ("http://10.0.0.1:8551", {}),
+        ("/run/engine.ipc", {}),
+    ],
+)
+def test_answers_of_this_machine_are_not_compressed(url: str, expected: dict[str, str]) -> None:
+    """[ENG46]"""
+    assert RequestHeaders(url, None)() == expected
+    assert RequestHeaders(url, SECRET)().keys() == {*expected, "Authorization"}

@@ -18,8 +18,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
-from rollup_node.stages.l1.held_answers import HeldAnswers
-from rollup_node.stages.l1.prefetch_window import Fetch
+from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints

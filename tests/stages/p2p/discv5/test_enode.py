@@ -1,13 +1,17 @@
 """Bootnodes as enode URLs and records."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.enode import BootnodeError, Enode, parse_bootnode
-from rollup_node.stages.p2p.discv5.enr import Endpoint
+from rollup_node.stages.p2p.discv5.enode import PUBLIC_BOOTNODES, BootnodeError, Enode, choose_bootnodes, parse_bootnode
+from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of, secret_of
 
@@ -28,10 +32,10 @@ def test_enode_urls(rest: str, host: str, port: int) -> None:
     bootnode = parse_bootnode(f" enode://{KEY}@{rest}\n")
     assert isinstance(bootnode, Enode)
     assert (bootnode.host, bootnode.port, bootnode.address is None) == (host, port, "example" in host)
-    assert bootnode.public_key == crypto.compress_public_key(bytes.fromhex(KEY))
+    assert bootnode.public_key == secp256k1.convert_point(b"\x04" + bytes.fromhex(KEY))
     contact = bootnode.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
-    assert contact.node_id == crypto.node_id(crypto.public_key(secret_of("enode")))
+    assert contact.node_id == crypto.node_id(secp256k1.public_key(secret_of("enode")))
 
 
 def test_a_record_is_a_bootnode() -> None:
@@ -69,3 +73,62 @@ def test_any_text_parses_or_raises(text: str, start: str) -> None:
         parse_bootnode(start + text)
     except BootnodeError as error:
         assert "\n" not in str(error)
+
+
+ROOT = Path(__file__).parents[4]
+MODULE = Path("stages/p2p/discv5/enode.py")
+NAMES = re.compile(r"PUBLIC_BOOTNODES|choose_bootnodes|discv5[./]bootnodes|discv5 import bootnodes")
+COMMANDS = [Path("tools/commands/config.py")]
+"""The command that shows what the node would use."""
+
+
+def test_public_bootnodes_parse() -> None:
+    result = [parse_bootnode(text) for text in PUBLIC_BOOTNODES]
+    assert len(result) == 13
+    records = [record for record in result if isinstance(record, Enr)]
+    assert [record.opstack for record in records] == [OpStackEntry(8453, 0)] * 5
+    assert all(record.udp(4) is not None for record in records)
+    named = [enode.host for enode in result if isinstance(enode, Enode) and enode.address is None]
+    assert named == ["bootnode.conduit.xyz"]
+
+
+def test_public_bootnodes_are_for_built_in_networks_only() -> None:
+    assert choose_bootnodes((), network="op-sepolia", rollup_config=None) == PUBLIC_BOOTNODES
+    assert choose_bootnodes((), network="op-sepolia", rollup_config="") == PUBLIC_BOOTNODES
+
+
+@pytest.mark.parametrize("network", [None, "", "op-sepolia"])
+def test_there_are_no_bootnodes_with_a_rollup_config(network: str | None) -> None:
+    assert choose_bootnodes((), network=network, rollup_config="rollup.json") == ()
+
+
+@pytest.mark.parametrize("network", [None, "op-sepolia"])
+@pytest.mark.parametrize("rollup_config", [None, "rollup.json"])
+def test_given_bootnodes_replace_the_public_ones(network: str | None, rollup_config: str | None) -> None:
+    assert choose_bootnodes(("enr:given",), network=network, rollup_config=rollup_config) == ("enr:given",)
+
+
+def test_the_stage_adds_no_bootnodes() -> None:
+    assert P2pConfig.__struct_defaults__[P2pConfig.__struct_fields__.index("bootnodes") - 1] == ()
+    assert not [path for path in _using("stages") if path != MODULE]
+
+
+def test_no_test_or_tool_uses_the_public_bootnodes() -> None:
+    assert _using("tools", "ipc") == COMMANDS
+    assert _using("tests") == [Path(__file__).relative_to(ROOT)]
+
+
+@pytest.mark.parametrize("folder", ["tests", "tools"])
+def test_no_test_or_tool_has_an_address_of_a_public_bootnode(folder: str) -> None:
+    hosts = {part.rpartition("@")[2].partition(":")[0] for part in PUBLIC_BOOTNODES if "@" in part}
+    own = Path(__file__).relative_to(ROOT)
+    matches = [path for path in _sources(folder) if any(host in (ROOT / path).read_text() for host in hosts)]
+    assert [path for path in matches if path != own] == []
+
+
+def _sources(folder: str) -> list[Path]:
+    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
+
+
+def _using(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in _sources(folder) if NAMES.search((ROOT / path).read_text())]

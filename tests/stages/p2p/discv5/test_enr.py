@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.discv5.enr import (
     xor_distance,
 )
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 from tests.support.p2p.discv5_nodes import endpoint, record_of, secret_of
 
@@ -41,7 +41,7 @@ def test_endpoints_as_text() -> None:
 
 
 SECRET = secret_of("enr")
-KEY = crypto.public_key(SECRET)
+KEY = secp256k1.public_key(SECRET)
 
 
 def signed(*content: bytes) -> bytes:
@@ -121,7 +121,7 @@ def test_list_values_are_accepted() -> None:
         (signed(SEQ, *pair(b"id", b"v5"), *SECP), "another identity scheme"),
         (signed(SEQ, *SECP), "another identity scheme"),
         (signed(SEQ, *ID), "without a public key"),
-        (signed(SEQ, *ID, *pair(b"secp256k1", bytes(33))), "not a public key"),
+        (signed(SEQ, *ID, *pair(b"secp256k1", bytes(33))), "invalid public key"),
         (signed(SEQ, *ID, *pair(b"secp256k1", KEY[:32])), "expected 33 bytes"),
         (signed(rlp.encode_bytes(b"\0\1"), *ID, *SECP), "leading zero"),
         (signed(rlp.encode_int(1 << 64), *ID, *SECP), "64 bits"),

@@ -15,9 +15,9 @@ from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import payload_block_hash
 from tests.support.p2p.blocks import block
-from tests.support.p2p.hosts import until
 from tests.support.p2p.nodes import P2pNode, chain_of_now, timed_chain
 from tests.support.processes.recording_bus import RecordingBus
+from tests.support.timing.conditions import until
 
 protocols = payload_by_number.protocols
 

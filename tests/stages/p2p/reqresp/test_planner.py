@@ -20,7 +20,8 @@ from rollup_node.stages.p2p.reqresp.planner import (
     QuarantineRelease,
     SyncPlanner,
 )
-from rollup_node.stages.p2p.scoring.peer_score import ApplicationScorer, ResponseCounts, application_score_params
+from rollup_node.stages.p2p.scoring.peer_score import ApplicationScorer
+from rollup_node.stages.p2p.storage.peer_record import ReqRespScores
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.blocks import block, chain
 
@@ -129,7 +130,7 @@ class PlannerHarness:
     """A planner and its peers; `behaviour` is how each responds."""
 
     def __init__(self, count: int, only_static: bool = False) -> None:
-        self.scores = ApplicationScorer(application_score_params(2))
+        self.scores = ApplicationScorer(2)
         self.planner = SyncPlanner(self.scores, only_static)
         self.now = 100.0
         self.peers = [bytes([number]) for number in range(count)]
@@ -258,7 +259,7 @@ def test_not_found_sets_a_peer_aside_without_penalty() -> None:
     harness.request_range(10, 20)
     harness.run(20.0)
     assert harness.numbers() == list(range(19, 10, -1))
-    assert harness.scores.counts(harness.peers[0]) == ResponseCounts()
+    assert harness.scores.counts(harness.peers[0]) == ReqRespScores()
     assert sum(request.peer == harness.peers[0] for request in harness.requests) == 1
 
 

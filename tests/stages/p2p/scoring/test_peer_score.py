@@ -7,18 +7,16 @@ from rollup_node.stages.p2p.scoring import peer_score
 from rollup_node.stages.p2p.scoring.peer_score import (
     MAX_RETAINED,
     PeerScorer,
-    ResponseCounts,
-    decay_factor,
     peer_scorer,
 )
-from rollup_node.stages.p2p.storage.peer_record import GossipScores
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
 
 A, B = b"peer a", b"peer b"
 
 
 @pytest.fixture
 def app() -> peer_score.ApplicationScorer:
-    return peer_score.ApplicationScorer(peer_score.application_score_params(2))
+    return peer_score.ApplicationScorer(2)
 
 
 def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
@@ -30,8 +28,8 @@ def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
     assert app.counts(A).error_responses == 9.0 and app.score(A) == -4.0
     for _ in range(30):
         app.on_rejected_payload(A, 0.0)
-    assert app.counts(A) == (10.0, 9.0, 20.0) and app.score(A) == -404.0
-    assert app.score(B) == 0.0 and app.counts(B) == peer_score.ResponseCounts()
+    assert app.counts(A) == ReqRespScores(10.0, 9.0, 20.0) and app.score(A) == -404.0
+    assert app.score(B) == 0.0 and app.counts(B) == ReqRespScores()
 
 
 def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer) -> None:
@@ -41,7 +39,7 @@ def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer)
         app.on_valid_response(peer, 0.0)
     app.refresh(2.0)
     app.refresh(3.0)
-    assert app.counts(A).valid_responses == pytest.approx(peer_score.decay_factor(10))
+    assert app.counts(A).valid_responses == pytest.approx(peer_score.DECAY)
     assert app.counts(B).valid_responses == 1.0
     app.refresh(122.0)
     assert app.counts(A).valid_responses == 0.0
@@ -54,13 +52,13 @@ def test_counts_are_retained_for_a_while(app: peer_score.ApplicationScorer) -> N
     app.refresh(1209.0)
     assert app.score(A) == -1.0
     app.refresh(1214.0)
-    assert app.counts(A) == peer_score.ResponseCounts()
+    assert app.counts(A) == ReqRespScores()
 
 
 def test_counts_are_restored(app: peer_score.ApplicationScorer) -> None:
-    app.restore(A, peer_score.ResponseCounts(1.0, 2.0, 3.0), 0.0)
+    app.restore(A, ReqRespScores(1.0, 2.0, 3.0), 0.0)
     assert app.score(A) == -61.5
-    app.restore(A, peer_score.ResponseCounts(), 0.0)
+    app.restore(A, ReqRespScores(), 0.0)
     assert app.score(A) == -61.5
 
 
@@ -71,19 +69,18 @@ def test_memory_is_bounded(app: peer_score.ApplicationScorer) -> None:
 
 
 def test_nothing_is_counted_when_scoring_is_off() -> None:
-    app = peer_score.ApplicationScorer(peer_score.application_score_params(2, enabled=False))
+    app = peer_score.ApplicationScorer(2, enabled=False)
     app.on_response_error(A, 0.0)
-    app.restore(A, peer_score.ResponseCounts(1.0, 2.0, 3.0), 0.0)
-    assert app.counts(A) == peer_score.ResponseCounts()
+    app.restore(A, ReqRespScores(1.0, 2.0, 3.0), 0.0)
+    assert app.counts(A) == ReqRespScores()
 
 
 def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
-    assert peer_score.decay_factor(10) ** 60 == pytest.approx(0.01)
+    assert pytest.approx(0.01) == peer_score.DECAY**60
 
 
 def test_a_slot_is_a_block_time() -> None:
     assert [peer_score.slot_seconds(block_time) for block_time in (0, 1, 2)] == [2.0, 1.0, 2.0]
-    assert peer_score.epochs_seconds(100, 2) == 1200.0
 
 
 SLOT = 2.0
@@ -129,7 +126,7 @@ def test_behaviour_decays_once_per_slot(scores: PeerScorer) -> None:
         scores.refresh(now)
     assert scores.gossip_scores(A).behavioral_penalty == 10.0
     scores.refresh(102.0)
-    assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(10 * decay_factor(10))
+    assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(10 * peer_score.DECAY)
     scores.refresh(100.0 + 60 * SLOT)
     assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(0.1)
     scores.refresh(100.0 + 120 * SLOT)
@@ -205,4 +202,4 @@ def test_none_scores_nothing() -> None:
     scores.application.on_rejected_payload(names(1)[0], 0.0)
     assert {scores.score(peer) for peer in scores.peers()} == {0.0}
     assert scores.thresholds == (0, 0, 0, 0, 0)
-    assert scores.application.counts(names(1)[0]) == ResponseCounts()
+    assert scores.application.counts(names(1)[0]) == ReqRespScores()

@@ -15,6 +15,7 @@ from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling import profile_files
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
 from rollup_node.stages.rpc.process.pprof_server import PprofServer
@@ -43,9 +44,7 @@ async def running_server(folder: Path, *names: str, silent: str = "") -> AsyncIt
                 return response.status, await response.read()
 
         yield get
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await cancel_all(tasks)
     await listener.close()
 
 

@@ -20,6 +20,7 @@ from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.rpc.node_statuses import UNKNOWN
+from tests.support.timing.conditions import until
 
 
 class Counter:
@@ -49,9 +50,7 @@ class Served:
 
     async def viewers(self, count: int) -> None:
         """Wait until there are so many."""
-        async with asyncio.timeout(10):
-            while self.server.viewers != count:
-                await asyncio.sleep(0.01)
+        await until(lambda: self.server.viewers == count)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a viewer whose response has begun."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.light_client.bls import fast_aggregate_verify, public_keys
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, hash_pair, is_valid_branch
+from rollup_node.stages.l1.light_client.store import fast_aggregate_verify, public_keys
 from rollup_node.tools.devnet.l1.sync_committee import CommitteeKeys, prove
 
 MESSAGE = sha256(b"message").digest()

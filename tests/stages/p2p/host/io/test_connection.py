@@ -10,8 +10,9 @@ from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.host.io.host_api import DialError, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
-from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, two_hosts, until
+from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, two_hosts
 from tests.support.p2p.raw import raw_peer
+from tests.support.timing.conditions import until
 
 
 async def test_a_handler_that_raises_closes_the_connection(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,8 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, PeerConnected, PeerDisconnected
-from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, two_hosts, until
+from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, two_hosts
+from tests.support.timing.conditions import until
 
 
 async def test_both_ends_emit_connected_and_identified() -> None:

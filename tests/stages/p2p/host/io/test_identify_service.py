@@ -6,8 +6,9 @@ from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import identify_service
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
-from tests.support.p2p.hosts import echo, running_host, two_hosts, until
+from tests.support.p2p.hosts import echo, running_host, two_hosts
 from tests.support.p2p.raw import DATA, FIN, frame, proposal, raw_peer
+from tests.support.timing.conditions import until
 
 
 async def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:

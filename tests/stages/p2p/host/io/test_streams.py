@@ -10,7 +10,8 @@ from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.host.io.connection import Connection
 from rollup_node.stages.p2p.host.io.host_api import StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from tests.support.p2p.hosts import ECHO, echo_through, two_hosts, until
+from tests.support.p2p.hosts import ECHO, echo_through, two_hosts
+from tests.support.timing.conditions import until
 
 
 def is_gone(connection: Connection, stream: Stream) -> bool:

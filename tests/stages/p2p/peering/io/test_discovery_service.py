@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
@@ -27,8 +28,9 @@ from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
-from tests.support.p2p.hosts import RecordingHost, config, until
+from tests.support.p2p.hosts import RecordingHost, config
 from tests.support.servers.loopback import free_port, own_address
+from tests.support.timing.conditions import until
 
 
 def enode(server: RecordingDiscv5Server, host: str) -> str:
@@ -181,9 +183,7 @@ async def discovering_host(number: int, **options: Any) -> AsyncIterator[tuple[R
     try:
         yield host, service
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel_all(running)
         await service.close()
         await host.stop()
         host.peerstore.close()

@@ -1,22 +1,21 @@
-"""What a beacon node says of finalized blocks, and whether it serves light clients."""
+"""What a beacon node says of itself and of finalized blocks, and whether it serves light clients."""
 
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from rollup_node.node.checks.beacon import BeaconReader
-from rollup_node.node.checks.light_client import (
-    LIGHT_CLIENT_FLAGS,
+from rollup_node.node.checks.beacon import LIGHT_CLIENT_FLAGS, BeaconReader
+from rollup_node.stages.io.http.endpoint_errors import EndpointError
+from rollup_node.stages.l1.light_client.network import BEACON_NETWORKS
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.preflight.light_client import (
     LightClientGap,
     finalized_header,
     known_network,
     light_client_gap,
     root_at,
 )
-from rollup_node.stages.io.http.endpoint_errors import EndpointError
-from rollup_node.stages.l1.light_client.network import BEACON_NETWORKS
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from tests.support.servers.http_listener import app_for_every_path, listening
 
 ROOT = "0x" + "11" * 32
