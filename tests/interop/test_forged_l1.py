@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from tests.interop.test_op_programs import op_node_options, words
-from tests.support.foreign.op_programs import ForeignProgram, find_program
+from tests.support.foreign.op_programs import ForeignProgram, find_program, op_node_options, words
 from tests.support.processes.extra_node import ExtraEngine
 from tests.support.processes.forged_l1 import WINDOW, ForgedL1, has_loot
 from tests.support.processes.leftovers import Leftovers

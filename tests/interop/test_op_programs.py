@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +21,8 @@ from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
 from rollup_node.tools.devnet.games.contracts import FACTORY
-from tests.support.foreign.op_programs import ForeignProgram, find_program
+from tests.support.foreign.op_programs import ForeignProgram, find_program, op_node_options, words
+from tests.support.processes.extra_node import ExtraEngine
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, RpcError, call, call_batch, wait_for
 from tests.support.servers.certificates import certificate
@@ -33,37 +34,6 @@ FORK_SECONDS = 2
 HANDOVER = 5
 """The first block that op-node may build: several forks are behind, and several ahead."""
 OUTPUT_FIELDS = ("version", "outputRoot", "blockRef", "withdrawalStorageRoot", "stateRoot")
-
-
-@contextmanager
-def extra_engine(watch: Leftovers, net: Devnet, *flags: str) -> Iterator[str]:
-    """Yield the authenticated URL of an embedded engine with the network's genesis, which no node of the network
-    drives."""
-    about = net.network
-    words = ("--genesis", about["l2_genesis"], "--jwt", about["jwt"], "--http", "0", "--auth", "0", *flags)
-    with Program(watch, "rollup_node.tools.devnet.engine", *words) as engine:
-        yield engine.wait_for_line("  auth ").rpartition("  auth ")[2]
-        engine.stop()
-
-
-def op_node_options(net: Devnet, engine: str, port: int) -> dict[str, str]:
-    """Return the command line of op-node without P2P, on the network's L1 and an engine of its own."""
-    about = net.network
-    config = parse_rollup_config((net.root / "rollup.json").read_bytes()).config
-    interop = {"interop.dependency-set": str(net.root / "dependency-set.json")} if "lagoon" in config.fork_times else {}
-    return interop | {
-        "l1": about["l1"],
-        "l1.beacon": about["beacon"],
-        "l1.http-poll-interval": "500ms",
-        "l1.epoch-poll-interval": "2s",
-        "l2": engine,
-        "l2.jwt-secret": about["jwt"],
-        "rollup.config": about["rollup"],
-        "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
-        "rpc.addr": own_address(),
-        "rpc.port": str(port),
-        "p2p.disable": "true",
-    }
 
 
 def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
@@ -89,11 +59,6 @@ def sequencer_options(net: Devnet, folder: Path) -> dict[str, str]:
         "p2p.peerstore.path": "memory",
         "p2p.discovery.path": "memory",
     }
-
-
-def words(options: Mapping[str, str]) -> list[str]:
-    """Return a command line."""
-    return [f"--{name}={value}" for name, value in options.items()]
 
 
 def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
@@ -162,10 +127,10 @@ def test_a_sequencer_by_the_command_line_of_op_node_takes_over(
     for name in net.nodes:
         # op-node dials a static peer that does not listen yet again only after a minute.
         net.wait(partial(net.sync_status, name), f"the {name} answers")
-    with extra_engine(module_leftovers, net) as engine:
+    with ExtraEngine(module_leftovers, net) as engine:
         port = free_port()
         url, ours = f"http://{own_address()}:{port}", net.node("sequencer")["rpc"]
-        options = op_node_options(net, engine, port) | sequencer_options(net, module_leftovers.folder)
+        options = op_node_options(net, engine.auth, port) | sequencer_options(net, module_leftovers.folder)
         with ForeignProgram(module_leftovers, foreign.program, *words(options)) as op_node:
 
             def unsafe() -> dict[str, Any]:
@@ -218,10 +183,12 @@ def test_a_verifier_by_the_command_line_of_op_node_derives_the_same_chain(
     if not call(sequencer, "admin_sequencerActive"):
         call(sequencer, "admin_startSequencer", net.sync_status("sequencer")["unsafe_l2"]["hash"])
     net.wait_for_safe(BLOCKS)
-    with extra_engine(module_leftovers, net) as engine:
+    with ExtraEngine(module_leftovers, net) as engine:
         port = free_port()
         url = f"http://{own_address()}:{port}"
-        with ForeignProgram(module_leftovers, foreign.program, *words(op_node_options(net, engine, port))) as op_node:
+        with ForeignProgram(
+            module_leftovers, foreign.program, *words(op_node_options(net, engine.auth, port))
+        ) as op_node:
 
             def safe_number() -> int:
                 assert op_node.running, op_node.out + op_node.err
@@ -249,7 +216,7 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
         about, sequencer = net.network, net.node("sequencer")
         rpc, tcp, udp = free_port(), free_port(), free_port()
         url = f"http://{own_address()}:{rpc}"
-        with extra_engine(leftovers, net, "--el-sync-from", sequencer["engine"]) as engine:
+        with ExtraEngine(leftovers, net, "--el-sync-from", sequencer["engine"]) as engine:
             options = {
                 "chain": str(L2_CHAIN_ID),
                 "l2-config-file": about["rollup"],
@@ -257,7 +224,7 @@ def test_kona_node_derives_the_same_chain(leftovers: Leftovers) -> None:
                 "interop.dependency-set": str(net.root / "dependency-set.json"),
                 "l1-eth-rpc": about["l1"],
                 "l1-beacon": about["beacon"],
-                "l2-engine-rpc": engine,
+                "l2-engine-rpc": engine.auth,
                 "l2-engine-jwt-secret": about["jwt"],
                 "rpc.addr": own_address(),
                 "port": str(rpc),

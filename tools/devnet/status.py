@@ -4,13 +4,15 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 
+T = TypeVar("T")
+Root: TypeAlias = Callable[[JsonRpcClient, int], Awaitable[str]]
 MIB = 1 << 20
 PEERS_TIMEOUT = 1.0
 PEERS_INTERVAL = 2.0
@@ -211,29 +213,41 @@ class Comparison:
 
 
 async def compare_output_roots(nodes: Mapping[str, JsonRpcClient], last: int) -> Comparison:
-    """Compare blocks 0 to `last` by optimism_outputAtBlock.
+    """Compare blocks 0 to `last` by optimism_outputAtBlock. Raises as `compare_roots`."""
+    return await compare_roots(nodes, range(last + 1), _output_root)
 
-    Raises EndpointError or RpcFailure when a node does not answer `ATTEMPTS` requests."""
-    for start in range(0, last + 1, CONCURRENCY):
-        numbers = range(start, min(start + CONCURRENCY, last + 1))
-        roots = await asyncio.gather(*(_roots(client, numbers) for client in nodes.values()))
-        for number, result in zip(numbers, zip(*roots, strict=True), strict=True):
+
+async def compare_roots(nodes: Mapping[str, JsonRpcClient], numbers: range, root: Root) -> Comparison:
+    """Compare the roots of these numbers, which `root` asks a node for.
+
+    Raises EndpointError, RpcFailure or NoProgress when a node has none in `ATTEMPTS` requests."""
+    for start in range(0, len(numbers), CONCURRENCY):
+        some = numbers[start : start + CONCURRENCY]
+        roots = await asyncio.gather(*(_roots(client, some, root) for client in nodes.values()))
+        for number, result in zip(some, zip(*roots, strict=True), strict=True):
             if len(set(result)) != 1:
-                return Comparison(number + 1, number)
-    return Comparison(last + 1, None)
+                return Comparison(number - numbers.start + 1, number)
+    return Comparison(len(numbers), None)
 
 
-async def _roots(client: JsonRpcClient, numbers: range) -> list[str]:
-    return [await _root(client, number) for number in numbers]
+async def _roots(client: JsonRpcClient, numbers: range, root: Root) -> list[str]:
+    return [await persistent(root, client, number) for number in numbers]
 
 
-async def _root(client: JsonRpcClient, number: int) -> str:
-    for attempt in range(ATTEMPTS):
+async def persistent(ask: Callable[[JsonRpcClient, int], Awaitable[T]], client: JsonRpcClient, number: int) -> T:
+    """Return what a node answers in the first of `ATTEMPTS` requests that does not fail."""
+    for _ in range(ATTEMPTS - 1):
         try:
-            output = await client.call("optimism_outputAtBlock", hex(number))
-            return str(output["outputRoot"])
-        except (EndpointError, RpcFailure):
-            if attempt == ATTEMPTS - 1:
-                raise
+            return await ask(client, number)
+        except (EndpointError, RpcFailure, NoProgress):
             await asyncio.sleep(RETRY_SECONDS)
-    raise AssertionError("unreachable")
+    return await ask(client, number)
+
+
+async def output_at_block(client: JsonRpcClient, number: int) -> Any:
+    """Return the output of a block."""
+    return await client.call("optimism_outputAtBlock", hex(number))
+
+
+async def _output_root(client: JsonRpcClient, number: int) -> str:
+    return str((await output_at_block(client, number))["outputRoot"])

@@ -1,5 +1,6 @@
 """The programs of a local network of several chains, and their files."""
 
+import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ from rollup_node.tools.multichain.settings import ChainsSettings
 
 PORTS_OF_NODE = 5
 OP_SUPERNODE = "op-supernode"
+HELP_SECONDS = 20.0
 
 
 def port_count(settings: ChainsSettings) -> int:
@@ -109,7 +111,7 @@ class ChainsPrograms:
         for local in self.chains:
             self._start_chain(local, l1_block)
         for name in self.supernodes:
-            command = self._op_supernode(name) if name == OP_SUPERNODE else self.supernode_command(name)
+            command = self.op_supernode_command(name) if name == OP_SUPERNODE else self.supernode_command(name)
             self.children.start(name, command, self.root / f"{name}.log", is_restarted=name != OP_SUPERNODE)
         write_json(self.root / "network.json", self._description())
         for local in self.chains:
@@ -206,7 +208,8 @@ class ChainsPrograms:
             options["disable-p2p"] = "true"
         return _node(["supernode"], options)
 
-    def _op_supernode(self, name: str) -> list[str]:
+    def op_supernode_command(self, name: str) -> list[str]:
+        """Return the command of op-supernode."""
         rpc, metrics, _ = self._ports[name]
         options = {
             "l1": self.l1,
@@ -220,8 +223,15 @@ class ChainsPrograms:
             "metrics.port": str(metrics),
             **self._of_supernode(name),
         }
-        assert self._settings.op_supernode is not None
-        return [self._settings.op_supernode, *(f"--{flag}={value}" for flag, value in options.items())]
+        binary = self._settings.op_supernode
+        assert binary is not None
+        if "dependency-set" in options:
+            # One without the option of its own takes the set from a chain, and others need it there as well.
+            options["vn.all.interop.dependency-set"] = options["dependency-set"]
+            told = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=HELP_SECONDS, check=False)
+            if " --dependency-set" not in told.stdout:
+                del options["dependency-set"]
+        return [binary, *(f"--{flag}={value}" for flag, value in options.items())]
 
     def _of_supernode(self, name: str) -> dict[str, str]:
         """Return the options that are the same for op-supernode."""

@@ -18,11 +18,19 @@ from typing import TYPE_CHECKING, Any
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
 from rollup_node.tools.devnet.settings import SEQUENCER
-from rollup_node.tools.devnet.status import ATTEMPTS, RETRY_SECONDS, NoProgress, compare_output_roots
+from rollup_node.tools.devnet.status import (
+    ATTEMPTS,
+    RETRY_SECONDS,
+    NoProgress,
+    compare_output_roots,
+    compare_roots,
+    output_at_block,
+    persistent,
+)
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.inspect.status_screen import AnyStatus, StatusClient, StatusError
 from rollup_node.tools.multichain.messages import Messages
-from rollup_node.tools.multichain.programs import ChainsPrograms
+from rollup_node.tools.multichain.programs import OP_SUPERNODE, ChainsPrograms
 from rollup_node.tools.multichain.settings import ChainsSettings
 from rollup_node.tools.multichain.view import ChainsView
 
@@ -33,6 +41,7 @@ TICK_SECONDS, TRAFFIC_SECONDS, MESSAGE_SECONDS = 0.5, 1.0, 0.5
 COMPARED_SECONDS = 60
 """How many of the last super roots are compared."""
 CHAIN_ROLES = ("derivation", "engine", "p2p")
+_OF_OP_SUPERNODE = re.compile(r' msg="added block to deny list" .*height=(\d+) payloadHash=(0x\w{10})')
 _INVALIDATION = re.compile(r" code=INTEROP-INVALID chain=(\d+) block=(\d+:0x\w+) .*\[(\w+)\]")
 KILLED = (*CHAIN_ROLES, "supervisor", "l1", "blobs", "compute", "interop", "rpc")
 
@@ -78,7 +87,7 @@ class ChainsRun:
     def __init__(self, network: ChainsPrograms, settings: ChainsSettings) -> None:
         self._network, self._settings = network, settings
         self._random = random.Random(settings.seed)
-        self._result = ChainsResult({}, 0.0)
+        self.result = ChainsResult({}, 0.0)
         self._messages: Messages | None = None
         self._view = ChainsView(settings.json)
         self._stop = asyncio.Event()
@@ -108,8 +117,8 @@ class ChainsRun:
             for task in tasks:
                 task.cancel()
             await self._compare()
-            self._result.messages = self._sent()
-            await self._check_messages()
+            self.result.messages = self._sent()
+            await self.check_messages()
             self._check_lies()
         finally:
             if self._liar is not None:
@@ -120,8 +129,8 @@ class ChainsRun:
                 await client.close()
             self._view.close()
             await asyncio.to_thread(network.children.stop)
-        self._result.seconds = round(time.monotonic() - started, 1)
-        return self._result
+        self.result.seconds = round(time.monotonic() - started, 1)
+        return self.result
 
     def _background(self, engines: Mapping[int, JsonRpcClient]) -> list[Any]:
         settings, l1 = self._settings, self._client(self._network.l1)
@@ -158,9 +167,9 @@ class ChainsRun:
 
     def _check_lies(self) -> None:
         if self._liar is not None:
-            self._result.lies = self._liar.lies
+            self.result.lies = self._liar.lies
             if not self._liar.lies:
-                self._result.differences.append("the first sequencer has heard no lie")
+                self.result.differences.append("the first sequencer has heard no lie")
 
     async def _repeat(self, seconds: float, *actions: Callable[[], Any], delay: float = 0.0) -> None:
         await asyncio.sleep(delay)
@@ -176,18 +185,18 @@ class ChainsRun:
         entry = self._random.choice([entry for entry in entries if entry["role"] in KILLED])
         with contextlib.suppress(ProcessLookupError):
             os.kill(entry["pid"], signal.SIGKILL)
-            self._result.kills += 1
+            self.result.kills += 1
             self._say(f"killed {entry['role']} {entry.get('chain', '')} of {name}")
 
     def _note_restart(self, text: str) -> None:
         self._say(text)
         if "SIGKILL" not in text:
-            self._result.differences.append(text)
+            self.result.differences.append(text)
 
     async def _reorg(self, l1: JsonRpcClient) -> None:
         with contextlib.suppress(EndpointError, RpcFailure):
             await l1.call("dev_reorg", self._settings.reorg_depth)
-            self._result.reorgs += 1
+            self.result.reorgs += 1
             self._say(f"reorganized {self._settings.reorg_depth} blocks of L1")
 
     async def _follow(self, tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -200,77 +209,87 @@ class ChainsRun:
             for task in tasks:
                 if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                     raise error
-            status = {name: await _status(client) for name, client in clients.items()}
+            status = {name: await safe_heads(client) for name, client in clients.items()}
             now = time.monotonic()
             if None not in status.values():
-                self._result.safe = {
+                self.result.safe = {
                     chain: min(heads[chain] for heads in status.values() if heads) for chain in _chains(status)
                 }
-                safe = min(self._result.safe.values())
+                safe = min(self.result.safe.values())
                 if safe != lowest:
                     lowest, changed = safe, now
                 if settings.blocks is not None and safe >= settings.blocks:
                     return
                 if now >= shown + self._view.seconds:
                     shown = now
-                    line = f"{now - began:5.0f} s  safe {self._result.safe}  messages {self._sent()}"
+                    line = f"{now - began:5.0f} s  safe {self.result.safe}  messages {self._sent()}"
                     self._view.show(line, await self._first_status())
             if settings.duration is not None and now - began >= settings.duration and lowest >= 0:
                 return
             if now - changed > STALL_SECONDS:
-                raise NoProgress(f"no new safe block for {STALL_SECONDS:.0f} s ({self._result.safe}); see the logs")
+                raise NoProgress(f"no new safe block for {STALL_SECONDS:.0f} s ({self.result.safe}); see the logs")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._stop.wait()
 
     async def _compare(self) -> None:
         """Compare the outputs of each chain on all supernodes and its sequencer, and the last super roots."""
-        differences = self._result.differences
+        differences = self.result.differences
+        if not self.result.safe:
+            raise NoProgress("it was stopped before all supernodes told their safe heads")
         for local in self._network.chains:
             nodes = {name: self._client(f"{url}/{local.id}/") for name, url in self._network.supernodes.items()}
             nodes[SEQUENCER] = self._client(local.sequencer)
-            result = await compare_output_roots(nodes, self._result.safe[str(local.id)])
+            result = await compare_output_roots(nodes, self.result.safe[str(local.id)])
             for _ in range(ATTEMPTS if self._messages else 0):
                 # A sequencer takes some seconds to move to the replacement of a block.
                 if result.equal:
                     break
                 await asyncio.sleep(RETRY_SECONDS)
-                result = await compare_output_roots(nodes, self._result.safe[str(local.id)])
+                result = await compare_output_roots(nodes, self.result.safe[str(local.id)])
             if not result.equal:
                 differences.append(
                     f"chain {local.id}: the output roots differ first at block {result.first_difference}"
                 )
         clients = {name: self._client(url) for name, url in self._network.supernodes.items()}
-        statuses = [await client.call("supernode_syncStatus") for client in clients.values()]
-        last = min(status["safe_timestamp"] for status in statuses)
-        for timestamp in range(max(last - COMPARED_SECONDS, self._network.genesis_time), last + 1):
-            roots = await _super_roots(clients, timestamp)
-            self._result.super_roots += None not in roots.values()
-            if len(set(roots.values())) > 1:
-                differences.append(f"the super roots of {timestamp} differ: {roots}")
-        if not self._result.super_roots:
-            differences.append("no super root was verified")
+        start = self._network.genesis_time
+        last = start + self._settings.l2_block_time * min(self.result.safe.values())
+        result = await compare_roots(clients, range(max(last - COMPARED_SECONDS, start), last + 1), _super_root)
+        self.result.super_roots = result.blocks
+        if not result.equal:
+            differences.append(f"the super roots differ first at {result.first_difference}")
 
     def _sent(self) -> dict[str, int]:
         """Return the messages so far by what is wrong with them."""
         return dict(Counter(sent.wrong or "valid" for sent in self._messages.sent)) if self._messages else {}
 
-    async def _check_messages(self) -> None:
+    async def check_messages(self) -> None:
         """Tell which blocks were denied, and find invalid messages that were not [IV2]."""
         sent = [] if self._messages is None else [item for item in self._messages.sent if item.wrong]
-        log = (self._network.root / f"{next(iter(self._network.supernodes))}.log").read_text(errors="replace")
-        denied = {(chain, block): rule for chain, block, rule in _INVALIDATION.findall(log)}
-        self._result.invalidated = dict(Counter(chain for chain, _ in denied))
-        self._result.rules = dict(Counter(denied.values()))
-        safe = [item for item in sent if item.number <= self._result.safe[str(item.chain_id)]]
+        logs = {
+            name: (self._network.root / f"{name}.log").read_text(errors="replace") for name in self._network.supernodes
+        }
+        denied = {(chain, block): rule for chain, block, rule in _INVALIDATION.findall(next(iter(logs.values())))}
+        if OP_SUPERNODE in logs and not self.result.reorgs:
+            self._compare_denials({block for _, block in denied}, set(_OF_OP_SUPERNODE.findall(logs[OP_SUPERNODE])))
+        self.result.invalidated = dict(Counter(chain for chain, _ in denied))
+        self.result.rules = dict(Counter(denied.values()))
+        safe = [item for item in sent if item.number <= self.result.safe[str(item.chain_id)]]
         if safe and not denied:
-            self._result.differences.append(f"{len(safe)} invalid messages, and no block was denied")
+            self.result.differences.append(f"{len(safe)} invalid messages, and no block was denied")
         for item in safe:
             for name, url in self._network.supernodes.items():
-                output = await self._client(f"{url}/{item.chain_id}/").call("optimism_outputAtBlock", hex(item.number))
+                output = await persistent(output_at_block, self._client(f"{url}/{item.chain_id}/"), item.number)
                 if output["blockRef"]["hash"] == item.block_hash:
                     block = f"block {item.number} of chain {item.chain_id}"
-                    self._result.differences.append(f"{name} has {block} with an invalid message: {item.wrong}")
+                    self.result.differences.append(f"{name} has {block} with an invalid message: {item.wrong}")
+
+    def _compare_denials(self, ours: set[str], theirs: set[tuple[str, str]]) -> None:
+        """Find blocks that one kind of supernode denied and the other did not, up to what all have verified."""
+        last = min(self.result.safe.values())
+        differing = ours ^ {f"{number}:{block}" for number, block in theirs}
+        if wrong := sorted(block for block in differing if int(block.partition(":")[0]) <= last):
+            self.result.differences.append(f"op-supernode and the others denied different blocks: {wrong}")
 
     async def _first_status(self) -> AnyStatus | None:
         """Return what the first supernode says of itself, where that is shown."""
@@ -288,28 +307,22 @@ def _chains(status: Mapping[str, dict[str, int] | None]) -> list[str]:
     return list(next(iter(status.values())) or ())
 
 
-async def _status(client: JsonRpcClient) -> dict[str, int] | None:
-    """Return the safe heads by chain of a supernode, None if it does not tell them."""
+async def safe_heads(client: JsonRpcClient) -> dict[str, int] | None:
+    """Return the safe heads by chain of a supernode, None if it does not tell them all.
+
+    op-supernode tells zeros while it takes a block back."""
     try:
         result = await client.call("supernode_syncStatus")
     except (EndpointError, RpcFailure):
         return None
-    return {chain: status["safe_l2"]["number"] for chain, status in result["chains"].items()}
+    heads = {chain: status["safe_l2"] for chain, status in result["chains"].items()}
+    if not all(int(head["hash"], 16) for head in heads.values()):
+        return None
+    return {chain: head["number"] for chain, head in heads.items()}
 
 
-async def _super_roots(clients: Mapping[str, JsonRpcClient], timestamp: int) -> dict[str, str | None]:
-    """Return the super root of a time by supernode, as soon as all have it."""
-    for attempt in range(ATTEMPTS):
-        roots = {name: await _super_root(client, timestamp) for name, client in clients.items()}
-        if None not in roots.values() or attempt == ATTEMPTS - 1:
-            break
-        await asyncio.sleep(RETRY_SECONDS)
-    return roots
-
-
-async def _super_root(client: JsonRpcClient, timestamp: int) -> str | None:
-    try:
-        result = await client.call("superroot_atTimestamp", hex(timestamp))
-    except RpcFailure as error:
-        return f"error {error}"
-    return result["data"]["super_root"] if "data" in result else None
+async def _super_root(client: JsonRpcClient, timestamp: int) -> str:
+    result = await client.call("superroot_atTimestamp", hex(timestamp))
+    if "data" not in result:
+        raise NoProgress(f"no super root of {timestamp} is verified; see the logs")
+    return str(result["data"]["super_root"])

@@ -1,18 +1,25 @@
 """Programs of the OP Stack that others wrote, as subprocesses of a test: op-node, op-supernode, kona-node, op-batcher,
-op-proposer, op-geth and op-reth."""
+op-proposer, op-challenger, op-dispute-mon, op-geth and op-reth."""
 
 import os
 import shutil
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.protocol.config_json import parse_rollup_config
+from tests.support.processes.extra_node import LocalNetwork
 from tests.support.processes.programs import Program
+from tests.support.servers.loopback import own_address
 
 VARIABLES = {
     "op-node": "OP_NODE",
     "op-supernode": "OP_SUPERNODE",
     "op-batcher": "OP_BATCHER",
     "op-proposer": "OP_PROPOSER",
+    "op-challenger": "OP_CHALLENGER",
+    "op-dispute-mon": "OP_DISPUTE_MON",
     "op-geth": "OP_GETH",
     "op-reth": "OP_RETH",
     "kona-node": "KONA_NODE",
@@ -38,3 +45,28 @@ class ForeignProgram(Program):
     @staticmethod
     def _start_of_command(module: str) -> tuple[str, ...]:
         return (module,)
+
+
+def words(options: Mapping[str, object]) -> list[str]:
+    """Return a command line."""
+    return [f"--{name}={value}" for name, value in options.items()]
+
+
+def op_node_options(net: LocalNetwork, engine: str, port: int) -> dict[str, str]:
+    """Return the command line of op-node without P2P, on the network's L1 and an engine of its own."""
+    about = net.network
+    config = parse_rollup_config(Path(about["rollup"]).read_bytes()).config
+    interop = {"interop.dependency-set": str(net.root / "dependency-set.json")} if "lagoon" in config.fork_times else {}
+    return interop | {
+        "l1": about["l1"],
+        "l1.beacon": about["beacon"],
+        "l1.http-poll-interval": "500ms",
+        "l1.epoch-poll-interval": "2s",
+        "l2": engine,
+        "l2.jwt-secret": about["jwt"],
+        "rollup.config": about["rollup"],
+        "rollup.l1-chain-config": str(net.root / "l1-chain-config.json"),
+        "rpc.addr": own_address(),
+        "rpc.port": str(port),
+        "p2p.disable": "true",
+    }

@@ -4,14 +4,23 @@ import json
 import os
 import re
 import signal
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.processes.programs import WAIT_SECONDS, Devnet, call, http_get
 
 CHAINS = (901, 902)
 MESSAGES = ("--interop", "4", "--invalid", "2", "--expiry", "20")
 
 _DENIAL = re.compile(r"code=INTEROP-INVALID chain=(\d+) block=(\d+):(0x\w+)")
+
+
+class OneChain(NamedTuple):
+    """One chain of a network of several, as if it were the only one."""
+
+    root: Path
+    network: dict[str, Any]
 
 
 class Chains(Devnet):
@@ -24,6 +33,12 @@ class Chains(Devnet):
         """The URLs of the supernodes by name."""
         result: dict[str, str] = self.network["supernodes"]
         return result
+
+    def chain(self, chain_id: int) -> OneChain:
+        """Return what a program of one chain reads."""
+        about: dict[str, Any] = self.network
+        genesis = NetworkFiles(self.root / str(chain_id)).l2_genesis
+        return OneChain(self.root, about | about["chains"][str(chain_id)] | {"l2_genesis": str(genesis)})
 
     def head(self, chain: int, head: str = "safe_l2", name: str = "supernode") -> dict[str, Any]:
         """Return a head of a chain as a supernode has it; empty while it has none, which are zeros then."""

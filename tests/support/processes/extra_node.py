@@ -4,22 +4,39 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, Self
 
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, call_batch, wait_for
 
 
+class LocalNetwork(Protocol):
+    """What a program beside a local network reads of it: its files, and what is in `network.json` of one chain."""
+
+    @property
+    def root(self) -> Path: ...
+
+    @property
+    def network(self) -> dict[str, Any]: ...
+
+
 class ExtraEngine:
     """An embedded engine with the network's genesis. `http` is its public, `auth` its authenticated URL."""
 
-    def __init__(self, watch: Leftovers, net: Devnet, *flags: str) -> None:
+    def __init__(self, watch: Leftovers, net: LocalNetwork, *flags: str) -> None:
         network = net.network
         words = ("--genesis", network["l2_genesis"], "--jwt", network["jwt"], "--http", "0", "--auth", "0", *flags)
         self.program = Program(watch, "rollup_node.tools.devnet.engine", *words)
         printed = self.program.wait_for_line("genesis ").split()
         self.http, self.auth = (printed[printed.index(name) + 1] for name in ("http", "auth"))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """End it."""

@@ -1,16 +1,24 @@
 """Runs of a local network of several chains."""
 
+import asyncio
 import json
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet.run import LOCK
-from rollup_node.tools.multichain.run import clear
+from rollup_node.tools.multichain.programs import ChainsPrograms
+from rollup_node.tools.multichain.run import ChainsRun, clear, safe_heads
+from rollup_node.tools.multichain.settings import parse
 from tests.support.processes.chains import Chains
 from tests.support.processes.leftovers import Leftovers
+from tests.support.servers.http_listener import json_rpc_app, listening
+
+SETTINGS = parse(["--chains=2", "--interop", "--op-supernode=op-supernode"])
 
 
 def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
@@ -20,6 +28,33 @@ def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     clear(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+
+
+def test_an_op_supernode_that_denies_other_blocks_is_told(tmp_path: Path) -> None:
+    """Those that are not verified yet may be denied later."""
+    denied = ("20:0x2df460c9c4", "31:0x0a0ae00022")
+    told = ' lvl=warn process=interop msg=m code=INTEROP-INVALID chain=901 block={} time=T reason="r [EM7]"\n'
+    (tmp_path / "supernode.log").write_text("".join(map(told.format, denied)))
+    run = ChainsRun(ChainsPrograms(SETTINGS, tmp_path, count(20_000), None), SETTINGS)
+    run.result.safe = {"901": 30, "902": 29}
+    for number, differs in ((20, False), (21, True)):
+        line = f't=T lvl=info msg="added block to deny list" height={number} payloadHash=0x2df460c9c40044d0\n'
+        (tmp_path / "op-supernode.log").write_text(line)
+        run.result.differences.clear()
+        asyncio.run(run.check_messages())
+        assert (run.result.invalidated, run.result.rules) == ({"901": 2}, {"EM7": 2})
+        assert bool(run.result.differences) is differs
+    assert "20:0x2df460c9c4" in run.result.differences[0] and "31:" not in run.result.differences[0]
+
+
+async def test_heads_that_are_zeros_are_not_told() -> None:
+    status = {"901": {"safe_l2": {"number": 5, "hash": "0x01"}}, "902": {"safe_l2": {"number": 0, "hash": "0x00"}}}
+    async with listening(json_rpc_app({"supernode_syncStatus": lambda: {"chains": status}})) as (url,):
+        client = JsonRpcClient(url)
+        assert await safe_heads(client) is None
+        status["902"]["safe_l2"]["hash"] = "0x02"
+        assert await safe_heads(client) == {"901": 5, "902": 0}
+        await client.close()
 
 
 def test_chains_with_messages_have_equal_roots() -> None:
