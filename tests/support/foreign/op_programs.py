@@ -3,6 +3,7 @@ op-proposer, op-challenger, op-dispute-mon, op-geth and op-reth."""
 
 import os
 import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,12 @@ def find_program(name: str) -> str:
     if program is None:
         pytest.skip(f"{name} is not on PATH and {variable} does not name it")
     return program
+
+
+def first_option(binary: str, *names: str) -> str:
+    """Return the first of these options that a program has: newer ones come first, the last is not looked for."""
+    told = subprocess.run([binary, "--help"], capture_output=True, text=True, timeout=20, check=True).stdout
+    return next((name for name in names if f"--{name} " in told), names[-1])
 
 
 class ForeignProgram(Program):

@@ -1,8 +1,8 @@
 """A dispute game factory, its games and an anchor registry for the local L1.
 
 The factory has the methods, the event and the storage slots of DisputeGameFactory that op-proposer, `watch` and a proof
-need: `create`, `gameCount`, `gameAtIndex`, `initBonds` (none) and `version`. A game only tells what it was created
-with. Nobody can dispute anything."""
+need: `create`, `gameCount`, `gameAtIndex`, `initBonds`, `gameImpls` (none) and `version`. A game only tells what it was
+created with. Nobody can dispute anything."""
 
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.games.assembler import assemble
@@ -25,74 +25,80 @@ def selector(signature: str) -> int:
     return int.from_bytes(keccak256(signature.encode())[:4], "big")
 
 
-def _dispatch(*methods: tuple[str, str]) -> str:
-    """Return code that jumps to the label of the method that is called, and reverts for others."""
+def dispatch(*methods: tuple[str, str], unknown: str = "0 0 REVERT") -> str:
+    """Return code that jumps to the label of the first method that is called, and runs `unknown` for others."""
     tests = (f"DUP1 {selector(signature)} EQ @{label} JUMPI" for signature, label in methods)
-    return f"0 CALLDATALOAD 224 SHR {' '.join(tests)} :revert 0 0 REVERT"
+    return f"0 CALLDATALOAD 224 SHR {' '.join(tests)} :revert {unknown}"
 
 
-def _argument(name: str) -> str:
+def argument(name: str) -> str:
     """Return code that puts a word behind the game's code on the stack, by way of the memory at 1024."""
     return f"32 {32 * _WORDS[name]} @end ADD 1024 CODECOPY 1024 MLOAD"
 
 
-def _returned(*words: str) -> str:
+def returned(*words: str) -> str:
     """Return code that returns words, each given by the code that puts it on the stack."""
     stored = " ".join(f"{word} {32 * index} MSTORE" for index, word in enumerate(words))
     return f"{stored} {32 * len(words)} 0 RETURN"
 
 
-GAME_CODE = assemble(
-    " ".join(
-        (
-            _dispatch(
-                ("gameData()", "data"),
-                ("l1Head()", "head"),
-                ("rootClaim()", "claim"),
-                ("l2SequenceNumber()", "sequence"),
-                ("l2BlockNumber()", "sequence"),
-                ("claimData(uint256)", "claims"),
-                ("status()", "status"),
-                ("gameType()", "type"),
-            ),
-            f":data {_returned(_argument('type'), _argument('claim'), '96', '32', _argument('extra'))}",
-            f":head {_returned(_argument('head'))}",
-            f":claim {_returned(_argument('claim'))}",
-            f":sequence {_returned(_argument('extra'))}",
-            f":type {_returned(_argument('type'))}",
-            f":status {_returned('0')}",
-            # Parent index, countered by, claimant, bond, claim, position, clock.
-            ":claims " + _returned("0xffffffff", "0", _argument("creator"), "0", _argument("claim"), "1", "0"),
-        )
+def returned_text(text: str) -> str:
+    """Return code that returns a string of up to 32 bytes."""
+    return returned("32", str(len(text)), "0x" + text.encode().ljust(32, b"\0").hex())
+
+
+GAME_METHODS = (
+    ("gameData()", "data"),
+    ("l1Head()", "head"),
+    ("rootClaim()", "claim"),
+    ("l2SequenceNumber()", "sequence"),
+    ("l2BlockNumber()", "sequence"),
+    ("claimData(uint256)", "claims"),
+    ("status()", "status"),
+    ("gameType()", "type"),
+)
+GAME_BODY = " ".join(
+    (
+        f":data {returned(argument('type'), argument('claim'), '96', '32', argument('extra'))}",
+        f":head {returned(argument('head'))}",
+        f":claim {returned(argument('claim'))}",
+        f":sequence {returned(argument('extra'))}",
+        f":type {returned(argument('type'))}",
+        f":status {returned('0')}",
+        # Parent index, countered by, claimant, bond, claim, position, clock.
+        ":claims " + returned("0xffffffff", "0", argument("creator"), "0", argument("claim"), "1", "0"),
     )
 )
-_SIZE = len(GAME_CODE) + _ARGS
-_INIT = assemble(f"{_SIZE} @end 0 CODECOPY {_SIZE} 0 RETURN")
-"""Returns what follows it as the code of the contract."""
-_IMAGE = _INIT + GAME_CODE
+GAME_CODE = assemble(f"{dispatch(*GAME_METHODS)} {GAME_BODY}")
+
+
+def deployment(size: int) -> bytes:
+    """Return code that returns the `size` bytes behind it as the code of a contract."""
+    return assemble(f"{size} @end 0 CODECOPY {size} 0 RETURN")
+
 
 _SLOTS = int.from_bytes(keccak256(LIST_SLOT.to_bytes(32, "big")), "big")
-_DATA = len(_IMAGE)
 
 
-def _created(*, name: str, value: str) -> str:
-    return f"{value} {_DATA + 32 * _WORDS[name]} MSTORE"
-
-
-def factory_code() -> bytes:
+def factory_code(game: bytes = GAME_CODE) -> bytes:
     """Return the code of the factory, which holds that of a game behind its own."""
-    version = "0x" + b"1.4.0".ljust(32, b"\0").hex()
+    image = deployment(len(game) + _ARGS) + game
+    data = len(image)
+
+    def created(*, name: str, value: str) -> str:
+        return f"{value} {data + 32 * _WORDS[name]} MSTORE"
+
     create = " ".join(
         (
             # The extra data must be one word: create(type, claim, offset 96, length 32, word).
             "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 32 EQ ISZERO @revert JUMPI",
-            f"{_DATA} @end 0 CODECOPY",
-            _created(name="claim", value="36 CALLDATALOAD"),
-            _created(name="head", value="1 NUMBER SUB BLOCKHASH"),
-            _created(name="extra", value="132 CALLDATALOAD"),
-            _created(name="type", value="4 CALLDATALOAD"),
-            _created(name="creator", value="CALLER"),
-            f"{_DATA + _ARGS} 0 0 CREATE",
+            f"{data} @end 0 CODECOPY",
+            created(name="claim", value="36 CALLDATALOAD"),
+            created(name="head", value="1 NUMBER SUB BLOCKHASH"),
+            created(name="extra", value="132 CALLDATALOAD"),
+            created(name="type", value="4 CALLDATALOAD"),
+            created(name="creator", value="CALLER"),
+            f"{data + _ARGS} 0 0 CREATE",
             # The proxy is on the stack. Its entry: type, time, address.
             "DUP1 ISZERO @revert JUMPI",
             "DUP1 TIMESTAMP 160 SHL OR 4 CALLDATALOAD 224 SHL OR",
@@ -109,21 +115,22 @@ def factory_code() -> bytes:
     )
     source = " ".join(
         (
-            _dispatch(
+            dispatch(
                 ("create(uint32,bytes32,bytes)", "create"),
                 ("gameCount()", "count"),
                 ("gameAtIndex(uint256)", "at"),
                 ("initBonds(uint32)", "bond"),
+                ("gameImpls(uint32)", "bond"),
                 ("version()", "version"),
             ),
             f":create {create}",
-            f":count {_returned(f'{LIST_SLOT} SLOAD')}",
+            f":count {returned(f'{LIST_SLOT} SLOAD')}",
             at_index,
-            f":bond {_returned('0')}",
-            f":version {_returned('32', '5', version)}",
+            f":bond {returned('0')}",
+            f":version {returned_text('1.4.0')}",
         )
     )
-    return assemble(source) + _IMAGE
+    return assemble(source) + image
 
 
 def anchor_code() -> bytes:
@@ -131,8 +138,8 @@ def anchor_code() -> bytes:
     return assemble(
         " ".join(
             (
-                _dispatch(("getAnchorRoot()", "get"), (SET_ANCHOR, "set")),
-                f":get {_returned('0 SLOAD', '1 SLOAD')}",
+                dispatch(("getAnchorRoot()", "get"), (SET_ANCHOR, "set")),
+                f":get {returned('0 SLOAD', '1 SLOAD')}",
                 ":set 4 CALLDATALOAD 0 SSTORE 36 CALLDATALOAD 1 SSTORE",
                 f"CALLER 0x{ANCHOR_UPDATED.hex()} 0 0 LOG2 STOP",
             )
