@@ -12,7 +12,16 @@ from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode
 from tests.support.processes.games import claim
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import CALLDATA, Devnet, Program, call, call_batch, unready_reasons, wait_for
+from tests.support.processes.programs import (
+    CALLDATA,
+    Devnet,
+    Program,
+    RpcError,
+    call,
+    call_batch,
+    unready_reasons,
+    wait_for,
+)
 from tests.support.servers.loopback import free_port, own_address
 
 CHAIN = 901
@@ -52,10 +61,17 @@ class Supernode:
         return self.program
 
     def status(self) -> dict[str, Any]:
-        """`optimism_syncStatus` of the chain."""
-        assert self.program.running, self.program.out[-3000:] + self.program.err[-3000:]
-        result: dict[str, Any] = call(self.url, "optimism_syncStatus")
-        return result
+        """`optimism_syncStatus` of the chain, once its node has started in it."""
+
+        def told() -> dict[str, Any]:
+            assert self.program.running, self.program.out[-3000:] + self.program.err[-3000:]
+            try:
+                result: dict[str, Any] = call(self.url, "optimism_syncStatus")
+            except RpcError:
+                return {}
+            return result
+
+        return wait_for(told, "op-supernode has started the chain's node")
 
     def stop(self) -> None:
         """Stop it with its engine."""
