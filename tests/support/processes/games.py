@@ -19,6 +19,6 @@ def send_to_l1(l1: str, to: Address, data: bytes) -> None:
     assert receipt["status"] == "0x1"
 
 
-def claim(l1: str, root: bytes, number: int, game_type: int = 0) -> None:
-    """Create a game that claims a root of an L2 block or time."""
-    send_to_l1(l1, FACTORY, create_call(game_type, root, number))
+def claim(l1: str, root: bytes, extra: int | bytes, game_type: int = 0) -> None:
+    """Create a game that claims a root of an L2 block, or a super root of its preimage."""
+    send_to_l1(l1, FACTORY, create_call(game_type, root, extra))

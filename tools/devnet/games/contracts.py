@@ -2,7 +2,7 @@
 
 The factory has the methods, the event and the storage slots of DisputeGameFactory that op-proposer, `watch` and a proof
 need: `create`, `gameCount`, `gameAtIndex`, `initBonds` (none) and `version`. A game only tells what it was created
-with. Nobody can dispute anything."""
+with: as extra data one word, or the preimage of a super root. Nobody can dispute anything."""
 
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.games.assembler import assemble
@@ -15,9 +15,12 @@ ANCHOR_UPDATED = keccak256(b"AnchorUpdated(address)")
 SET_ANCHOR = "setAnchor(bytes32,uint256)"
 """Only this registry has it: anyone may set its anchor."""
 
-_WORDS = {"claim": 0, "head": 1, "extra": 2, "type": 3, "creator": 4}
-"""The words behind a game's code, in which its data are: claim, L1 head and extra data as in a real proxy's."""
-_ARGS = 32 * len(_WORDS)
+_WORDS = {"type": 0, "creator": 1, "claim": 2, "head": 3, "extra": 4}
+"""The words behind a game's code, in which its data are: claim, L1 head and extra data as in a real proxy's.
+
+Of the extra data it is the first word."""
+_ARGS = 32 * _WORDS["extra"]
+_EXTRA_SIZE = f"{_ARGS} @end ADD CODESIZE SUB"
 
 
 def selector(signature: str) -> int:
@@ -55,10 +58,15 @@ GAME_CODE = assemble(
                 ("status()", "status"),
                 ("gameType()", "type"),
             ),
-            f":data {_returned(_argument('type'), _argument('claim'), '96', '32', _argument('extra'))}",
+            f":data {_argument('type')} 0 MSTORE {_argument('claim')} 32 MSTORE 96 64 MSTORE",
+            f"{_EXTRA_SIZE} DUP1 96 MSTORE {_ARGS} @end ADD 128 CODECOPY",
+            f"31 {_EXTRA_SIZE} ADD 5 SHR 5 SHL 128 ADD 0 RETURN",
             f":head {_returned(_argument('head'))}",
             f":claim {_returned(_argument('claim'))}",
-            f":sequence {_returned(_argument('extra'))}",
+            f":sequence {_EXTRA_SIZE} 32 EQ @word JUMPI",
+            # The time in a super root's preimage: 64 bits behind its version, of 8.
+            _returned(f"{_argument('extra')} 184 SHR 0xffffffffffffffff AND"),
+            f":word {_returned(_argument('extra'))}",
             f":type {_returned(_argument('type'))}",
             f":status {_returned('0')}",
             # Parent index, countered by, claimant, bond, claim, position, clock.
@@ -66,8 +74,7 @@ GAME_CODE = assemble(
         )
     )
 )
-_SIZE = len(GAME_CODE) + _ARGS
-_INIT = assemble(f"{_SIZE} @end 0 CODECOPY {_SIZE} 0 RETURN")
+_INIT = assemble("@end CODESIZE SUB @end 0 CODECOPY @end CODESIZE SUB 0 RETURN")
 """Returns what follows it as the code of the contract."""
 _IMAGE = _INIT + GAME_CODE
 
@@ -84,15 +91,15 @@ def factory_code() -> bytes:
     version = "0x" + b"1.4.0".ljust(32, b"\0").hex()
     create = " ".join(
         (
-            # The extra data must be one word: create(type, claim, offset 96, length 32, word).
-            "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 32 EQ ISZERO @revert JUMPI",
+            # create(type, claim, offset 96, length, extra data)
+            "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 132 ADD CALLDATASIZE LT @revert JUMPI",
             f"{_DATA} @end 0 CODECOPY",
             _created(name="claim", value="36 CALLDATALOAD"),
             _created(name="head", value="1 NUMBER SUB BLOCKHASH"),
-            _created(name="extra", value="132 CALLDATALOAD"),
+            f"100 CALLDATALOAD 132 {_DATA + _ARGS} CALLDATACOPY",
             _created(name="type", value="4 CALLDATALOAD"),
             _created(name="creator", value="CALLER"),
-            f"{_DATA + _ARGS} 0 0 CREATE",
+            f"100 CALLDATALOAD {_DATA + _ARGS} ADD 0 0 CREATE",
             # The proxy is on the stack. Its entry: type, time, address.
             "DUP1 ISZERO @revert JUMPI",
             "DUP1 TIMESTAMP 160 SHL OR 4 CALLDATALOAD 224 SHL OR",
@@ -140,11 +147,12 @@ def anchor_code() -> bytes:
     )
 
 
-def create_call(game_type: int, root_claim: bytes, l2_sequence_number: int) -> bytes:
-    """Return the calldata that creates a game."""
-    values = (game_type, int.from_bytes(root_claim, "big"), 96, 32, l2_sequence_number)
+def create_call(game_type: int, root_claim: bytes, extra: int | bytes) -> bytes:
+    """Return the calldata that creates a game; `extra` is an L2 block, or a super root's preimage."""
+    data = extra.to_bytes(32, "big") if isinstance(extra, int) else extra
+    values = (game_type, int.from_bytes(root_claim, "big"), 96, len(data))
     call = selector("create(uint32,bytes32,bytes)").to_bytes(4, "big")
-    return call + b"".join(value.to_bytes(32, "big") for value in values)
+    return call + b"".join(value.to_bytes(32, "big") for value in values) + data + bytes(-len(data) % 32)
 
 
 def set_anchor_call(root: bytes, l2_sequence_number: int) -> bytes:
