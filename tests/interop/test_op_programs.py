@@ -21,6 +21,8 @@ from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
 from rollup_node.tools.devnet.games.contracts import FACTORY
+from rollup_node.tools.watch.contracts import GameData, game_data
+from rollup_node.tools.watch.games import SUPER_TYPES
 from tests.support.foreign.op_programs import ForeignProgram, find_program, op_node_options, words
 from tests.support.processes.extra_node import ExtraEngine
 from tests.support.processes.leftovers import Leftovers
@@ -280,17 +282,20 @@ def test_op_batcher_in_place_of_our_batcher(leftovers: Leftovers) -> None:
         net.finish()
 
 
-def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
-    """To the factory of the local L1; `watch` agrees with every claim."""
+@pytest.mark.parametrize(("source", "game_type"), [("rollup-rpc", 1), ("superroot-rpcs", 4)])
+def test_op_proposer_proposes_our_roots(source: str, game_type: int, leftovers: Leftovers) -> None:
+    """Outputs, or super roots, to the factory of the local L1; `watch` agrees with every claim."""
     binary = find_program("op-proposer")
+    if f"--{source}" not in subprocess.run([binary, "--help"], capture_output=True, text=True, check=True).stdout:
+        pytest.skip(f"this op-proposer has no --{source}")
     with Devnet(leftovers, *CALLDATA) as net:
         net.wait_for_first_safe()
         l1, ours = net.network["l1"], net.node("verifier")["rpc"]
         options = {
             "l1-eth-rpc": l1,
-            "rollup-rpc": ours,
+            source: ours,
             "game-factory-address": to_hex(FACTORY),
-            "game-type": "1",
+            "game-type": str(game_type),
             "proposal-interval": "2s",
             "poll-interval": "1s",
             "allow-non-finalized": "true",
@@ -301,14 +306,15 @@ def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
         }
         with ForeignProgram(leftovers, binary, *words(options)) as proposer:
 
-            def proposed() -> list[tuple[int, str]]:
+            def proposed() -> list[GameData]:
                 assert proposer.running, proposer.out + proposer.err
                 return proposals(l1, FACTORY)
 
             net.wait(lambda: len(proposed()) >= BLOCKS, f"{BLOCKS} proposals")
             proposer.stop()
-        for number, root in proposals(l1, FACTORY):
-            assert number > 0 and call(ours, "optimism_outputAtBlock", hex(number))["outputRoot"] == root
+        for game in proposals(l1, FACTORY):
+            assert game.game_type == game_type and game.l2_sequence_number > 0
+            assert to_hex(game.root_claim) == our_root(ours, game)
         flags = ("--l1", l1, "--rpc", ours, "--games", to_hex(FACTORY), "--interval", "500ms", "--json")
         with Program(leftovers, "rollup_node.node", "watch", *flags) as watch:
             wait_for(lambda: len(watch.out.splitlines()) >= len(proposals(l1, FACTORY)), "all claims are judged")
@@ -318,14 +324,19 @@ def test_op_proposer_proposes_our_outputs(leftovers: Leftovers) -> None:
         net.finish()
 
 
-def proposals(url: str, factory: Address) -> list[tuple[int, str]]:
-    """Return the L2 block numbers and output roots of all calls of create(uint32 gameType, bytes32 rootClaim, bytes
-    extraData) on L1; the extra data is the number in 32 bytes."""
+def our_root(node: str, game: GameData) -> str:
+    """Return the root that our node has where a game claims one."""
+    number = hex(game.l2_sequence_number)
+    if game.game_type in SUPER_TYPES:
+        return str(call(node, "superroot_atTimestamp", number)["data"]["super_root"])
+    return str(call(node, "optimism_outputAtBlock", number)["outputRoot"])
+
+
+def proposals(url: str, factory: Address) -> list[GameData]:
+    """Return the games of all calls of create(uint32 gameType, bytes32 rootClaim, bytes extraData) on L1."""
     result = []
     for number in range(int(call(url, "eth_blockNumber"), 16) + 1):
         for transaction in call(url, "eth_getBlockByNumber", hex(number), True)["transactions"]:
             if transaction["to"] == to_hex(factory):
-                data = bytes.fromhex(transaction["input"][2:])
-                assert len(data) == 4 + 5 * 32, data.hex()
-                result.append((int.from_bytes(data[-32:], "big"), to_hex(data[36:68])))
+                result.append(game_data("0x" + transaction["input"][10:]))
     return result

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.protocol.hex_encoding import from_hex
+from rollup_node.stages.protocol.output_root import super_preimage
 from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode
@@ -168,11 +170,13 @@ def test_a_sequencer_follows_a_supernode(net: Devnet, supernode: Supernode, modu
 def test_a_watch_compares_games_with_super_roots(
     net: Devnet, supernode: Supernode, module_leftovers: Leftovers
 ) -> None:
-    """[WAT6]"""
+    """[WAT6] The claims have the super root's preimage, as op-proposer's have, or its time alone."""
     l1, root_url = net.network["l1"], supernode.url.removesuffix(f"/{CHAIN}/")
     head = wait_for(lambda: supernode.status()["safe_l2"], "a safe head")
     answer = call(root_url, "superroot_atTimestamp", hex(head["timestamp"]))
-    claim(l1, bytes.fromhex(answer["data"]["super_root"][2:]), head["timestamp"], 4)
+    chains = [(int(chain["ChainID"]), from_hex(chain["Output"])) for chain in answer["data"]["super"]["chains"]]
+    preimage = super_preimage(head["timestamp"], chains)
+    claim(l1, from_hex(answer["data"]["super_root"]), preimage, 4)
     claim(l1, b"\x07" * 32, head["timestamp"], 5)
     flags = ("--l1", l1, "--rpc", root_url, "--games", net.network["games"], "--interval", "500ms", "--json")
     with Program(module_leftovers, "rollup_node.node", "watch", *flags) as watch:

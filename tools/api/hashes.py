@@ -8,10 +8,10 @@ from rollup_node.stages.protocol.block_refs import BlockError, payload_from_bloc
 from rollup_node.stages.protocol.engine_json import PayloadError, envelope_from_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.protocol.output_root import output_root as root_of_parts
 from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
-from rollup_node.tools.api.errors import DataError
+from rollup_node.tools.api.errors import DataError, InputError
 
 __all__ = ["BlockId", "L1BlockRef", "PayloadAttributes", "attributes_hash", "output_root", "verify_payload"]
 
@@ -33,12 +33,24 @@ def _item(field: Any) -> rlp.Item:
     return list(field) if isinstance(field, tuple) else field
 
 
+def output_root(state_root: Hash, storage_root: Hash, block_hash: Hash) -> Hash:
+    """Return the version 0 output root of an L2 block; `storage_root` is the one of L2ToL1MessagePasser.
+
+    Raises InputError for a value that is not of 32 bytes."""
+    for name, value in (("state_root", state_root), ("storage_root", storage_root), ("block_hash", block_hash)):
+        if not isinstance(value, bytes) or len(value) != 32:
+            raise InputError(f"{name}: expected 32 bytes, got {value!r:.80}")
+    return root_of_parts(state_root, storage_root, block_hash)
+
+
 def verify_payload(payload: Mapping[str, Any], parent_beacon_root: Hash | None = None) -> Hash:
     """Return the block hash of a payload, after computing it from all other fields.
 
     `payload` is a JSON object: an Engine API payload, with its `parent_beacon_root`; the answer to engine_getPayload,
     which has that; or a block of eth_getBlockByNumber with full transactions. Raises DataError where it is malformed,
     or has another hash than it says [HSH14]."""
+    if not isinstance(payload, Mapping):
+        raise DataError(f"payload: expected an object, got {payload!r:.80}", rule="HSH14")
     try:
         if "hash" in payload:
             return payload_from_block_json(payload).block_hash

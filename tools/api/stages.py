@@ -93,9 +93,9 @@ class LibraryEngineStage(RangeStartStage):
         super().__init__(config, bus, meter)
         self._outcome, self._emit = outcome, emit
 
-    async def _wait(self) -> None:
-        self._problem = self._problem or self._outcome.unavailable
-        await super()._wait()
+    @property
+    def _cause(self) -> str:
+        return self._outcome.unavailable or super()._cause
 
     async def _write_block(self, comparison: BlockComparison) -> None:
         await self._emit(block_of(comparison, self._outcome.batch, *self._outcome.take_drops()))

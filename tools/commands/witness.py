@@ -10,6 +10,7 @@ from pathlib import Path
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.given_files import read_chain_file
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
+from rollup_node.node.system.process_control import kept_stop_signals
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands import witness_range
 from rollup_node.tools.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
@@ -41,28 +42,28 @@ def main(arguments: Sequence[str]) -> int:
     # The folder has the name of the process, so that an older one of a killed run is in nobody's way.
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     packs = PackFolder(partial / "packs")
-    # As Ctrl-C: what was written so far is removed.
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        packs.path.mkdir(parents=True)
-        if len(ranges) == 1:
-            code = witness_range.derive_range(command, *ranges[0], packs)
-            if code:
-                return code
-        else:
-            check_endpoints(command)
-            _derive_ranges(command, ranges, packs, tuple(rest))
-        manifest = assemble(packs, ranges, partial / "store", command.chain, _l1_config(command))
-        if target.exists():
-            raise SetupError(f"--out: {shown(str(target))} has appeared meanwhile: name another folder")
-        os.rename(partial / "store", target)
+        with kept_stop_signals(signal.default_int_handler):
+            packs.path.mkdir(parents=True)
+            if len(ranges) == 1:
+                code = witness_range.derive_range(command, *ranges[0], packs)
+                if code:
+                    return code
+            else:
+                check_endpoints(command)
+                _derive_ranges(command, ranges, packs, tuple(rest))
+            manifest = assemble(packs, ranges, partial / "store", command.chain, _l1_config(command))
+            if target.exists():
+                raise SetupError(f"--out: {shown(str(target))} has appeared meanwhile: name another folder")
+            os.rename(partial / "store", target)
     except WitnessError as error:
         raise SetupError(str(error)) from None
     except OSError as error:
         raise SetupError(f"--out: cannot write {shown(str(target))}: {error.strerror}") from None
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        signal.signal(signal.SIGTERM, before)
+        # A second Ctrl-C would leave a part of it.
+        with kept_stop_signals(signal.SIG_IGN):
+            shutil.rmtree(partial, ignore_errors=True)
     _report(manifest, target)
     return 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rollup_node.node.setup.plan import derivation_config, l1_config
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.node.system.process_control import signal_when_parent_ends
+from rollup_node.node.system.process_control import kept_stop_signals, signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
@@ -71,19 +71,12 @@ def _derive(command: ParsedCommand, first: int, last: int, packs: PackFolder, re
     replay = replay_config(command, outputs, first, last, RowFormat.JSON)
     stage = WitnessRangeConfig(replay, folder, result, command.flags.execution)
     derivation = derivation_config(command.values, command.chain, ahead=0)
-    return run(
-        command,
-        [
-            ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
-            ProcessSpec(
-                "engine",
-                "rollup_node.tools.witness.range_stage:build",
-                stage,
-                one_shot=True,
-                keep_fds=tuple(outputs),
-            ),
-        ],
-        compute=lambda spec: replace(
-            spec, build="rollup_node.tools.witness.recording_stage:build", config=RecordingConfig(folder)
-        ),
-    )
+    engine = "rollup_node.tools.witness.range_stage:build"
+    specs = [
+        ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+        ProcessSpec("engine", engine, stage, one_shot=True, keep_fds=tuple(outputs)),
+    ]
+    compute = "rollup_node.tools.witness.recording_stage:build"
+    # The supervisor takes the signals that end a command, and leaves them to nobody.
+    with kept_stop_signals():
+        return run(command, specs, compute=lambda spec: replace(spec, build=compute, config=RecordingConfig(folder)))

@@ -96,7 +96,7 @@ class ReplayStage(Stage):
         self._derived: AttributesReady | None = None
         self._last_result: AttributesResult | None = None
         self._requests: list[tuple[ProcessId, L2BlocksRequest]] = []
-        self._problem = ""
+        self._problem = self._l1_problem = ""
         self._l1_exhausted = False
         self._status: DerivationStatus | None = None
         self._rows = RowFormatter(config.form, REPLAYED)
@@ -161,8 +161,13 @@ class ReplayStage(Stage):
         self._work.wake.set()
 
     def _on_l1(self, message: L1Heads | Endpoints | QueueLength | Health) -> None:
-        if isinstance(message, Health) and message.problems:
-            self._problem = f"L1: {message.problems[0]}"
+        if isinstance(message, Health):
+            self._l1_problem = f"L1: {message.problems[0]}" if message.problems else ""
+
+    @property
+    def _cause(self) -> str:
+        """Why what is waited for does not come; empty if nobody says so."""
+        return self._l1_problem
 
     def _check_parent_hash(self, drops: Drops) -> None:
         """End the run if a batch was dropped for the hash of the safe head because the source lacks that block."""
@@ -208,7 +213,8 @@ class ReplayStage(Stage):
         self._exhausted_at = (self._exhausted_at or now) if self._l1_exhausted else None
         is_exhausted = self._exhausted_at is not None and now - self._exhausted_at > self.exhausted_timeout
         at = self._last_result.safe_head.number if self._last_result is not None else self._config.first
-        text = f"nothing is derived after block {at}: {self._problem or 'derivation gives no reason'}"
+        reasons = filter(None, (self._problem, "" if self._l1_exhausted else self._cause))
+        text = f"nothing is derived after block {at}: {': '.join(reasons) or 'derivation gives no reason'}"
         if is_exhausted:
             raise RangeEnded(text)
         if self._patience.is_over(now):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import Hash
+from rollup_node.tools.watch.games import SUPER_TYPES
 
 WORD = 32
 LIST_SLOT = 104
@@ -45,10 +46,15 @@ class GameData(NamedTuple):
 
     @property
     def l2_sequence_number(self) -> int:
-        """The first word of the extra data. Raises ContractError."""
-        if len(self.extra_data) < WORD:
-            raise ContractError(f"the extra data of the game have {len(self.extra_data)} bytes")
-        return int.from_bytes(self.extra_data[:WORD], "big")
+        """The first word of the extra data, or of a super root's preimage the time [WAT2]. Raises ContractError."""
+        extra = self.extra_data
+        if self.game_type in SUPER_TYPES and len(extra) > WORD:
+            if extra[0] != 1 or (len(extra) - 9) % (2 * WORD):
+                raise ContractError(f"the extra data of the game, of {len(extra)} bytes, are no super root")
+            return int.from_bytes(extra[1:9], "big")
+        if len(extra) < WORD:
+            raise ContractError(f"the extra data of the game have {len(extra)} bytes")
+        return int.from_bytes(extra[:WORD], "big")
 
 
 def call(address: str, method: bytes, *values: int) -> dict[str, str]:

@@ -59,6 +59,9 @@ class WitnessReader:
             )
             if not same:
                 raise WitnessError(f"boot input {number} (local) is not the one in the manifest: one was altered")
+        for root, name in ((wanted[AGREED], "agreed"), (wanted[CLAIMED], "claimed")):
+            if root is not None:
+                self._store.hashed(root, f"the {name} output")
 
     def _hashes(self, kind: str, newest: BlockId, oldest: BlockId) -> dict[int, Hash]:
         """Return the hashes of a chain of headers by number, from the newest back."""
@@ -101,10 +104,11 @@ class WitnessReader:
         inbox = inbox_transactions(encoded, self._filter.inbox, self._filter.chain_id, with_hashes=True)
         logs: tuple[tuple[Log, ...], ...] = ((), ())
         # The updates of the base are in the system config that derivation starts with.
-        is_read = header.receipts_root != EMPTY_ROOT and not bloom_excludes_logs(header.logs_bloom, [self._filter])
-        if is_read and number > self.manifest.l1_base.number:
+        if header.receipts_root != EMPTY_ROOT and number > self.manifest.l1_base.number:
+            # kona-client reads also those of a block whose bloom filter excludes our logs.
             receipts = self._list(header.receipts_root, f"the receipts of L1 block {number}")
-            logs = split_logs(logs_of_receipts(receipts, wanted_events([self._filter])), self._filter)
+            if not bloom_excludes_logs(header.logs_bloom, [self._filter]):
+                logs = split_logs(logs_of_receipts(receipts, wanted_events([self._filter])), self._filter)
         return L1Block(l1_header(header, block_hash), inbox, logs[0], logs[1])
 
     def blobs(self, number: int, refs: tuple[BlobRef, ...]) -> tuple[BlobContent, ...]:

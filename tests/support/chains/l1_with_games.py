@@ -47,9 +47,9 @@ class L1WithGames:
             self._nonce += 1
         return self.backend.mine(self.backend.chain.head.header.timestamp + 1)
 
-    def game(self, root: bytes, number: int, game_type: int = 0) -> Block:
+    def game(self, root: bytes, extra: int | bytes, game_type: int = 0) -> Block:
         """Mines a block that creates a game."""
-        return self.mine((FACTORY, create_call(game_type, root, number)))
+        return self.mine((FACTORY, create_call(game_type, root, extra)))
 
     def hash_of(self, block: Block) -> str:
         """Return the hash of a block in hex."""

@@ -9,10 +9,10 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.games.assembler import assemble
 from rollup_node.tools.devnet.games.contracts import (
+    DEPLOYMENT,
     GAME_BODY,
     GAME_METHODS,
     argument,
-    deployment,
     dispatch,
     factory_code,
     returned,
@@ -87,7 +87,7 @@ class PlayableGames:
 
     def __init__(self, l1: str, game: bytes) -> None:
         code = factory_code(game)
-        self._l1, self.factory = l1, from_hex(send_to_l1(l1, None, deployment(len(code)) + code)["contractAddress"])
+        self._l1, self.factory = l1, from_hex(send_to_l1(l1, None, DEPLOYMENT + code)["contractAddress"])
 
     def create(self, game_type: int, root: bytes, number: int) -> str:
         """Create a game that claims a root of an L2 block or time; its address."""

@@ -24,6 +24,6 @@ def send_to_l1(l1: str, to: Address | None, data: bytes) -> dict[str, Any]:
     return receipt
 
 
-def claim(l1: str, root: bytes, number: int, game_type: int = 0, factory: Address = FACTORY) -> None:
-    """Create a game that claims a root of an L2 block or time."""
-    send_to_l1(l1, factory, create_call(game_type, root, number))
+def claim(l1: str, root: bytes, extra: int | bytes, game_type: int = 0, factory: Address = FACTORY) -> None:
+    """Create a game that claims a root of an L2 block or time, or a super root of its preimage."""
+    send_to_l1(l1, factory, create_call(game_type, root, extra))

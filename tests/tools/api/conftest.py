@@ -32,8 +32,8 @@ def course(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedCourse]:
 
 
 @pytest.fixture
-def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fail where a thread, a file or a socket of a derivation is left."""
+def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fail where a thread, a file or a socket of a derivation is left. The test's own folder is elsewhere."""
     folder = Path(tempfile.mkdtemp(prefix="rn-"))
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import rollup_node
+from rollup_node.stages.derivation.process import derivation_log
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.api import run
 from tests.support.servers.course_servers import ServedCourse
@@ -80,6 +81,22 @@ def test_data_of_another_chain(recording_folder: Path) -> None:
     with pytest.raises(rollup_node.DataError, match="chain id 11155111, expected 1") as caught:
         list(rollup_node.derive("op-mainnet", archive=recording_folder, from_l2=120_000_000))
     assert caught.value.code == "L1-CHAIN"
+
+
+def test_recorded_blobs_that_were_altered_are_the_reason(
+    recording_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(derivation_log, "LONG_WAIT", 0.0)
+    for path in recording_folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    for blob in tmp_path.glob("blob_*"):
+        content = bytearray(blob.read_bytes())
+        content[100] ^= 1
+        blob.unlink()
+        blob.write_bytes(content)
+    text = r"has waited \d+ s for \d blobs of L1 block .*: BLOB-WRONG: blobs of L1 block .*, which was not requested"
+    with pytest.raises(rollup_node.DataError, match=text):
+        list(_recorded(tmp_path, timeout=4.0))
 
 
 def test_with_and_without_an_l2_source_and_from_an_archive(

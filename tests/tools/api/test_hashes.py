@@ -1,7 +1,7 @@
 """Hashes of attributes and payloads, and payloads that have another hash than they say."""
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -58,6 +58,16 @@ def test_other_attributes_have_another_hash(change: dict[str, Any]) -> None:
 def test_an_output_root() -> None:
     parts = b"\x01" * 32, b"\x02" * 32, b"\x03" * 32
     assert rollup_node.output_root(*parts) == keccak256(bytes(32) + b"".join(parts))
+    for wrong in (b"\x03" * 31, "0x" + "03" * 32, None):
+        with pytest.raises(rollup_node.InputError, match=r"^block_hash: expected 32 bytes, got "):
+            rollup_node.output_root(*parts[:2], cast(bytes, wrong))
+
+
+@pytest.mark.parametrize("answer", [None, [], "0x"])
+def test_what_is_no_object_is_a_data_error(answer: Any) -> None:
+    """An endpoint gives null for a block that it does not have."""
+    with pytest.raises(rollup_node.DataError, match=r"^payload: expected an object, got "):
+        rollup_node.verify_payload(answer)
 
 
 def test_a_payload_in_each_form() -> None:

@@ -22,6 +22,7 @@ from rollup_node.tools.bench import (
 from rollup_node.tools.bench.drops import FLOODS, Flood, FloodRun
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.network import READY_LINE
+from rollup_node.tools.bench.race import library
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest
 from tests.support.timing.conditions import until
 
@@ -61,6 +62,17 @@ LABELS = {
             ["rounds of the interop verifier", "a round of 2 chains, 4 messages"],
         ),
         (
+            library.main,
+            "--l1-blocks 2 --repeats 1",
+            [
+                "The library and witnesses",
+                "replay of 11 blocks",
+                "rate of rollup_node.derive over replay's",
+                "witness over replay",
+                "import",
+            ],
+        ),
+        (
             p2p_gossip.main,
             "--peers 30 --heartbeats 2 --blocks 2 --runs 1",
             ["gossip among 30 peers", "heartbeats, CPU"],
@@ -72,7 +84,16 @@ LABELS = {
             ["engine process, at the wire", "slots missed with L1 answers after 50 ms"],
         ),
     ],
-    ids=["http_client", "chain_kills", "interop_backfill", "interop_rounds", "p2p_gossip", "p2p_latency", "sequencing"],
+    ids=[
+        "http_client",
+        "chain_kills",
+        "interop_backfill",
+        "interop_rounds",
+        "library",
+        "p2p_gossip",
+        "p2p_latency",
+        "sequencing",
+    ],
 )
 def test_a_benchmark(main: Main, words: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(words.split())

@@ -14,7 +14,7 @@ from rollup_node.tools.history.range_task import RangeFailed
 from rollup_node.tools.witness.manifest import ROLLUP, read_manifest
 from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import Program
+from tests.support.processes.programs import Program, wait_for
 from tests.tools.commands.conftest import Fork
 
 RANGE = ("--from-l2", "16491247", "--to-l2", "16491249")
@@ -134,12 +134,17 @@ def test_a_range_that_fails_ends_the_run_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("size", "reached"),
+    [("1", ".*.partial/packs/range-16491247-16491248"), ("9", ".*.partial/packs/l1-*"), ("9", ".*.partial/store/05*")],
+    ids=["between two ranges", "while a range is derived", "while the store is written"],
+)
 def test_an_interrupted_run_leaves_nothing(
-    recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
+    size: str, reached: str, recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
 ) -> None:
-    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", "1")
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", size)
     with Program(leftovers, "rollup_node.node", "witness", *words, "--out", str(tmp_path / "out")) as program:
-        program.wait_for_line("L2 blocks 16491248 to 16491248 are derived from 58 L1 blocks", on_stderr=True)
+        wait_for(lambda: next(tmp_path.glob(reached), None), reached)
         assert program.stop().code == 130
     assert not list(tmp_path.iterdir())
 

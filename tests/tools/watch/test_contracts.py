@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import super_preimage
 from rollup_node.tools.watch import contracts
 from rollup_node.tools.watch.contracts import ContractError, GameData, Listed
 
@@ -47,6 +48,16 @@ def test_a_game_without_a_number_is_refused() -> None:
     assert data.extra_data == bytes(2)
     with pytest.raises(ContractError, match="have 2 bytes"):
         _ = data.l2_sequence_number
+
+
+def test_the_time_of_a_super_root_is_in_its_preimage() -> None:
+    """Older games have it as a word, as blocks are."""
+    preimage = super_preimage(1_700_000_000, [(10, CLAIM)])
+    assert GameData(4, CLAIM, preimage).l2_sequence_number == 1_700_000_000
+    assert GameData(4, CLAIM, EXTRA).l2_sequence_number == GameData(0, CLAIM, EXTRA + CLAIM).l2_sequence_number == 9
+    for wrong in (preimage[:-1], b"\0" + preimage[1:]):
+        with pytest.raises(ContractError, match="are no super root"):
+            _ = GameData(9, CLAIM, wrong).l2_sequence_number
 
 
 @pytest.mark.parametrize("log", [None, {}, {"topics": []}, {"topics": ["0x1", 5, None, "x"]}])

@@ -9,6 +9,7 @@ import pytest
 from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.output_root import super_preimage
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, set_anchor_call
@@ -104,9 +105,12 @@ async def test_a_proven_head_proves_its_games(l1: L1WithGames, reader: L1Reader)
     assert [game.proven for game in games] == [True, True]
     l1.calls.clear()
     assert await reader.advance(proven) is None and not l1.calls, "not even the head is asked for"
-    later = l1.game(ROOT, 7)
-    advance = await reader.advance((later.header.number, later.hash))
-    assert advance is not None and [game.proven for game in advance.games] == [True]
+    for extra, number in ((7, 7), (super_preimage(8, [(10, ROOT), (11, ROOT)]), 8)):
+        later = l1.game(ROOT, extra, 4)
+        advance = await reader.advance((later.header.number, later.hash))
+        assert advance is not None
+        (game,) = advance.games
+        assert (game.l2_sequence_number, game.proven) == (number, True)
 
 
 @pytest.mark.parametrize("method", ["eth_getProof", "eth_getCode"])

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
+from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.tools.devnet.files import L2_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
 from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
@@ -84,4 +87,23 @@ def test_a_watch_goes_on_after_its_node_was_away(net: Devnet, leftovers: Leftove
         claim(net.network["l1"], b"\x09" * 32, 7, 8)
         wait_for(lambda: _records(program)[-1]["rootClaim"] == "0x" + "09" * 32, "the claim is judged")
         assert _records(program)[-1]["verdict"] == "disagree" and len(before) >= 1
+        program.stop()
+
+
+def test_a_claim_of_a_super_root_is_compared_with_ours(net: Devnet, leftovers: Leftovers) -> None:
+    """As op-proposer makes it, with the preimage as extra data [WAT2, WAT6]; a wrong one has that of a wrong output."""
+    l1, node = net.network["l1"], net.node("verifier")["rpc"]
+    output = call(node, "optimism_outputAtBlock", "0x6")
+    time = output["blockRef"]["timestamp"]
+    root = call(node, "superroot_atTimestamp", hex(time))["data"]["super_root"]
+    right, wrong = (super_preimage(time, [(L2_CHAIN_ID, of)]) for of in (from_hex(output["outputRoot"]), bytes(32)))
+    assert to_hex(keccak256(right)) == root
+    for preimage in (right, wrong):
+        claim(l1, keccak256(preimage), preimage, 4)
+    with Program(leftovers, "rollup_node.node", *_words(net)) as program:
+
+        def judged() -> list[str]:
+            return [item["verdict"] for item in _records(program) if item["gameType"] == 4 and item["proven"]]
+
+        assert wait_for(lambda: len(judged()) == 2 and judged(), "both are judged") == ["agree", "disagree"]
         program.stop()

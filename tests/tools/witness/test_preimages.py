@@ -1,5 +1,7 @@
 """The directory store of kona-host: keys, files, and what a value is compared with [WIT1 to WIT4]."""
 
+import errno
+import os
 from hashlib import sha256
 from pathlib import Path
 
@@ -72,6 +74,24 @@ def test_a_value_has_a_bound(store: PreimageFolder, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(preimages, "MAX_BYTES", 10)
     with pytest.raises(WitnessError, match="has another value"):
         store.hashed(keccak256(bytes(11)), "a node")
+
+
+@pytest.mark.parametrize("code", [0, errno.EMLINK, errno.EPERM])
+def test_elements_of_zero_are_links_where_the_file_system_has_them(
+    code: int, store: PreimageFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(source: str, target: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    if code:
+        monkeypatch.setattr(os, "link", refuses)
+    blob = b"\x01" * 32 * 4000 + bytes(32 * 96)
+    store.put_blob(COMMITMENT, blob, b"proof")
+    store.put_blob(COMMITMENT, blob, b"proof")
+    assert store.count == ELEMENTS + 2
+    assert store.blob(b"\x01" + sha256(COMMITMENT).digest()[1:], "blob 0") == (blob, COMMITMENT, b"proof")
+    links = [path.stat().st_nlink for path in store.path.glob("05*/*.txt") if path.read_text() == "00" * 32]
+    assert links == [1 if code else 96] * 96
 
 
 def test_keys_have_the_type_in_place_of_the_first_byte() -> None:

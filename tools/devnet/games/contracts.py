@@ -2,7 +2,7 @@
 
 The factory has the methods, the event and the storage slots of DisputeGameFactory that op-proposer, `watch` and a proof
 need: `create`, `gameCount`, `gameAtIndex`, `initBonds`, `gameImpls` (none) and `version`. A game only tells what it was
-created with. Nobody can dispute anything."""
+created with: as extra data one word, or the preimage of a super root. Nobody can dispute anything."""
 
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.devnet.games.assembler import assemble
@@ -15,9 +15,12 @@ ANCHOR_UPDATED = keccak256(b"AnchorUpdated(address)")
 SET_ANCHOR = "setAnchor(bytes32,uint256)"
 """Only this registry has it: anyone may set its anchor."""
 
-_WORDS = {"claim": 0, "head": 1, "extra": 2, "type": 3, "creator": 4}
-"""The words behind a game's code, in which its data are: claim, L1 head and extra data as in a real proxy's."""
-_ARGS = 32 * len(_WORDS)
+_WORDS = {"type": 0, "creator": 1, "claim": 2, "head": 3, "extra": 4}
+"""The words behind a game's code, in which its data are: claim, L1 head and extra data as in a real proxy's.
+
+Of the extra data it is the first word."""
+_ARGS = 32 * _WORDS["extra"]
+_EXTRA_SIZE = f"{_ARGS} @end ADD CODESIZE SUB"
 
 
 def selector(signature: str) -> int:
@@ -59,10 +62,15 @@ GAME_METHODS = (
 )
 GAME_BODY = " ".join(
     (
-        f":data {returned(argument('type'), argument('claim'), '96', '32', argument('extra'))}",
+        f":data {argument('type')} 0 MSTORE {argument('claim')} 32 MSTORE 96 64 MSTORE",
+        f"{_EXTRA_SIZE} DUP1 96 MSTORE {_ARGS} @end ADD 128 CODECOPY",
+        f"31 {_EXTRA_SIZE} ADD 5 SHR 5 SHL 128 ADD 0 RETURN",
         f":head {returned(argument('head'))}",
         f":claim {returned(argument('claim'))}",
-        f":sequence {returned(argument('extra'))}",
+        f":sequence {_EXTRA_SIZE} 32 EQ @word JUMPI",
+        # The time in a super root's preimage: 64 bits behind its version, of 8.
+        returned(f"{argument('extra')} 184 SHR 0xffffffffffffffff AND"),
+        f":word {returned(argument('extra'))}",
         f":type {returned(argument('type'))}",
         f":status {returned('0')}",
         # Parent index, countered by, claimant, bond, claim, position, clock.
@@ -71,18 +79,15 @@ GAME_BODY = " ".join(
 )
 GAME_CODE = assemble(f"{dispatch(*GAME_METHODS)} {GAME_BODY}")
 
-
-def deployment(size: int) -> bytes:
-    """Return code that returns the `size` bytes behind it as the code of a contract."""
-    return assemble(f"{size} @end 0 CODECOPY {size} 0 RETURN")
-
+DEPLOYMENT = assemble("@end CODESIZE SUB @end 0 CODECOPY @end CODESIZE SUB 0 RETURN")
+"""Returns what follows it as the code of a contract."""
 
 _SLOTS = int.from_bytes(keccak256(LIST_SLOT.to_bytes(32, "big")), "big")
 
 
 def factory_code(game: bytes = GAME_CODE) -> bytes:
     """Return the code of the factory, which holds that of a game behind its own."""
-    image = deployment(len(game) + _ARGS) + game
+    image = DEPLOYMENT + game
     data = len(image)
 
     def created(*, name: str, value: str) -> str:
@@ -90,15 +95,15 @@ def factory_code(game: bytes = GAME_CODE) -> bytes:
 
     create = " ".join(
         (
-            # The extra data must be one word: create(type, claim, offset 96, length 32, word).
-            "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 32 EQ ISZERO @revert JUMPI",
+            # create(type, claim, offset 96, length, extra data)
+            "68 CALLDATALOAD 96 EQ ISZERO @revert JUMPI 100 CALLDATALOAD 132 ADD CALLDATASIZE LT @revert JUMPI",
             f"{data} @end 0 CODECOPY",
             created(name="claim", value="36 CALLDATALOAD"),
             created(name="head", value="1 NUMBER SUB BLOCKHASH"),
-            created(name="extra", value="132 CALLDATALOAD"),
+            f"100 CALLDATALOAD 132 {data + _ARGS} CALLDATACOPY",
             created(name="type", value="4 CALLDATALOAD"),
             created(name="creator", value="CALLER"),
-            f"{data + _ARGS} 0 0 CREATE",
+            f"100 CALLDATALOAD {data + _ARGS} ADD 0 0 CREATE",
             # The proxy is on the stack. Its entry: type, time, address.
             "DUP1 ISZERO @revert JUMPI",
             "DUP1 TIMESTAMP 160 SHL OR 4 CALLDATALOAD 224 SHL OR",
@@ -147,11 +152,12 @@ def anchor_code() -> bytes:
     )
 
 
-def create_call(game_type: int, root_claim: bytes, l2_sequence_number: int) -> bytes:
-    """Return the calldata that creates a game."""
-    values = (game_type, int.from_bytes(root_claim, "big"), 96, 32, l2_sequence_number)
+def create_call(game_type: int, root_claim: bytes, extra: int | bytes) -> bytes:
+    """Return the calldata that creates a game; `extra` is an L2 block, or a super root's preimage."""
+    data = extra.to_bytes(32, "big") if isinstance(extra, int) else extra
+    values = (game_type, int.from_bytes(root_claim, "big"), 96, len(data))
     call = selector("create(uint32,bytes32,bytes)").to_bytes(4, "big")
-    return call + b"".join(value.to_bytes(32, "big") for value in values)
+    return call + b"".join(value.to_bytes(32, "big") for value in values) + data + bytes(-len(data) % 32)
 
 
 def set_anchor_call(root: bytes, l2_sequence_number: int) -> bytes:
