@@ -22,7 +22,8 @@ from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
-from rollup_node.node.system.log_formats import LogSettings, capture_library_logs, formatter, set_library_level
+from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
+from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.memory import trim_heap
 from rollup_node.node.system.metrics_file import MetricsFile
