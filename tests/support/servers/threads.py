@@ -47,6 +47,9 @@ async def _left(manager: AbstractAsyncContextManager[Any]) -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+    # So would one with bytes for a peer that no longer reads. The loop has no public list of them.
+    for transport in list(vars(asyncio.get_running_loop())["_transports"].values()):
+        transport.abort()
     await asyncio.sleep(0)
 
 
