@@ -76,6 +76,11 @@ def grows(count: Callable[[], int]) -> None:
     wait_for(lambda: count() > before, "more of them")
 
 
+def with_frames_twice(data: bytes) -> bytes:
+    """Return an input of another commitment from which the same blocks are derived: a frame is taken once."""
+    return data + data[1:]
+
+
 def test_each_option_acts_after_its_reload(servers: Servers) -> None:
     node, (signer, other_signer), (da, other_da) = servers.node, servers.signers, servers.da
     conductor, other_conductor = servers.conductors
@@ -110,11 +115,15 @@ def test_each_option_acts_after_its_reload(servers: Servers) -> None:
     servers.take_over(["blobs"], altda_da__server=other_da.url)
     grows(lambda: len(other_da.requests))
     other_da.delay = 0.6
-    servers.take_over(["blobs"], altda_get__timeout="300ms", altda_max__concurrent__da__requests=1)
+    servers.take_over(["blobs"], altda_get__timeout="300ms")
     wait_for(lambda: any("no answer within 0.3 s" in text for text in unready_reasons(node.rpc)), "the timeout")
-    assert other_da.most <= 1
-    other_da.delay = 0.0
-    servers.take_over(["blobs"], altda_verify__on__read=False, altda_get__timeout=None)
+    assert other_da.most <= 1, "by default there is one request at a time"
+    servers.take_over(["blobs"], altda_max__concurrent__da__requests=3, altda_get__timeout=None)
+    other_da.delay = 4.0
+    wait_for(lambda: other_da.most >= 3, "inputs are read ahead, more than where one gives way to another")
+    other_da.delay, other_da.change = 0.0, with_frames_twice
+    wait_for(lambda: any("do not match commitment" in text for text in unready_reasons(node.rpc)), "inputs are checked")
+    servers.take_over(["blobs"], altda_verify__on__read=False)
     grows(lambda: status()["safe_l2"]["number"])
     # The conductor.
     grows(lambda: conductor.count("commitUnsafePayload"))
