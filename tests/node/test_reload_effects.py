@@ -24,9 +24,8 @@ from tests.support.p2p.blocks import block, signed
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import RpcError, call, http_get, unready_reasons, wait_for
 from tests.support.processes.reloaded_node import ReloadedNode
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.recording_proxy import Recorded, RecordingProxy
-from tests.support.servers.tcp_relay import LOOPBACK
 from tests.support.servers.threads import in_thread
 
 
@@ -88,7 +87,8 @@ def run(module_leftovers: Leftovers) -> Iterator[Rig]:
         ]
         l1, beacon, other, engine = proxies
         ports = free_port(), free_port(), free_port()
-        words = [f"--rpc.port={ports[0]}", f"--p2p.listen.tcp={ports[1]}", f"--metrics.port={ports[2]}"]
+        words = [f"--{name}={own_address()}" for name in ("rpc.addr", "p2p.listen.ip", "metrics.addr")]
+        words += [f"--rpc.port={ports[0]}", f"--p2p.listen.tcp={ports[1]}", f"--metrics.port={ports[2]}"]
         words += ["--metrics.enabled", "--experimental.sequencer-api"]
         settings = {"l1": l1.url, "l1_beacon": beacon.url, "p2p_netrestrict": ["127.0.0.0/8"]}
         node = ReloadedNode(chain, module_leftovers.folder, *words, **settings)
@@ -97,7 +97,7 @@ def run(module_leftovers: Leftovers) -> Iterator[Rig]:
         stack.enter_context(node.program)
         node.program.wait_for_line(' processes are ready"')
         stack.enter_context(chain.batcher(node.rpc))
-        result = Rig(node, l1, beacon, other, engine, ports[1], f"http://{LOOPBACK}:{ports[2]}/metrics")
+        result = Rig(node, l1, beacon, other, engine, ports[1], f"http://{own_address()}:{ports[2]}/metrics")
         wait_for(lambda: result.status()["safe_l2"]["number"] > 0, "blocks are derived from blobs")
         yield result
 
@@ -187,7 +187,7 @@ def allows_origin(rig: Rig, since: float) -> bool:
 
 
 def refuses_host(rig: Rig, since: float) -> bool:
-    with socket.create_connection((LOOPBACK, int(rig.node.rpc.rpartition(":")[2])), 30) as client:
+    with socket.create_connection((own_address(), int(rig.node.rpc.rpartition(":")[2])), 30) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: page.example\r\nContent-Length: 2\r\n\r\n{}")
         return b" 403 " in client.recv(200)
 
@@ -227,7 +227,7 @@ def believes(rig: Rig, since: float) -> bool:
 
 
 def refuses_loopback(rig: Rig, since: float) -> bool:
-    with socket.create_connection((LOOPBACK, rig.p2p_port), 30) as client:
+    with socket.create_connection((own_address(), rig.p2p_port), 30) as client:
         client.settimeout(30)
         try:
             return client.recv(100) == b""

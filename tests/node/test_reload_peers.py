@@ -74,7 +74,7 @@ class Peers(NamedTuple):
 def peers(module_leftovers: Leftovers) -> Iterator[Peers]:
     """Its file has no bootnode."""
     with LocalChain(module_leftovers) as chain, ExitStack() as stack:
-        words = ("--p2p.no-discovery=false", "--p2p.discovery.path=memory", f"--rpc.port={free_port()}")
+        words = ("--p2p.no-discovery=false", "--p2p.discovery.path=memory")
         node = ReloadedNode(chain, module_leftovers.folder, *words, p2p_netrestrict=["127.0.0.0/8"])
         stack.enter_context(node.engine)
         stack.enter_context(node.program)

@@ -16,7 +16,7 @@ from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, RpcError, call, unready_reasons, wait_for
 from tests.support.processes.reloaded_node import ReloadedNode
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.recording_proxy import RecordingProxy
 from tests.support.servers.threads import in_thread
 
@@ -61,7 +61,7 @@ def servers(module_leftovers: Leftovers) -> Iterator[Servers]:
             "altda.da-server": da[0].url,
             "conductor.rpc": conductors[0].url,
         }
-        flags = ("--altda.enabled", "--conductor.enabled", f"--rpc.port={free_port()}")
+        flags = ("--altda.enabled", "--conductor.enabled", f"--rpc.addr={own_address()}", f"--rpc.port={free_port()}")
         dashed = {name.replace("-", "__").replace(".", "_"): value for name, value in settings.items()}
         node = ReloadedNode(chain, module_leftovers.folder, *flags, **dashed)
         stack.enter_context(node.engine)
