@@ -44,6 +44,53 @@ KINDS = {
     "NetworkPolicy": "V1NetworkPolicy",
 }
 
+DURATION = r"\d+(ms|s|m|h|d)"
+LABELS = {r"[a-zA-Z_][\w./-]*": r"(?s).*"}
+LABEL = r"[a-zA-Z_]\w*"
+OPERATOR_SPECS: dict[str, Any] = {
+    "PodMonitor": {
+        "selector": {"matchLabels": LABELS},
+        "podMetricsEndpoints": [
+            {
+                "port": r"[a-z-]+",
+                "interval": DURATION,
+                "relabelings": [
+                    {"action": "replace", "sourceLabels": [LABEL], "targetLabel": LABEL, "replacement": r"[\w-]+"}
+                ],
+            }
+        ],
+    },
+    "PrometheusRule": {
+        "groups": [
+            {
+                "name": r".+",
+                "rules": [
+                    {
+                        **{"record": r"[a-zA-Z_:][\w:]*", "alert": LABEL, "expr": r"(?s).+", "for": DURATION},
+                        **{"labels": LABELS, "annotations": LABELS},
+                    }
+                ],
+            }
+        ]
+    },
+}
+"""The fields of the Prometheus operator's kinds that the chart uses, with patterns of keys and values."""
+
+
+def misfits(value: Any, form: Any, path: str) -> list[str]:
+    """Return what of a value is not in a form of OPERATOR_SPECS."""
+    if isinstance(form, str):
+        return [] if isinstance(value, str) and re.fullmatch(form, value) else [f"{path}: {value!r}"]
+    if type(value) is not type(form):
+        return [f"{path} is no {type(form).__name__}"]
+    if isinstance(form, list):
+        return [error for n, one in enumerate(value) for error in misfits(one, form[0], f"{path}[{n}]")]
+    errors = []
+    for key, one in value.items():
+        fitting = next((pattern for pattern in form if re.fullmatch(pattern, key)), None)
+        errors += [f"{path} has no field {key}"] if fitting is None else misfits(one, form[fitting], f"{path}.{key}")
+    return errors
+
 
 @pytest.fixture(params=CASES)
 def manifests(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
@@ -85,7 +132,7 @@ def test_kubernetes_knows_every_field(manifests: list[dict[str, Any]]) -> None:
     known = [manifest for manifest in manifests if manifest["kind"] in KINDS]
     assert [error for one in known for error in unknown_fields(one, KINDS[one["kind"]], one["kind"])] == []
     others = {manifest["kind"] for manifest in manifests} - set(KINDS)
-    assert others <= {"PodMonitor", "PrometheusRule"}
+    assert others <= OPERATOR_SPECS.keys()
     names = [(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests]
     assert len(names) == len(set(names))
 
@@ -94,6 +141,22 @@ def test_a_field_that_is_unknown_is_seen() -> None:
     assert unknown_fields({"spec": {"port": [], "ports": [{"port": "1"}]}}, "V1Service", "S") == [
         "S.spec has no field port",
         "S.spec.ports[0].port is no int: '1'",
+    ]
+
+
+def test_the_prometheus_operator_knows_every_field() -> None:
+    of_operator = [manifest for manifest in render(CHART, PAIR) if manifest["kind"] in OPERATOR_SPECS]
+    assert {manifest["kind"] for manifest in of_operator} == OPERATOR_SPECS.keys()
+    for manifest in of_operator:
+        assert manifest.keys() == {"apiVersion", "kind", "metadata", "spec"}
+        assert manifest["apiVersion"] == "monitoring.coreos.com/v1"
+        assert misfits(manifest["spec"], OPERATOR_SPECS[manifest["kind"]], manifest["kind"]) == []
+        if manifest["kind"] == "PrometheusRule":
+            for rule in (rule for group in manifest["spec"]["groups"] for rule in group["rules"]):
+                assert "expr" in rule and ("record" in rule) != ("alert" in rule)
+    assert misfits({"groups": [{"rule": []}, {"rules": [{"for": 5}]}]}, OPERATOR_SPECS["PrometheusRule"], "R") == [
+        "R.groups[0] has no field rule",
+        "R.groups[1].rules[0].for: 5",
     ]
 
 

@@ -1,6 +1,6 @@
 """Each option that a reload takes over, changed in a sequencing node that runs: what is seen of it, and no block lost.
 
-[LIF35] tests/node/test_reloaded_node.py has the others with an effect of their own, and what is refused."""
+[LIF35] tests/node/test_reloaded_node.py has others with an effect of their own, and what is refused."""
 
 import re
 import socket
@@ -15,14 +15,17 @@ import pytest
 
 from rollup_node.node.options.reloading import is_reloaded
 from rollup_node.node.options.table import OPTIONS
-from tests.node.setup.test_plan import GENERATOR
+from rollup_node.stages.p2p.blocks.signing import LocalSigner
+from rollup_node.stages.protocol.engine_json import envelope_to_json
+from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain
+from tests.support.p2p.blocks import block, signed
 from tests.support.processes.leftovers import Leftovers
-from tests.support.processes.programs import call, unready_reasons, wait_for
+from tests.support.processes.programs import RpcError, call, http_get, unready_reasons, wait_for
 from tests.support.processes.reloaded_node import ReloadedNode
-from tests.support.servers.loopback import free_port
-from tests.support.servers.recording_proxy import RecordingProxy
-from tests.support.servers.tcp_relay import LOOPBACK
+from tests.support.servers.loopback import free_port, own_address
+from tests.support.servers.recording_proxy import Recorded, RecordingProxy
 from tests.support.servers.threads import in_thread
 
 
@@ -35,6 +38,7 @@ class Rig(NamedTuple):
     other_beacon: RecordingProxy
     engine: RecordingProxy
     p2p_port: int
+    metrics: str
 
     def heal(self) -> None:
         """Have all endpoints answer at once."""
@@ -44,6 +48,25 @@ class Rig(NamedTuple):
     def status(self) -> dict[str, Any]:
         result: dict[str, Any] = call(self.node.rpc, "optimism_syncStatus")
         return result
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Return the value of a metric of the l1 process, 0 before its first one."""
+        listed = ",".join(f'{label}="{value}"' for label, value in labels.items())
+        start = f"op_node_default_{name}{{{listed}}} "
+        lines = http_get(self.metrics)[1].splitlines()
+        return sum(float(line.removeprefix(start)) for line in lines if line.startswith(start))
+
+    def publish_old_block(self) -> str:
+        """Have the node gossip a signed block of 20 s ago, as another sequencer does [RPC65]; return its error."""
+        payload = block(timestamp=int(time.time()) - 20)
+        signature = to_hex(signed(payload, signer=LocalSigner(SIGNER_KEY.secret))[:65])
+        try:
+            call(
+                self.node.rpc, "opstack_publishBlockV1", {"envelope": envelope_to_json(payload), "signature": signature}
+            )
+        except RpcError as error:
+            return error.message
+        return ""
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +86,10 @@ def run(module_leftovers: Leftovers) -> Iterator[Rig]:
             for url in (chain.l1, chain.beacon, chain.beacon, chain.engine)
         ]
         l1, beacon, other, engine = proxies
-        ports = free_port(), free_port()
-        words = (f"--rpc.port={ports[0]}", f"--p2p.listen.tcp={ports[1]}")
+        ports = free_port(), free_port(), free_port()
+        words = [f"--{name}={own_address()}" for name in ("rpc.addr", "p2p.listen.ip", "metrics.addr")]
+        words += [f"--rpc.port={ports[0]}", f"--p2p.listen.tcp={ports[1]}", f"--metrics.port={ports[2]}"]
+        words += ["--metrics.enabled", "--experimental.sequencer-api"]
         settings = {"l1": l1.url, "l1_beacon": beacon.url, "p2p_netrestrict": ["127.0.0.0/8"]}
         node = ReloadedNode(chain, module_leftovers.folder, *words, **settings)
         stack.enter_context(node.engine)
@@ -72,7 +97,7 @@ def run(module_leftovers: Leftovers) -> Iterator[Rig]:
         stack.enter_context(node.program)
         node.program.wait_for_line(' processes are ready"')
         stack.enter_context(chain.batcher(node.rpc))
-        result = Rig(node, l1, beacon, other, engine, ports[1])
+        result = Rig(node, l1, beacon, other, engine, ports[1], f"http://{own_address()}:{ports[2]}/metrics")
         wait_for(lambda: result.status()["safe_l2"]["number"] > 0, "blocks are derived from blobs")
         yield result
 
@@ -92,10 +117,36 @@ def epochs_less_often(rig: Rig, since: float) -> bool:
     return len(times) > 2 and min(pauses(times[-3:])) > 2.0
 
 
-def one_call_a_request(rig: Rig, since: float) -> bool:
-    requests = [request for request in rig.l1.requests if request.at > since]
+def receipts_requests(rig: Rig, since: float) -> list[Recorded]:
+    """Return the requests for receipts of single transactions; L1 gets another deposit, for which they are needed."""
+    rig.node.chain.deposit()
+    method = "eth_getTransactionReceipt"
+    return [
+        item for item in rig.l1.requests if item.at > since and any(call["method"] == method for call in item.calls)
+    ]
+
+
+def asks_for_raw_receipts(rig: Rig, since: float) -> bool:
+    rig.node.chain.deposit()
+    return bool(rig.l1.calls(since, "debug_getRawReceipts"))
+
+
+def asks_for_receipts_in_batches(rig: Rig, since: float) -> bool:
+    return any(len(request.calls) > 1 for request in receipts_requests(rig, since))
+
+
+def asks_for_receipts_one_by_one(rig: Rig, since: float) -> bool:
+    requests = receipts_requests(rig, since)
     assert all(len(request.calls) == 1 for request in requests)
     return len(requests) > 20
+
+
+def drops_l1_blocks(rig: Rig, since: float) -> bool:
+    """By default 900 are kept, more than this L1 has."""
+    if rig.metric("l1_source_cache_add", evicted="true", type="blocks") < 3:
+        return False
+    assert rig.metric("l1_source_cache_size", type="blocks") <= CACHED_BLOCKS
+    return True
 
 
 def no_faster_than_the_limit(rig: Rig, since: float) -> bool:
@@ -136,7 +187,7 @@ def allows_origin(rig: Rig, since: float) -> bool:
 
 
 def refuses_host(rig: Rig, since: float) -> bool:
-    with socket.create_connection((LOOPBACK, int(rig.node.rpc.rpartition(":")[2])), 30) as client:
+    with socket.create_connection((own_address(), int(rig.node.rpc.rpartition(":")[2])), 30) as client:
         client.sendall(b"POST / HTTP/1.1\r\nHost: page.example\r\nContent-Length: 2\r\n\r\n{}")
         return b" 403 " in client.recv(200)
 
@@ -176,12 +227,20 @@ def believes(rig: Rig, since: float) -> bool:
 
 
 def refuses_loopback(rig: Rig, since: float) -> bool:
-    with socket.create_connection((LOOPBACK, rig.p2p_port), 30) as client:
+    with socket.create_connection((own_address(), rig.p2p_port), 30) as client:
         client.settimeout(30)
         try:
             return client.recv(100) == b""
         except ConnectionResetError:
             return True
+
+
+def refuses_old_blocks(rig: Rig, since: float) -> bool:
+    return "too_old: 2" in rig.publish_old_block()
+
+
+def both_act(rig: Rig, since: float) -> bool:
+    return asks_for_raw_receipts(rig, since) and refuses_old_blocks(rig, since)
 
 
 def one_at_a_time(rig: Rig, since: float) -> bool:
@@ -205,11 +264,16 @@ class Effect(NamedTuple):
     roles: tuple[str, ...]
 
 
+CACHED_BLOCKS = 4
 L1, BLOBS, ENGINE, P2P, RPC = ("l1",), ("blobs",), ("engine",), ("p2p",), ("rpc",)
 EFFECTS = [
     Effect({"l1.http-poll-interval": "2s"}, polls_less_often, L1),
     Effect({"l1.epoch-poll-interval": "3s"}, epochs_less_often, L1),
     Effect({"l1.rpc-rate-limit": 4, "l1.rpc-max-batch-size": 1}, no_faster_than_the_limit, L1),
+    Effect({"l1.rpckind": "debug_geth"}, asks_for_raw_receipts, L1),
+    Effect({"l1.rpckind": "basic"}, asks_for_receipts_in_batches, L1),
+    Effect({"l1.rpckind": "basic", "l1.rpc-max-batch-size": 1}, asks_for_receipts_one_by_one, L1),
+    Effect({"l1.cache-size": CACHED_BLOCKS}, drops_l1_blocks, L1),
     Effect({"l1.max-concurrency": 1}, one_at_a_time, L1),
     Effect({"l1.runtime-config-reload-interval": "500ms"}, reads_the_runtime_config, L1),
     Effect({"l1.trustrpc": True, "l1.runtime-config-reload-interval": "400ms"}, believes, L1),
@@ -223,28 +287,21 @@ EFFECTS = [
     Effect({"l1.beacon.fetch-all-sidecars": True}, asks_for_all, BLOBS),
     Effect({"l1.beacon.slot-duration-override": 2}, asks_for_other_slots, BLOBS),
     Effect({"p2p.netrestrict": ["192.0.2.0/24"]}, refuses_loopback, P2P),
+    Effect({"p2p.gossip.timestamp.threshold": "7s"}, refuses_old_blocks, P2P),
+    Effect({"l1.rpckind": "debug_geth", "p2p.gossip.timestamp.threshold": "7s"}, both_act, ("l1", "p2p")),
     Effect({"sequencer.max-safe-lag": 1}, waits_for_the_safe_head, ENGINE),
     Effect({"l2.engine-rpc-timeout": "300ms"}, gives_the_engine_less_time, ENGINE),
 ]
-OTHERS = {
-    "l1.cache-size": (700, L1),
-    "l1.rpckind": ("alchemy", L1),
-    "p2p.bootnodes": ([f"enode://{GENERATOR}@127.0.0.1:1"], P2P),
-    "p2p.ban.duration": ("7s", P2P),
-    "p2p.ban.peers": (False, P2P),
-    "p2p.ban.threshold": (-7, P2P),
-    "p2p.gossip.timestamp.threshold": ("7s", P2P),
-}
-"""Those whose effect needs what this chain has not: a long past, deposits, bad peers."""
 ELSEWHERE = {
     *("log.level", "l1", "l1.beacon", "p2p.static", "p2p.sequencer.key.path"),
     *("rpc.ready-unsafe-age", "rpc.jwt-secret", "l2.jwt-secret", "l2.jwt-secret-encoded", "p2p.sequencer.key"),
+    *("p2p.ban.duration", "p2p.ban.peers", "p2p.ban.threshold", "p2p.bootnodes"),
 }
-"""With a test of their own in tests/node/test_reloaded_node.py."""
+"""With a test of their own in tests/node/test_reloaded_node.py and tests/node/test_reload_peers.py."""
 
 
 def test_every_option_that_is_taken_over_is_reloaded_somewhere() -> None:
-    here = {*OTHERS, *(name for effect in EFFECTS for name in effect.options)}
+    here = {name for effect in EFFECTS for name in effect.options}
     rest = {name for name, option in OPTIONS.items() if is_reloaded(option)} - here - ELSEWHERE
     assert {name.partition(".")[0] for name in rest} == {"signer", "altda", "conductor"}, (
         "tests/node/test_reload_roles.py"
@@ -274,11 +331,5 @@ def test_an_option_acts_after_a_reload(rig: Rig, effect: Effect) -> None:
     rig.node.take_over(before)
 
 
-def test_other_options_restart_their_processes_alone(rig: Rig) -> None:
-    """One after the other, and then all at once."""
-    before = {name: rig.node.settings.get(name) for name in OTHERS}
-    for name, (value, roles) in OTHERS.items():
-        result = rig.node.take_over({name: value})
-        assert (result["changed"], result["restarted"]) == ([name], list(roles))
-    result = rig.node.take_over(before)
-    assert set(result["changed"]) == set(OTHERS) and result["restarted"] == ["l1", "p2p"]
+def test_a_block_of_20_s_ago_is_published_by_default(rig: Rig) -> None:
+    wait_for(lambda: not rig.publish_old_block(), "it is published")

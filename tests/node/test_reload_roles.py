@@ -16,7 +16,7 @@ from tests.support.engine.remote_signers import SignerServer, TlsSetUp
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, RpcError, call, unready_reasons, wait_for
 from tests.support.processes.reloaded_node import ReloadedNode
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.recording_proxy import RecordingProxy
 from tests.support.servers.threads import in_thread
 
@@ -61,7 +61,7 @@ def servers(module_leftovers: Leftovers) -> Iterator[Servers]:
             "altda.da-server": da[0].url,
             "conductor.rpc": conductors[0].url,
         }
-        flags = ("--altda.enabled", "--conductor.enabled", f"--rpc.port={free_port()}")
+        flags = ("--altda.enabled", "--conductor.enabled", f"--rpc.addr={own_address()}", f"--rpc.port={free_port()}")
         dashed = {name.replace("-", "__").replace(".", "_"): value for name, value in settings.items()}
         node = ReloadedNode(chain, module_leftovers.folder, *flags, **dashed)
         stack.enter_context(node.engine)
@@ -74,6 +74,11 @@ def servers(module_leftovers: Leftovers) -> Iterator[Servers]:
 def grows(count: Callable[[], int]) -> None:
     before = count()
     wait_for(lambda: count() > before, "more of them")
+
+
+def with_frames_twice(data: bytes) -> bytes:
+    """Return an input of another commitment from which the same blocks are derived: a frame is taken once."""
+    return data + data[1:]
 
 
 def test_each_option_acts_after_its_reload(servers: Servers) -> None:
@@ -110,11 +115,15 @@ def test_each_option_acts_after_its_reload(servers: Servers) -> None:
     servers.take_over(["blobs"], altda_da__server=other_da.url)
     grows(lambda: len(other_da.requests))
     other_da.delay = 0.6
-    servers.take_over(["blobs"], altda_get__timeout="300ms", altda_max__concurrent__da__requests=1)
+    servers.take_over(["blobs"], altda_get__timeout="300ms")
     wait_for(lambda: any("no answer within 0.3 s" in text for text in unready_reasons(node.rpc)), "the timeout")
-    assert other_da.most <= 1
-    other_da.delay = 0.0
-    servers.take_over(["blobs"], altda_verify__on__read=False, altda_get__timeout=None)
+    assert other_da.most <= 1, "by default there is one request at a time"
+    servers.take_over(["blobs"], altda_max__concurrent__da__requests=3, altda_get__timeout=None)
+    other_da.delay = 4.0
+    wait_for(lambda: other_da.most >= 3, "inputs are read ahead, more than where one gives way to another")
+    other_da.delay, other_da.change = 0.0, with_frames_twice
+    wait_for(lambda: any("do not match commitment" in text for text in unready_reasons(node.rpc)), "inputs are checked")
+    servers.take_over(["blobs"], altda_verify__on__read=False)
     grows(lambda: status()["safe_l2"]["number"])
     # The conductor.
     grows(lambda: conductor.count("commitUnsafePayload"))

@@ -66,6 +66,7 @@ class SignerServer:
         self.headers: list[dict[str, str]] = []
         self.client_names: list[str] = []
         self.endpoint = ""
+        self._transports: set[asyncio.Transport] = set()
 
     @property
     def calls(self) -> list[dict[str, Any]]:
@@ -84,6 +85,9 @@ class SignerServer:
             yield self
         finally:
             self.is_open.set()
+            # Without it, one of TLS stays open for an answer to its end after the loop has stopped.
+            for transport in self._transports:
+                transport.abort()
             await listener.stop()
 
     def config(self, **changes: Any) -> SignerConfig:
@@ -92,6 +96,8 @@ class SignerServer:
         return SignerConfig(**{**defaults, **changes})
 
     async def _handle(self, request: web.Request) -> web.Response:
+        if request.transport is not None:
+            self._transports.add(request.transport)
         self.bodies.append(await request.read())
         self.headers.append(dict(request.headers))
         if (peer := request.get_extra_info("peercert")) is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -26,13 +26,15 @@ class Recorded(NamedTuple):
 class RecordingProxy:
     """`requests` are those so far, `most` how many were open at once at most since the test has set it to 0.
 
-    Each is answered after `delay` seconds, or with 503 where `refused` is part of its path."""
+    Each is answered after `delay` seconds, with what `change` makes of the body, or with 503 where `refused` is part of
+    its path."""
 
     def __init__(self, target: str) -> None:
         self._target = target.rstrip("/")
         self.url = ""
         self.requests: list[Recorded] = []
         self.delay, self.refused = 0.0, "-"
+        self.change: Callable[[bytes], bytes] = bytes
         self.open = self.most = 0
 
     def calls(self, since: float, method: str, *params: object) -> list[float]:
@@ -64,7 +66,7 @@ class RecordingProxy:
             headers = {name: request.headers[name] for name in KEPT_HEADERS if name in request.headers}
             url = f"{self._target}{request.path_qs}"
             async with self._http.request(request.method, url, data=body, headers=headers) as response:
-                content = await response.read()
+                content = self.change(await response.read())
                 return web.Response(status=response.status, body=content, content_type=response.content_type)
         finally:
             self.open -= 1
