@@ -8,9 +8,12 @@ from pathlib import Path
 from rollup_node.node.options.errors import OptionError, WrongOptions, error_lines
 from rollup_node.node.options.parsing import ParsedOptions
 from rollup_node.node.options.supernode import (
+    ALL,
     INFORMATION,
+    PORTS,
     help_text,
     read_supernode_options,
+    scoped,
 )
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.interop import interop_problems, plan_interop
@@ -69,9 +72,10 @@ def plan_chains(options: NodeOptions) -> Plans:
             lines = error_lines(error)
         wrong[chain_id] = lines
     of_all = set.intersection(*map(set, wrong.values())) if wrong else set()
-    errors = [*options.errors, *(line for line in next(iter(wrong.values()), ()) if line in of_all)]
+    errors = [*options.errors, *(scoped(line, ALL) for line in next(iter(wrong.values()), ()) if line in of_all)]
     for chain_id, lines in wrong.items():
-        errors += [f"chain {chain_id}: {line}" for line in lines if line not in {*of_all, *options.errors}]
+        own = (line for line in lines if line not in {*of_all, *options.errors})
+        errors += [f"chain {chain_id}: {scoped(line, chain_id)}" for line in own]
     errors += _contradictions(plans)
     if len(plans) == len(options.chains):
         errors += interop_problems(plans, _activation(options))
@@ -94,6 +98,14 @@ def _contradictions(plans: Sequence[NodePlan]) -> Iterator[str]:
         source = plan.values.source("network" if plan.values["network"] else "rollup.config")
         if str(plan.l2_chain_id) != plan.group:
             yield f"chain {plan.group}: {source} is chain {plan.l2_chain_id}"
+    listening: dict[tuple[str, str, int], str] = {}
+    for plan in plans:
+        for option in PORTS if plan.p2p is not None else ():
+            port = plan.values[option]
+            other = listening.setdefault((option, plan.values["p2p.listen.ip"], port), plan.group)
+            if port and other != plan.group:
+                clash = f"{plan.values.source(option)}: chain {other} listens on {port} too"
+                yield f"chain {plan.group}: {clash}: give another port"
     if len(set(l1_chains.values())) > 1:
         shown = ", ".join(f"chain {chain}: {l1}" for chain, l1 in l1_chains.items())
         yield f"the chains of --chains have different L1 chains ({shown}): run a supernode for each L1"

@@ -1,8 +1,7 @@
 """Errors in options, and how values are quoted in them."""
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.texts import without_logins
@@ -26,17 +25,6 @@ class WrongOptions(OptionError):
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(dict.fromkeys(lines))
         super().__init__("; ".join(self.lines))
-
-
-@contextmanager
-def errors_of_chain(group: str) -> Iterator[None]:
-    """Name the chain of a supernode in the error of what is done for it; `group` is empty in a node of one chain."""
-    try:
-        yield
-    except SetupError as error:
-        if not group:
-            raise
-        raise SetupError(f"chain {group}: {error}", error.code) from None
 
 
 def error_lines(error: Exception) -> tuple[str, ...]:

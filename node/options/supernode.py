@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rollup_node.node.options import value_types
@@ -13,11 +14,13 @@ from rollup_node.node.options.given_files import open_given_file
 from rollup_node.node.options.option import VARIABLE_PREFIX, AnyOption, Section
 from rollup_node.node.options.parsing import FLAGS, next_flag, option_parser
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
+from rollup_node.node.system.exit_codes import SetupError
 
 PREFIX = "OP_SUPERNODE_"
 ALL = "all"
 _SCOPED = re.compile(r"--?vn\.([^.=]*)\.")
 _CHAIN_ID = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+_OPTION = re.compile(r"((?<![\w-])--|^flag |\bor (?=[a-z.]+ is required))([a-z][a-z0-9.-]*[a-z0-9])")
 _SCOPED_VARIABLE = re.compile(rf"{PREFIX}VN_(ALL|[0-9]+)_(\w+)", re.ASCII)
 
 
@@ -164,6 +167,29 @@ def _by_chain(inputs: _Inputs) -> NodeOptions:
     return NodeOptions(chains, own, warnings, tuple(dict.fromkeys(errors)), tuple(inputs.texts))
 
 
+@contextmanager
+def errors_of_chain(group: str) -> Iterator[None]:
+    """Name the chain of a supernode in the error of what is done for it; `group` is empty in a node of one chain."""
+    try:
+        yield
+    except SetupError as error:
+        if not group:
+            raise
+        raise SetupError(f"chain {group}: {scoped(str(error), group)}", error.code) from None
+
+
+def scoped(text: str, scope: str) -> str:
+    """Return a text of the node with the options of chains by their names for this chain, or for all of them [SNO1]."""
+
+    def name_here(match: re.Match[str]) -> str:
+        before, name = match.groups()
+        if name == "interop.dependency-set":
+            return "--dependency-set"
+        return f"{before}vn.{scope}.{name}" if name in FLAGS and not is_shared(name) else match[0]
+
+    return _OPTION.sub(name_here, text)
+
+
 def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, str, GivenTexts]]:
     words = list(arguments)
     while words:
@@ -174,8 +200,8 @@ def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, s
             words[0] = f"--{words[0][scoped.end() :]}"
         options = FLAGS if scoped else _TOP
         try:
-            _check_scope(scope, f"flag --{prefix[:-1]}")
             name, text = next_flag(words, options, options, prefix)
+            _check_scope(prefix, f"flag --{prefix[:-1]}")
         except OptionError as error:
             errors.append(_with_hint(str(error), scope))
             continue
@@ -183,8 +209,8 @@ def _flags(arguments: Sequence[str], errors: list[str]) -> Iterator[tuple[str, s
         yield scope, name, GivenTexts((text,), f"flag --{prefix}{name}", option.value_type.split_flags)
 
 
-def _check_scope(scope: str, source: str) -> None:
-    if scope not in ("", ALL) and not _CHAIN_ID.fullmatch(scope):
+def _check_scope(prefix: str, source: str) -> None:
+    if prefix not in ("", f"vn.{ALL}.") and not _CHAIN_ID.fullmatch(prefix[3:-1]):
         raise OptionError(f"{source}: expected vn.{ALL} or vn.CHAIN with a decimal chain id")
 
 
@@ -229,7 +255,7 @@ def _credentials(environ: Mapping[str, str], inputs: _Inputs) -> Iterator[tuple[
         prefix, _ = _scope_of(file)
         scope = prefix[3:-1]
         try:
-            _check_scope(scope, f"credential {file}")
+            _check_scope(prefix, f"credential {file}")
         except OptionError as error:
             inputs.errors.append(str(error))
             continue
@@ -265,7 +291,7 @@ def _add_file(inputs: _Inputs, path: str) -> None:
         prefix, options = _scope_of(key)
         scope, name = prefix[3:-1], key.removeprefix(prefix)
         try:
-            _check_scope(scope, f"{key} in file {path}")
+            _check_scope(prefix, f"{key} in file {path}")
             texts = setting_texts(key, name, value, path, options)
         except OptionError as error:
             inputs.errors.append(_with_hint(str(error), scope))

@@ -14,7 +14,7 @@ from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejec
 from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
 from rollup_node.node.checks.execution import check_chain, is_execution_node
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, ok, require, warning
-from rollup_node.node.options.errors import errors_of_chain
+from rollup_node.node.options.supernode import errors_of_chain, scoped
 from rollup_node.node.setup.checkpoint import CheckpointCheck
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.engine.process.neighbour_clients import FollowClient, WrongChainError
@@ -148,6 +148,7 @@ class EngineCheck:
 
     def __init__(self, endpoints: NodeEndpoints, timeout: float) -> None:
         self._endpoints, self._timeout = endpoints, timeout
+        self.chain = str(endpoints.rollup.l2_chain_id)
         direct = self.kind == "engine" or bool(endpoints.jwt_secret)
         self.client = engine_client(endpoints.l2, endpoints.jwt_secret, timeout, direct)
         self.name = f"{self.kind} {self.client.name}"
@@ -274,7 +275,8 @@ async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: boo
 
     async def away(failure: Failure) -> Finding:
         finding = await check.unusable(failure)
-        return finding._replace(level=FindingLevel.WARNING)
+        text, advice = (scoped(line, check.chain) for line in (finding.text, finding.remedy))
+        return finding._replace(level=FindingLevel.WARNING, text=f"chain {check.chain}: {text}", advice=advice)
 
     if may_be_away:
         policy = policy._replace(total=0.0)
@@ -287,8 +289,9 @@ async def check_engine(check: EngineCheck, policy: RetryPolicy, may_be_away: boo
 
 async def _check_engine_of_chain(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:
     may_be_away = endpoints.engine_may_be_away
-    with errors_of_chain(str(endpoints.rollup.l2_chain_id) if may_be_away else ""):
-        await check_engine(EngineCheck(endpoints, policy.timeout), policy, may_be_away)
+    check = EngineCheck(endpoints, policy.timeout)
+    with errors_of_chain(check.chain if may_be_away else ""):
+        await check_engine(check, policy, may_be_away)
 
 
 async def check_follow_source(endpoints: NodeEndpoints, policy: RetryPolicy) -> None:

@@ -39,6 +39,11 @@ def interop_problems(plans: Sequence[NodePlan], activation: int) -> Iterator[str
         shown = ", ".join(f"chain {chain}: {'+'.join(map(str, sorted(members)))}" for chain, members in sets.items())
         yield f"the chains belong to several dependency sets ({shown}): run a supernode for each"
     verified = {chain for members in sets.values() for chain in members}
+    if activation and not verified:
+        yield (
+            "interop.activation-timestamp: no chain of --chains executes messages of another, so nothing would be"
+            " verified: give the set with --dependency-set"
+        )
     times = {plan.l2_chain_id: _begins(plan) for plan in plans if plan.l2_chain_id in verified}
     if not activation and len(set(times.values())) > 1:
         shown = ", ".join(f"chain {chain}={'never' if time is None else time}" for chain, time in times.items())

@@ -10,9 +10,10 @@ from functools import cached_property, partial
 
 import msgspec
 
-from rollup_node.node.options.errors import OptionError, errors_of_chain
+from rollup_node.node.options.errors import OptionError
 from rollup_node.node.options.reloading import changes, with_reloaded
 from rollup_node.node.options.rules import worker_count
+from rollup_node.node.options.supernode import errors_of_chain
 from rollup_node.node.options.values import NodeOptions
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints, RetryPolicy, check_chains
 from rollup_node.node.setup.interop import InteropPlan, interop_config

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 from rollup_node.node.checks.finding import check_ports, require
-from rollup_node.node.options.errors import errors_of_chain
 from rollup_node.node.options.parsing import ParsedOptions
+from rollup_node.node.options.supernode import errors_of_chain
 from rollup_node.node.options.values import NodeOptions
 from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.endpoint_checks import check_chains

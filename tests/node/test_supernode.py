@@ -44,6 +44,32 @@ def test_everything_that_is_wrong_in_all_chains_is_told_at_once() -> None:
     ]
 
 
+def test_what_is_missing_is_named_as_it_is_given_here() -> None:
+    """[SNO1]"""
+    lines = lines_of("--chains=7,8", "--vn.8.l2=http://x", "--l1=http://l1", "--l1.beacon=http://b", "--disable-p2p")
+    assert [line.partition(" is required")[0] for line in lines] == [
+        "flag vn.all.network or vn.all.rollup.config",
+        "chain 7: flag vn.7.l2",
+    ]
+
+
+def test_two_chains_on_one_port_are_refused() -> None:
+    """[SNO3]"""
+    words = [word for word in PAIR if word != "--disable-p2p"]
+    ports = ("--vn.10.p2p.listen.tcp=9222", "--vn.130.p2p.listen.tcp=9222", "--vn.130.p2p.listen.udp=9223")
+    (line,) = lines_of(*words, *ports)
+    assert line == "chain 130: flag --vn.130.p2p.listen.tcp: chain 10 listens on 9222 too: give another port"
+    plans, _ = plan(*words, *ports, "--vn.130.p2p.listen.ip=127.0.0.2")
+    assert [plan.values["p2p.listen.tcp"] for plan in plans] == [9222, 9222]
+
+
+def test_an_activation_without_a_dependency_set_is_refused(tmp_path: Path) -> None:
+    """[SNO5]"""
+    words = [word for word in local_chains(tmp_path) if not word.startswith("--dependency-set")]
+    (line,) = lines_of(*words, "--interop.activation-timestamp=5")
+    assert line.startswith("interop.activation-timestamp: no chain of --chains executes messages of another")
+
+
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     """[SNO4]"""
     data = tmp_path / "data"

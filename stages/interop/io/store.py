@@ -104,11 +104,12 @@ class DenialRow(msgspec.Struct, frozen=True):
 class InteropStore:
     """The database in the file `path`. All errors are InteropStoreErrors, which change nothing and name the option."""
 
-    def __init__(self, path: str, config: InteropConfig, *, check: bool = False) -> None:
-        """Open the file, which is created if it is missing; `check` reads all of it for damage [VDB2]."""
+    def __init__(self, path: str, config: InteropConfig, *, check: bool = False, create: bool = True) -> None:
+        """Open the file; `create` makes one that is missing, `check` reads all of it for damage [VDB2]."""
         self._path, self._config = path, config
         with self._errors():
-            self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full", 2), check=check)
+            kind = FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full", 2)
+            self._connection = open_sqlite(path, kind, check=check, create=create)
         try:
             with self._errors(), transaction(self._connection):
                 self._check_chains()

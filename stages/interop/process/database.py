@@ -13,11 +13,11 @@ T = TypeVar("T")
 
 
 class InteropDatabase:
-    """The file of `path`, open as long as the process runs. Raises CriticalError if it does not open [VDB2]."""
+    """The file of `path`, open as long as the process runs. Raises CriticalError if it does not open [VDB2, VDB4]."""
 
     def __init__(self, path: str, config: InteropConfig) -> None:
         try:
-            self.store = InteropStore(path, config)
+            self.store = InteropStore(path, config, create=False)
         except InteropStoreError as error:
             raise CriticalError(str(error), error.code) from None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interop database")

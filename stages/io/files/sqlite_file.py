@@ -1,5 +1,6 @@
 """Opens SQLite databases of this node; one that is in use, of another kind or damaged is refused, and not changed."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,16 +41,18 @@ class FileKind:
     version: int = 1
 
 
-def open_sqlite(path: str, kind: FileKind, *, check: bool = True) -> sqlite3.Connection:
-    """Open a file, which is created if it is missing, or MEMORY; one process at a time can have it open.
+def open_sqlite(path: str, kind: FileKind, *, check: bool = True, create: bool = True) -> sqlite3.Connection:
+    """Open a file or MEMORY; one process at a time can have it open.
+
+    A file that is missing or empty is created, or refused without `create`.
 
     The connection may be used by any thread, by one at a time; it begins no transactions by itself. `check` reads the
     whole file for damage. Raises DamagedFileError, and StoreError for a file that cannot be used for another reason."""
     what, option = kind.what, kind.option
     try:
         if path != MEMORY:
-            _make_private(path)
-        return _connect(path, kind, check)
+            _make_private(path, create)
+        return _connect(path, kind, check, create)
     except OSError as error:
         raise StoreError(f"{what} {path}: {why_unusable(path, error)} ({option})") from None
     except sqlite3.OperationalError as error:
@@ -80,16 +83,19 @@ def is_block(number: object, block_hash: object) -> bool:
     return type(number) is int and number >= 0 and type(block_hash) is bytes and len(block_hash) == _HASH_SIZE
 
 
-def _make_private(path: str) -> None:
+def _make_private(path: str, create: bool) -> None:
     """Create the file if it is missing, for its owner alone. Raises UnsafeFileError, also for names SQLite derives."""
     Path(path).absolute().parent.mkdir(parents=True, exist_ok=True)
     for end in ("", "-wal", "-shm", "-journal"):
         check_private_file(path + end)
-    with suppress(FileExistsError):
-        create_private_file(path, b"")
+    if create:
+        with suppress(FileExistsError):
+            create_private_file(path, b"")
 
 
-def _connect(path: str, kind: FileKind, check: bool) -> sqlite3.Connection:
+def _connect(path: str, kind: FileKind, check: bool, create: bool) -> sqlite3.Connection:
+    if not create and not (os.path.exists(path) and os.path.getsize(path)):
+        raise StoreError(f"{kind.what} {path} is gone since the start: start the node again ({kind.option})")
     connection = sqlite3.connect(path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("pragma locking_mode = exclusive")

@@ -77,10 +77,11 @@ def route(root: Handler, chains: Mapping[str, ChainHandler]) -> Handler:
     """Return the handler of a supernode: `/<chain id>` and what is below it is of the chain, all else of the root."""
 
     async def handle(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        _, name, *rest = request.path.split("/", 2)
+        # The path of `OPTIONS *`, CONNECT or a URL without a path is empty, or no path.
+        name, _, below = request.path[1:].partition("/")
         chain = chains.get(name)
         if chain is None:
             return await root(request, exchange)
-        return await chain(request, exchange, f"/{rest[0] if rest else ''}")
+        return await chain(request, exchange, f"/{below}")
 
     return handle

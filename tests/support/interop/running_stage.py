@@ -94,6 +94,8 @@ class Node:
             engines, self.config.activation, str(self.store), self.config.expiry_window, self.depth
         )
         self.meter = Meter("interop")
+        if not self.store.exists():
+            InteropStore(str(self.store), self.config).close()  # as the start of the node does
         self.stage = InteropStage(config, self.buses["interop"], self.meter, lambda: self.clock())
         await self.stage.start()
         runner = TaskRunner(self.stage, self.meter, Problems(self.stage, self.meter), "interop")

@@ -15,6 +15,25 @@ from tests.support.interop.values import dependency_set, member
 CONFIG = dependency_set(member(1))
 
 
+@pytest.fixture(autouse=True)
+def _file(tmp_path: Path) -> None:
+    """Make the file, as a start does."""
+    InteropStore(str(tmp_path / "interop"), CONFIG).close()
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_file_that_has_gone_in_service_ends_the_node(tmp_path: Path, is_empty: bool) -> None:
+    """[VDB4]: without its denied blocks, and with chains that are derived on, wrong blocks would count as verified."""
+    path = tmp_path / "interop"
+    for file in tmp_path.iterdir():
+        file.unlink()
+    if is_empty:
+        path.touch(0o600)
+    with pytest.raises(CriticalError, match=r"is gone since the start: start the node again \(data-dir\)") as raised:
+        InteropDatabase(str(path), CONFIG)
+    assert raised.value.code is Code.INTEROP_STORE and path.exists() is is_empty
+
+
 async def test_what_is_asked_is_answered_until_it_is_closed(tmp_path: Path) -> None:
     database = InteropDatabase(str(tmp_path / "interop"), CONFIG)
     assert await database.run(InteropStore.state) == StoreState({})

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import orjson
 import pytest
+from yarl import URL
 
 from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
@@ -32,6 +33,18 @@ async def test_paths(tmp_path: Path, path: str, status: int) -> None:
         request = {"jsonrpc": "2.0", "id": 1, "method": "health_status", "params": []}
         async with supernode.http.post(supernode.url + path, json=request) as response:
             assert response.status == status
+
+
+@pytest.mark.parametrize("start", ["OPTIONS *", "GET http://host", "CONNECT /901/", "CONNECT host:1"])
+async def test_targets_without_a_path_are_answered(tmp_path: Path, start: str) -> None:
+    """[SNO7] No part of a path names a chain in them."""
+    async with SupernodeHarness(tmp_path).running() as supernode:
+        url = URL(supernode.url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(f"{start} HTTP/1.1\r\nHost: host\r\nConnection: close\r\n\r\n".encode())
+        status = int((await reader.readline()).split()[1])
+        writer.close()
+    assert 200 <= status < 500
 
 
 async def test_each_chain_has_its_own_rpc(tmp_path: Path) -> None:
