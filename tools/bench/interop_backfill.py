@@ -19,6 +19,7 @@ import msgspec
 
 from rollup_node.stages.interop.backfill import NONE, LogRange
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig
+from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.engine_reader import EngineReader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
@@ -89,7 +90,9 @@ async def _seconds(url: str, blocks: int, folder: str) -> tuple[float, float]:
     rollup = synthetic_chain.config()
     engine = ChainEngine(rollup, url, SECRET, 10.0)
     readers = {chain_id: EngineReader(engine) for chain_id in CHAINS}
-    database = InteropDatabase(str(Path(folder) / "interop"), InteropConfig(dict.fromkeys(CHAINS, rollup), 0))
+    path, config = str(Path(folder) / "interop"), InteropConfig(dict.fromkeys(CHAINS, rollup), 0)
+    InteropStore(path, config).close()
+    database = InteropDatabase(path, config)
 
     async def write(change: AddLogs) -> object:
         return await database.run(lambda store: store.write(change))

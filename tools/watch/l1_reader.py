@@ -234,12 +234,17 @@ class L1Reader:
             raise InvalidDataError(f"asked for L1 block {which}, got {to_hex(block_hash)}")
         return Block(header, block_hash)
 
+    @property
+    def _tag(self) -> str:
+        """The block at which contracts are read: the head, which may be older than the newest L1 block."""
+        return "latest" if self.head is None else hex(self.head.header.number)
+
     async def _call(self, address: str, method: bytes) -> Any:
-        return await self._client.call("eth_call", contracts.call(address, method), "latest")
+        return await self._client.call("eth_call", contracts.call(address, method), self._tag)
 
     async def _calls(self, calls: Sequence[tuple[str, bytes, tuple[int, ...]]]) -> list[Any]:
         requests = [
-            ("eth_call", (contracts.call(address, method, *values), "latest")) for address, method, values in calls
+            ("eth_call", (contracts.call(address, method, *values), self._tag)) for address, method, values in calls
         ]
         answers = await self._client.batch(requests, Any)
         for answer in answers:

@@ -73,6 +73,16 @@ async def test_the_list_is_read_after_a_gap_and_within_the_window(
     assert [game.l2_sequence_number for game in await reader.games_since(0)] == [7, 8, 9, 10, 11]
 
 
+async def test_a_game_that_is_newer_than_the_head_comes_with_its_block(l1: L1WithGames, reader: L1Reader) -> None:
+    """[WAT2]: at the head the game has no code yet."""
+    await reader.advance()
+    l1.game(ROOT, 7)
+    assert await reader.games_since(0) == []
+    advance = await reader.advance()
+    assert advance is not None
+    assert [(game.l2_sequence_number, game.problem) for game in advance.games] == [(7, "")]
+
+
 async def test_a_reorg_names_the_blocks_that_are_gone(l1: L1WithGames, reader: L1Reader) -> None:
     await _begin(reader)
     l1.mine()
