@@ -2,9 +2,9 @@
 
     python -m rollup_node.tools.bench.chain_kills [--chains 3] [--kills 100] [--every 3]
 
-A local network with one supernode runs a calm time first, and then as long with kills of the first chain's processes
-in turn. The time between two advances of a chain's safe head is taken for all others, whose batchers post in each L1
-block."""
+A local network with one supernode runs a calm time first, and then that of so many kills of the first chain's
+processes in turn. The time between two advances of a chain's safe head is taken for all others, whose batchers post
+in each L1 block."""
 
 import argparse
 import asyncio
@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.bench.measure import Figure, show
@@ -64,10 +65,10 @@ async def _figures(network: ChainsPrograms, settings: ChainsSettings, namespace:
     try:
         await _until_safe(client, others)
         seconds = namespace.kills * namespace.every
-        calm = await _gaps(client, others, seconds)
+        calm = await _gaps(client, others, asyncio.create_task(asyncio.sleep(seconds)))
         before = _incarnations(network.processes(name), others)
         killing = asyncio.create_task(_kill(network.processes(name), victim, namespace))
-        loaded = await _gaps(client, others, seconds)
+        loaded = await _gaps(client, others, killing)
         kills = await killing
     finally:
         await client.close()
@@ -97,12 +98,12 @@ async def _safe_heads(client: JsonRpcClient, chains: Sequence[str]) -> dict[str,
     return {}
 
 
-async def _gaps(client: JsonRpcClient, chains: Sequence[str], seconds: float) -> list[float]:
-    """Return the seconds between two advances of these chains' safe heads, over so many seconds."""
+async def _gaps(client: JsonRpcClient, chains: Sequence[str], until: asyncio.Task[Any]) -> list[float]:
+    """Return the seconds between two advances of these chains' safe heads, until a task is done."""
     gaps: list[float] = []
     last: dict[str, tuple[int, float]] = {}
-    until = time.monotonic() + seconds
-    while (now := time.monotonic()) < until:
+    while not until.done():
+        now = time.monotonic()
         for chain, number in (await _safe_heads(client, chains)).items():
             if chain not in last or number > last[chain][0]:
                 gaps += [now - last[chain][1]] if chain in last else []
@@ -112,9 +113,9 @@ async def _gaps(client: JsonRpcClient, chains: Sequence[str], seconds: float) ->
 
 
 async def _kill(path: Path, chain: str, namespace: argparse.Namespace) -> int:
-    """Kill the processes of a chain in turn; returns how many were killed."""
+    """Kill the processes of a chain in turn until so many were killed: it has none while it is set aside."""
     kills, roles = 0, itertools.cycle(CHAIN_ROLES[:2])
-    for _ in range(namespace.kills):
+    while kills < namespace.kills:
         await asyncio.sleep(namespace.every * 0.98)
         role = next(roles)
         for entry in json.loads(path.read_text()):
