@@ -49,8 +49,7 @@ class LostBlocks:
     """The blocks that the engine lost, and how far putting them back is.
 
     `head` is the unsafe head; `queued` are the blocks that were last put into the unsafe queue, and `count` is how
-    many were since the start. `reason` says why not all come back, None while nothing is known against it. `asked`
-    is how often the p2p process was asked without an answer."""
+    many were since the start. `reason` says why not all come back, None while nothing is known against it."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool) -> None:
         self._rollup, self._enabled = rollup, enabled
@@ -58,7 +57,7 @@ class LostBlocks:
         self.head: BlockId | None = None
         self.queued: list[L2BlockRef] = []
         self.reason: str | None = None
-        self.count = self.asked = 0
+        self.count = 0
         self.deadline = self.ask_at = 0.0
         self._blocks: list[tuple[ExecutionPayload, L2BlockRef]] = []
         self._canonical: set[int] = set()
@@ -107,7 +106,7 @@ class LostBlocks:
     def _ask(self, head: BlockId, now: float) -> None:
         self.phase, self.head = LostBlocksPhase.ASKING, head
         self.deadline, self.ask_at = now + PATIENCE_SECONDS, now
-        self._blocks, self.asked = [], 0
+        self._blocks = []
 
     def _end(self, reason: str | None) -> None:
         self.phase, self.reason, self._blocks = LostBlocksPhase.DONE, reason, []
@@ -117,7 +116,6 @@ class LostBlocks:
         if self.phase is not LostBlocksPhase.ASKING or now < self.ask_at:
             return None
         self.ask_at = now + ASK_SECONDS
-        self.asked += 1
         return self.head
 
     def answer(self, head: BlockId, blocks: tuple[ExecutionPayload, ...]) -> None:

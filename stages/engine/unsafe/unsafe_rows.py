@@ -253,12 +253,12 @@ class LostBlocksRow(Row):
 
     def _present_problem(self) -> Problem | None:
         lost = self._lost
-        if lost.phase is LostBlocksPhase.ASKING and lost.asked > 1 and self._sequences():
+        if not lost.pending or not (self._is_reported or self._sequences()):
+            return None
+        if lost.phase is LostBlocksPhase.ASKING and not self._is_reported:
             return Problem(None, "sequencer", "waits for the p2p process, which has the latest blocks of this node")
-        if self._is_reported and lost.pending:
-            text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
-            return Problem(None, "", text)
-        return None
+        text = f"the execution engine lacks the latest blocks of this node, which are put back; it has {lost.head}"
+        return Problem(None, "", text)
 
     def due(self, now: Instant) -> CoreCall | None:
         call = self._lost.origin_call()

@@ -92,8 +92,10 @@ def test_the_signed_blocks_are_put_back_before_the_next_one_is_built() -> None:
     assert [(line["first"], line["last"]) for line in harness.logged(FOUND)] == [(top - 1, top)]
     (ended,) = harness.logged(BACK)
     assert (ended["head"].hash, ended["blocks"]) == (signed[-1].block_hash, 2)
-    shown = [item.problem for item in harness.done(ShowProblem) if item.name == PROBLEM]
-    assert shown[0] is not None and "lacks the latest blocks" in str(shown[0]) and shown[-1] is None
+    shown = [str(item.problem) for item in harness.done(ShowProblem) if item.name == PROBLEM]
+    waits, at_start, again, *lacks, after = shown
+    assert "waits for the p2p process" in waits and waits == again, "from the first moment on"
+    assert lacks and all("lacks the latest blocks" in text for text in lacks) and at_start == after == "None"
 
 
 def test_another_life_of_the_engine_process_gets_the_blocks_back() -> None:
