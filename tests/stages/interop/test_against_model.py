@@ -58,9 +58,8 @@ class Run:
 
     def restart_chain(self, chain_id: int) -> None:
         """Let a chain derive again, with the denied blocks of now."""
-        heights = range(self.config.heights_at(GENESIS_TIME + 200)[chain_id])
-        denied = [(chain_id, number, block.hash) for number in heights for block in self.store.denied(chain_id, number)]
-        self.world.denied[chain_id] = frozenset(denied)
+        denied = self.store.all_denied().get(chain_id, [])
+        self.world.denied[chain_id] = frozenset((chain_id, block.number, block.hash) for block in denied)
 
     def step(self) -> None:
         """Do what the next step says."""

@@ -49,6 +49,7 @@ class World:
         self.denied: dict[int, Denied] = {chain_id: frozenset() for chain_id in config.chains}
         self._branch = 0
         self._known: dict[tuple[int, int, bytes], Logs] = {}
+        self._block = functools.cache(self._new_block)
 
     def grow(self, blocks: int = 1, drop: int = 0) -> None:
         """Remove the last L1 blocks, but never the first, and add new ones."""
@@ -74,22 +75,23 @@ class World:
         last = self.config.heights_at(timestamp)[chain_id]
         if self.source(chain_id, last) >= len(l1):
             return None
-        chain, result, parent = self.config.chains[chain_id], [], bytes(32)
+        result: list[Block] = []
+        parent = bytes(32)
         for number in range(last + 1):
-            source = self.source(chain_id, number)
-            logs = self.content(chain_id, number, l1[source] if l1[source][0] % 4 == 0 else COMMON)
-            time = chain.timestamp_of(number)
-            hash_ = self.seal(number, time, parent, logs)
-            if (chain_id, number, hash_) in denied:
-                logs, hash_ = (), self.seal(number, time, parent, None)
-            origin = BlockId(source, l1[source]) if number else NO_L1_BLOCK
-            result.append(Block(BlockRef(hash_, number, parent, time), logs, origin))
-            parent = hash_
+            place = chain_id, number, l1[self.source(chain_id, number)], parent
+            block = self._block(*place)
+            if (chain_id, number, block.ref.hash) in denied:
+                block = self._block(*place, is_denied=True)
+            result.append(block)
+            parent = block.ref.hash
         return result
 
-    def seal(self, number: int, time: int, parent: Hash, logs: Logs | None) -> Hash:
-        """Return the hash of a block; its logs are None for one of deposits alone."""
-        return keccak256(parent + (b"deposits of %d" % number if logs is None else repr(logs).encode()))
+    def _new_block(self, chain_id: int, number: int, source: Hash, parent: Hash, is_denied: bool = False) -> Block:
+        """Return a block, of deposits alone where it is denied."""
+        logs = () if is_denied else self.content(chain_id, number, source if source[0] % 4 == 0 else COMMON)
+        hash_ = keccak256(parent + (b"deposits of %d" % number if is_denied else repr(logs).encode()))
+        origin = BlockId(self.source(chain_id, number), source) if number else NO_L1_BLOCK
+        return Block(BlockRef(hash_, number, parent, self.config.chains[chain_id].timestamp_of(number)), logs, origin)
 
     def source(self, chain_id: int, number: int) -> int:
         """Return the number of the L1 block with which a block becomes safe."""
