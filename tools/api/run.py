@@ -301,7 +301,7 @@ def _command(source: L1Source, more: Mapping[str, object]) -> ParsedCommand:
         urls = {"l1": PLACEHOLDER, "l1.beacon.ignore": True}
     values = {**urls, **more, **source.options}
     words = [f"--{name}={_text(value)}" for name, value in values.items() if value is not None]
-    return parse(parser, [*source.words, *words], {})
+    return parse(parser, [*source.words, *words], {}, derives=bool(more))
 
 
 def _text(value: object) -> str:

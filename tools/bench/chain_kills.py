@@ -3,9 +3,9 @@
     python -m rollup_node.tools.bench.chain_kills [--chains 3] [--kills 100] [--every 6.5]
 
 A local network with one supernode runs a calm time first, and then that of so many kills of the first chain's
-processes in turn. Of a process that dies more often than every 12 s the chain is set aside, for up to 10 minutes (give
---every 1 and fewer kills to see that). The time between two advances of a chain's safe head is taken for all others, whose batchers post
-in each L1 block."""
+processes in turn. A chain is set aside for up to 10 minutes when one of its processes dies more often than every 12 s
+(`--every 1` and fewer kills show that). The time between two advances of a chain's safe head is taken for all others,
+whose batchers post in each L1 block."""
 
 import argparse
 import asyncio

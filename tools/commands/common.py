@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,9 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.l1.config import L1Config
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
+from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.output_file import OutputFile
 
@@ -53,10 +57,13 @@ class ParsedCommand(NamedTuple):
     chain: ChosenChain
 
 
-def parse(parser: FlagParser, arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> ParsedCommand:
+def parse(
+    parser: FlagParser, arguments: Sequence[str], environ: Mapping[str, str] = os.environ, derives: bool = False
+) -> ParsedCommand:
     """Parse a command line; flags that are not of the command are options of the node.
 
-    Raises SetupError for anything that is wrong."""
+    A command that `derives` blocks warns of upgrade bundles that may be wrong [UPG22]. Raises SetupError for anything
+    that is wrong."""
     flags, rest = parser.parse_known_args(list(arguments))
     parsed = parse_options(rest, environ, parser.flags)
     values = parsed.values
@@ -69,7 +76,12 @@ def parse(parser: FlagParser, arguments: Sequence[str], environ: Mapping[str, st
         _warn(warning)
     if values["l1.checkpoint"] or values["l1.checkpoint.path"]:
         _warn(f"{parser.prog.removeprefix(PROGRAM).strip()} does not use --l1.checkpoint: it believes its L1 endpoints")
-    return ParsedCommand(flags, values, choose_chain(values, _warn))
+    chain = choose_chain(values, _warn)
+    now = time.time()
+    for bundle in unconfirmed_bundles(chain.config) if derives else ():
+        if bundle.time <= now:
+            _warn(f"{bundle_warning(bundle, now)}: {bundle_remedy(bundle.fork)} ({Code.BUNDLE_UNCONFIRMED.text})")
+    return ParsedCommand(flags, values, chain)
 
 
 def _warn(text: str) -> None:

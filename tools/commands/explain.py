@@ -122,7 +122,7 @@ def _explain_replay(parser: FlagParser, arguments: Sequence[str]) -> int:
     from rollup_node.tools.inspect.replay_stage import ReplayConfig
     from rollup_node.tools.inspect.row_formats import RowFormat
 
-    command = parse(parser, arguments)
+    command = parse(parser, arguments, derives=True)
     flags, chain = command.flags, command.chain
     outputs = Outputs.open()
     derivation = derivation_config(command.values, chain, drops_are_read=True, ahead=0)

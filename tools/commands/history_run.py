@@ -199,7 +199,7 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     """Read and check a command line. Raises SetupError for anything that is wrong, with nothing written."""
     parser = _parser(name, description)
     _, rest = parser.parse_known_args(list(arguments))
-    command = parse(parser, arguments)
+    command = parse(parser, arguments, derives=True)
     flags, config = command.flags, command.chain.config
     check_l1_range(flags)
     if flags.from_l1 <= config.genesis.l1.number:

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--from-l1", type=block_number, metavar="K", help="begin reading at this L1 block")
     parser.add_output()
     parser.add_timeout()
-    command = parse(parser, arguments)
+    command = parse(parser, arguments, derives=True)
     flags = command.flags
     if flags.to_l2 <= flags.from_l2:
         raise SetupError(f"--to-l2 {flags.to_l2} is not after --from-l2 {flags.from_l2}")

@@ -35,7 +35,7 @@ def main(arguments: Sequence[str]) -> int:
         return witness_range.main(arguments[1:])
     parser = _parser()
     _, rest = parser.parse_known_args(list(arguments))
-    command = parse(parser, arguments)
+    command = parse(parser, arguments, derives=True)
     flags = command.flags
     ranges = _checked_ranges(command)
     target = Path(flags.out).absolute()

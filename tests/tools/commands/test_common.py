@@ -1,6 +1,7 @@
 """What the commands that read L1 share."""
 
 import argparse
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,10 +24,10 @@ def no_options_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NODE_P2P_NETRESTRICT", raising=False)
 
 
-def parsed(*words: str) -> ParsedCommand:
+def parsed(*words: str, derives: bool = False) -> ParsedCommand:
     parser = FlagParser("test", "A test.")
     parser.add_argument("--json", action="store_true")
-    return parse(parser, words)
+    return parse(parser, words, derives=derives)
 
 
 def test_flags_of_the_command_and_options_of_the_node() -> None:
@@ -50,6 +51,17 @@ def test_warnings_are_printed(capsys: pytest.CaptureFixture[str], monkeypatch: p
 def test_a_checkpoint_is_not_used_and_that_is_said(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     parsed(*OPTIONS, f"--{option}=0x{'ab' * 32}")
     assert "warning: test does not use --l1.checkpoint: it believes its L1 endpoints" in capsys.readouterr().err
+
+
+def test_what_derives_warns_of_a_bundle_that_may_be_wrong_once_it_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    """[UPG22]"""
+    for age, derives in ((10, False), (-86_400, True)):
+        parsed(*OPTIONS, f"--override.lagoon={int(time.time()) - age}", derives=derives)
+    assert "lagoon" not in capsys.readouterr().err
+    parsed(*OPTIONS, f"--override.lagoon={int(time.time()) - 10}", derives=True)
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "lagoon" in line)
+    assert line.startswith("rollup-node: warning: lagoon has activated ") and line.endswith(" (BUNDLE-UNCONFIRMED)")
+    assert "is not confirmed by a release: " in line and "--rollup.lagoon-bundle" in line
 
 
 @pytest.mark.option("log.level")
