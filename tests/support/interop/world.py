@@ -89,9 +89,14 @@ class World:
     def _new_block(self, chain_id: int, number: int, source: Hash, parent: Hash, is_denied: bool = False) -> Block:
         """Return a block, of deposits alone where it is denied."""
         logs = () if is_denied else self.content(chain_id, number, source if source[0] % 4 == 0 else COMMON)
-        hash_ = keccak256(parent + (b"deposits of %d" % number if is_denied else repr(logs).encode()))
+        time = self.config.chains[chain_id].timestamp_of(number)
+        hash_ = self.seal(number, time, parent, None if is_denied else logs)
         origin = BlockId(self.source(chain_id, number), source) if number else NO_L1_BLOCK
-        return Block(BlockRef(hash_, number, parent, self.config.chains[chain_id].timestamp_of(number)), logs, origin)
+        return Block(BlockRef(hash_, number, parent, time), logs, origin)
+
+    def seal(self, number: int, time: int, parent: Hash, logs: Logs | None) -> Hash:
+        """Return the hash of a block; its logs are None for one of deposits alone."""
+        return keccak256(parent + (b"deposits of %d" % number if logs is None else repr(logs).encode()))
 
     def source(self, chain_id: int, number: int) -> int:
         """Return the number of the L1 block with which a block becomes safe."""
