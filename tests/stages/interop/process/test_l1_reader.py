@@ -13,6 +13,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import L1BlockRef
+from tests.support.timing import virtual_time
 
 Answer = Callable[[int], tuple[tuple[L1BlockRef, ...], Problem | None]]
 
@@ -136,12 +137,15 @@ async def test_an_error_of_l1_is_temporary(bus: FakeBus) -> None:
     assert raised.value.code is Code.L1_UNREACHABLE
 
 
-async def test_an_l1_process_that_is_silent_is_temporary(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_l1_process_that_is_silent_is_temporary(bus: FakeBus, monkeypatch: pytest.MonkeyPatch) -> None:
     """The request is repeated until then."""
-    monkeypatch.setattr(l1_reader, "PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(l1_reader, "REPEAT_SECONDS", 0.02)
-    reader = reader_of(bus)
-    monkeypatch.setattr(bus, "_respond", lambda message: None)
-    with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
-        await reader.view([15])
-    assert raised.value.code is Code.PROCESS_SILENT and len(bus.asked) >= 2
+
+    async def main() -> None:
+        reader = reader_of(bus)
+        monkeypatch.setattr(bus, "_respond", lambda message: None)
+        with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
+            await reader.view([15])
+        assert raised.value.code is Code.PROCESS_SILENT
+
+    virtual_time.run(main())
+    assert len(bus.asked) == 1 + int(l1_reader.PATIENCE_SECONDS / l1_reader.REPEAT_SECONDS)
