@@ -117,9 +117,9 @@ def requests(bus: RecordingBus) -> list[PayloadRequest]:
 
 
 async def test_an_error_and_silence_are_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sync_service, "TIMEOUT_SECONDS", 0.05)
     bus, client = connected_client()
-    with pytest.raises(TimeoutError):
+    with monkeypatch.context() as patched, pytest.raises(TimeoutError):
+        patched.setattr(sync_service, "TIMEOUT_SECONDS", 0.05)
         await client.read(7)
     reading = asyncio.create_task(client.read(8))
     await until(lambda: requests(bus)[-1] == PayloadRequest(2, 8))
