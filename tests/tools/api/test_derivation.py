@@ -151,6 +151,6 @@ def test_batches_of_a_chain_with_garbage_and_beyond_its_end(course: ServedCourse
     arguments: dict[str, Any] = {"l1": course.urls.l1, "beacon": course.urls.beacon, "from_l1": course.first - 1}
     listing = rollup_node.batches(chain, to_l1=course.last, **arguments)
     assert sum(batch.blocks for batch in listing) >= BLOCKS and {drop.rule for drop in listing.drops}
-    beyond = rollup_node.batches(chain, to_l1=course.last + 9, timeout=1.0, **arguments)
+    beyond = rollup_node.batches(chain, to_l1=course.last + 9, timeout=4.0, **arguments)
     with pytest.raises(rollup_node.EndpointError, match=f"L1 block {course.last + 1} does not exist yet"):
         list(beyond)
