@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.receipts import (
     receipt_from_json,
     receipt_from_raw,
 )
-from rollup_node.stages.protocol.types import ChallengeLog, Log
+from rollup_node.stages.protocol.types import ChallengeLog, Hash, Log
 
 
 class VerifiedLogs(NamedTuple):
@@ -41,11 +41,11 @@ class _Listed(msgspec.Struct):
 
 
 def verified_logs(
-    body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter], nodes: list[bytes] | None = None
+    body: bytes, block: VerifiedBlock, l1_filters: Sequence[L1Filter], nodes: dict[Hash, bytes] | None = None
 ) -> tuple[VerifiedLogs, ...]:
     """Return the wanted logs for each filter in the JSON-RPC response about a block's receipts.
 
-    The nodes of their trie are appended to `nodes`.
+    The nodes of their trie are added to `nodes`.
     Its result is a list of receipts, as objects or as raw hex, or an object with such a list under `receipts`. One
     receipt after the other is decoded, so that memory holds the objects of one. Raises InvalidDataError where they are
     not the block's receipts."""

@@ -119,11 +119,11 @@ def verify_block_ref(block: Any, trust: bool) -> L1BlockRef:
 
 
 def verify_block(
-    block: Any, number: int, trust: bool, l1_filters: Sequence[L1Filter], nodes: list[bytes] | None = None
+    block: Any, number: int, trust: bool, l1_filters: Sequence[L1Filter], nodes: dict[Hash, bytes] | None = None
 ) -> VerifiedBlock:
     """Return the block of that number from a BlockJson, or None, cut down by the filters.
 
-    With `trust` hash and roots are not checked, else the nodes of the transactions' trie are appended to `nodes`.
+    With `trust` hash and roots are not checked, else the nodes of the transactions' trie are added to `nodes`.
     Raises InvalidDataError."""
     header, block_hash = verify_header(None if block is None else msgspec.structs.asdict(block), trust)
     if header.number != number:

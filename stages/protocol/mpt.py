@@ -31,21 +31,22 @@ class Account(NamedTuple):
     code_hash: Hash
 
 
-def ordered_root(values: Sequence[bytes], nodes: list[bytes] | None = None) -> Hash:
+def ordered_root(values: Sequence[bytes], nodes: dict[Hash, bytes] | None = None) -> Hash:
     """Return the root of the trie that maps rlp(i) to `values[i]`, as for transactions, receipts and withdrawals.
 
-    The encoded nodes that others name by their hash, and the root's, are appended to `nodes`."""
+    The encoded nodes that others name by their hash, and the root's, are added to `nodes` by it."""
     if not values:
         return EMPTY_ROOT
     count = len(values)
     order = (*range(1, min(count, 128)), 0, *range(128, count))  # of rlp(i): 0x80, the encoding of 0, follows 0x7f
     root = _node([(encode_int(index).hex(), values[index]) for index in order], 0, count, 0, nodes)
+    digest = keccak256(root)
     if nodes is not None:
-        nodes.append(root)
-    return keccak256(root)
+        nodes[digest] = root
+    return digest
 
 
-def _node(pairs: _Pairs, low: int, high: int, depth: int, nodes: list[bytes] | None) -> bytes:
+def _node(pairs: _Pairs, low: int, high: int, depth: int, nodes: dict[Hash, bytes] | None) -> bytes:
     """Return the encoded node of the sorted `pairs[low:high]`, whose keys agree in the first `depth` nibbles."""
     first = pairs[low][0]
     if high - low == 1:
@@ -59,7 +60,7 @@ def _node(pairs: _Pairs, low: int, high: int, depth: int, nodes: list[bytes] | N
     return _branch(pairs, low, high, depth, nodes)
 
 
-def _branch(pairs: _Pairs, low: int, high: int, depth: int, nodes: list[bytes] | None) -> bytes:
+def _branch(pairs: _Pairs, low: int, high: int, depth: int, nodes: dict[Hash, bytes] | None) -> bytes:
     """Return the encoded branch. No key of an index trie is a prefix of another, so a branch has no value."""
     children = [rlp.EMPTY_STRING] * 17
     while low < high:
@@ -79,13 +80,14 @@ def _path(nibbles: str, is_leaf: bool) -> bytes:
     return encode_bytes(bytes.fromhex(f"{flag + 1}{nibbles}" if len(nibbles) & 1 else f"{flag}0{nibbles}"))
 
 
-def _reference(node: bytes, nodes: list[bytes] | None) -> bytes:
+def _reference(node: bytes, nodes: dict[Hash, bytes] | None) -> bytes:
     # A node shorter than a hash is embedded in its parent.
     if len(node) < 32:
         return node
+    digest = keccak256(node)
     if nodes is not None:
-        nodes.append(node)
-    return b"\xa0" + keccak256(node)
+        nodes[digest] = node
+    return b"\xa0" + digest
 
 
 def ordered_values(root: Hash, node_of: Callable[[Hash], bytes]) -> list[bytes]:

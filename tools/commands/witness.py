@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     packs = PackFolder(partial / "packs")
     try:
         with kept_stop_signals(signal.default_int_handler):
-            packs.path.mkdir(parents=True)
+            packs.create()
             if len(ranges) == 1:
                 code = witness_range.derive_range(command, *ranges[0], packs)
                 if code:
@@ -52,10 +52,10 @@ def main(arguments: Sequence[str]) -> int:
             else:
                 check_endpoints(command)
                 _derive_ranges(command, ranges, packs, tuple(rest))
-            manifest = assemble(packs, ranges, partial / "store", command.chain, _l1_config(command))
+            manifest = assemble(packs, ranges, command.chain, _l1_config(command))
             if target.exists():
                 raise SetupError(f"--out: {shown(str(target))} has appeared meanwhile: name another folder")
-            os.rename(partial / "store", target)
+            os.rename(packs.store.path, target)
     except WitnessError as error:
         raise SetupError(str(error)) from None
     except OSError as error:

@@ -1,24 +1,22 @@
 """`rollup-node witness range`: derives one range and keeps packs of what it reads; `witness` starts it."""
 
-import asyncio
 import os
 import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rollup_node.node.setup.plan import derivation_config, l1_config
-from rollup_node.node.system.exit_codes import SetupError
+from rollup_node.node.setup.plan import derivation_config
+from rollup_node.node.system.exit_codes import ExitCode, SetupError
+from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.process_control import kept_stop_signals, signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.replay import replay_config
 from rollup_node.tools.inspect.row_formats import RowFormat
-from rollup_node.tools.witness.packs import PackFolder, RangeResult, range_name
-from rollup_node.tools.witness.preimages import WitnessError
+from rollup_node.tools.witness.packs import PackFolder, base_name
 from rollup_node.tools.witness.range_stage import WitnessRangeConfig
-from rollup_node.tools.witness.receipts import complete_receipts
 from rollup_node.tools.witness.recording_stage import RecordingConfig
 
 DESCRIPTION = """Derives one range of L2 blocks and keeps what it reads on L1. It is what `witness` starts for each
@@ -46,37 +44,22 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def derive_range(command: ParsedCommand, first: int, last: int, packs: PackFolder) -> int:
-    """Derive L2 blocks `first` + 1 to `last` and keep packs of what is read; 0 when that is complete.
+    """Derive L2 blocks `first` + 1 to `last` and store what is read; 0 when that is complete.
 
-    Raises SetupError where receipts are missing or the disk refuses."""
-    name = range_name(first, last)
-    derived = f"derived-{name}"
-    code = 0 if packs.has(derived) else _derive(command, first, last, packs, derived)
-    if code:
-        return code
-    try:
-        result = packs.get(derived, RangeResult, "the range")
-        config = l1_config(command.values, command.chain, runtime_config=False)
-        asyncio.run(complete_receipts(packs, result, config))
-        packs.put(name, result)
-    except WitnessError as error:
-        raise SetupError(str(error)) from None
-    except OSError as error:
-        raise SetupError(f"cannot write {packs.path}: {error.strerror}") from None
-    return 0
-
-
-def _derive(command: ParsedCommand, first: int, last: int, packs: PackFolder, result: str) -> int:
+    A core has a compute worker for itself, unless `workers` says otherwise: they also write the files."""
     outputs, folder = Outputs.open(), str(packs.path)
     replay = replay_config(command, outputs, first, last, RowFormat.JSON)
-    stage = WitnessRangeConfig(replay, folder, result, command.flags.execution)
+    stage = WitnessRangeConfig(replay, folder, command.flags.execution)
     derivation = derivation_config(command.values, command.chain, ahead=0)
     engine = "rollup_node.tools.witness.range_stage:build"
     specs = [
         ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
         ProcessSpec("engine", engine, stage, one_shot=True, keep_fds=tuple(outputs)),
     ]
-    compute = "rollup_node.tools.witness.recording_stage:build"
+    build, config = "rollup_node.tools.witness.recording_stage:build", RecordingConfig(folder, base_name(first, last))
+    workers = command.values["workers"] or usable_cores()
     # The supervisor takes the signals that end a command, and leaves them to nobody.
     with kept_stop_signals():
-        return run(command, specs, compute=lambda spec: replace(spec, build=compute, config=RecordingConfig(folder)))
+        code = run(command, specs, compute=lambda spec: replace(spec, build=build, config=config, copies=workers))
+    # The disk refuses to take it.
+    return ExitCode.SETUP if code == ExitCode.CRITICAL else code

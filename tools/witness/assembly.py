@@ -1,21 +1,18 @@
-"""Makes the store of a witness out of the packs of its ranges, in order, so that two runs write the same files."""
+"""Completes the store of a witness by the packs of its ranges, so that two runs have the same files."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rollup_node.node.setup.chain import ChosenChain
-from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.stages.protocol.mpt import ordered_root
+from rollup_node.stages.protocol.types import BlockId, Hash
 from rollup_node.tools.witness.manifest import Block, Manifest, manifest_of, rollup_json, write_manifest
 from rollup_node.tools.witness.packs import (
-    BlobPack,
-    L1Pack,
     L2Pack,
     PackFolder,
     RangeResult,
+    StoredPack,
     blob_name,
     execution_name,
     l1_name,
@@ -23,25 +20,22 @@ from rollup_node.tools.witness.packs import (
     range_name,
     receipts_name,
 )
-from rollup_node.tools.witness.preimages import PreimageFolder, WitnessError
+from rollup_node.tools.witness.preimages import EMPTY_LIST, PreimageFolder, WitnessError, hashed_preimages
 
 L1_HEAD, AGREED, CLAIMED, CLAIMED_NUMBER, CHAIN_ID, ROLLUP_CONFIG, L1_CONFIG = range(1, 8)
 """The local keys of kona-client's boot inputs."""
 Range = tuple[int, int]
 
 
-def assemble(
-    packs: PackFolder, ranges: Sequence[Range], target: Path, chain: ChosenChain, l1_config: bytes | None
-) -> Manifest:
-    """Write the store of adjacent ranges of L2 blocks into the new folder `target`, and return its manifest.
+def assemble(packs: PackFolder, ranges: Sequence[Range], chain: ChosenChain, l1_config: bytes | None) -> Manifest:
+    """Complete the store of adjacent ranges of L2 blocks, and return its manifest.
 
     `l1_config` is the file of an L1 chain that is not built in. Raises OSError, and WitnessError where a pack is
     missing."""
-    store = PreimageFolder(target)
-    store.create()
+    store = packs.store
     results = [packs.get(range_name(*item), RangeResult, f"the range {item[0]} to {item[1]}") for item in ranges]
     base, head = results[0].base, results[-1].head
-    _put_l1(packs, store, base, head)
+    packs.sweep(_l1_packs(packs, base, head))
     first, last = ranges[0][0], ranges[-1][1]
     known = _put_l2(packs, store, first, last)
     roots = [_put_output(store, preimage) for preimage in (results[0].agreed, results[-1].claimed)]
@@ -58,36 +52,27 @@ def assemble(
         agreed=None if roots[0] is None else "0x" + roots[0].hex(),
         claimed=None if roots[1] is None else "0x" + roots[1].hex(),
         executes=len(executed) == last - first,
-        preimages=store.count,
+        preimages=store.count(),
     )
-    write_manifest(target, manifest)
+    write_manifest(store.path, manifest)
     return manifest
 
 
-def _put_l1(packs: PackFolder, store: PreimageFolder, base: BlockId, head: BlockId) -> None:
-    """Walk back from the head: kona-client reads the receipts of all blocks but the base [WIT5]."""
-    number, block_hash = head.number, head.hash
+def _l1_packs(packs: PackFolder, base: BlockId, head: BlockId) -> set[str]:
+    """Walk back from the head; kona-client reads the receipts of all blocks but the base [WIT5]."""
+    number, block_hash, used = head.number, head.hash, set()
     while True:
-        what = f"L1 block {number}"
-        pack = packs.get(l1_name(block_hash), L1Pack, what)
-        store.put_hashed(pack.header)
-        _put_nodes(store, pack.nodes)
-        if number > base.number and pack.verified.receipts_root != EMPTY_ROOT:
-            _put_nodes(store, packs.get(receipts_name(block_hash), tuple[bytes, ...], f"the receipts of {what}"))
-        for ref in (blob for inbox in pack.verified.inboxes for transaction in inbox for blob in transaction.blobs):
-            if packs.has(blob_name(ref.hash)):
-                blob = packs.get(blob_name(ref.hash), BlobPack, f"blob {ref.index} of {what}")
-                store.put_blob(blob.commitment, blob.blob, blob.proof)
+        pack = packs.get(l1_name(block_hash), StoredPack, f"L1 block {number}")
+        used.add(l1_name(block_hash))
+        if number > base.number and pack.has_receipts:
+            used.add(receipts_name(block_hash))
+        used.update(filter(packs.has, map(blob_name, pack.blobs)))
         if number <= base.number:
             break
         number, block_hash = number - 1, pack.parent
     if block_hash != base.hash:
         raise WitnessError(f"L1 was reorganized at block {base.number} while it was read: run it again")
-
-
-def _put_nodes(store: PreimageFolder, nodes: Sequence[bytes]) -> None:
-    for node in nodes or (rlp.EMPTY_STRING,):
-        store.put_hashed(node)
+    return used
 
 
 def _put_l2(packs: PackFolder, store: PreimageFolder, first: int, last: int) -> BlockId:
@@ -96,9 +81,9 @@ def _put_l2(packs: PackFolder, store: PreimageFolder, first: int, last: int) -> 
     while packs.has(l2_name(number)):
         pack = packs.get(l2_name(number), L2Pack, f"L2 block {number}")
         store.put_hashed(pack.header)
-        nodes: list[bytes] = []
+        nodes: dict[Hash, bytes] = {}
         ordered_root(pack.transactions, nodes)
-        _put_nodes(store, nodes)
+        store.put(hashed_preimages(nodes or EMPTY_LIST))
         number -= 1
     known = BlockId(first, packs.get(l2_name(first), L2Pack, f"L2 block {first}").hash)
     for number in range(first + 1, last + 1):

@@ -3,7 +3,9 @@
 A key has 32 bytes: the type, then the last 31 bytes of the digest. Its file is `<4 hex>/<60 hex>.txt`, with the value
 in hex; `kvformat` names the format."""
 
+import contextlib
 import os
+from binascii import hexlify
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from hashlib import sha256
@@ -11,14 +13,18 @@ from pathlib import Path
 
 from rollup_node.node.options.given_files import regular_file
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, ELEMENTS, POINT_SIZE
+from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.batcher.kzg_proofs import roots_of_unity
 
 FORMAT_FILE, FORMAT = "kvformat", "directory"
 MAX_BYTES = 32 << 20
 """Bytes of a value: no L1 block or receipt is longer."""
+EMPTY_LIST = {EMPTY_ROOT: rlp.EMPTY_STRING}
+"""The nodes of the trie of an empty list [WIT2]."""
 _ELEMENT = 32
 _ZERO = bytes(_ELEMENT)
 
@@ -55,13 +61,26 @@ def blob_keys(commitment: bytes) -> list[Hash]:
     return [keccak256(commitment + place) for place in (*places, proof)]
 
 
+def hashed_preimages(values: Mapping[Hash, bytes]) -> dict[bytes, bytes]:
+    """Return values by key; they are given by their keccak."""
+    return {preimage_key(KeyType.KECCAK, digest): value for digest, value in values.items()}
+
+
+def blob_preimages(commitment: bytes, blob: bytes, proof: bytes) -> dict[bytes, bytes]:
+    """Return a blob's commitment, its elements and its proof by key."""
+    parts = (*(blob[at : at + _ELEMENT] for at in range(0, BLOB_SIZE, _ELEMENT)), proof)
+    keys = (preimage_key(KeyType.BLOB, digest) for digest in blob_keys(commitment))
+    commitment_key = preimage_key(KeyType.SHA256, sha256(commitment).digest())
+    return {commitment_key: commitment, **dict(zip(keys, parts, strict=True))}
+
+
 class PreimageFolder:
-    """The store below a folder. It is written once: a value that is there stays as it is."""
+    """The store below a folder.
+
+    A value may be written again, by a worker in place of one that was killed: it has the same bytes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.count = 0
-        self._folders: set[str] = set()
         self._zero = ""
 
     def create(self) -> None:
@@ -69,19 +88,17 @@ class PreimageFolder:
         self.path.mkdir(parents=True)
         (self.path / FORMAT_FILE).write_text(FORMAT)
 
-    def put(self, kind: KeyType, digest: Hash, value: bytes) -> None:
-        """Write a value. Raises OSError."""
-        folder, name = _place(preimage_key(kind, digest))
-        if folder not in self._folders:
-            (self.path / folder).mkdir(exist_ok=True)
-            self._folders.add(folder)
-        path = f"{self.path}/{folder}/{name}"
-        try:
+    def count(self) -> int:
+        """Return the number of values. Raises OSError."""
+        return sum(len(files) for folder, _, files in os.walk(self.path) if folder != str(self.path))
+
+    def put(self, preimages: Mapping[bytes, bytes]) -> None:
+        """Write values by key. Raises OSError."""
+        root = str(self.path)
+        for key, value in preimages.items():
+            path = f"{root}/{_place(key)}"
             if value != _ZERO or not self._link(path):
-                _write_new(path, value.hex().encode())
-        except FileExistsError:
-            return
-        self.count += 1
+                _write(path, hexlify(value))
 
     def _link(self, path: str) -> bool:
         """Whether the file is now a link to one with the same value, an element of zero: most blobs end in these.
@@ -91,32 +108,29 @@ class PreimageFolder:
             if self._zero:
                 os.link(self._zero, path)
                 return True
-        except FileExistsError:
-            raise
         except OSError:
-            # It has as many links as a file may have, or the file system knows none.
+            # It is there or its folder is not; or it has as many links as it may have, or the file system knows none.
             pass
         self._zero = path
         return False
 
+    def remove(self, key: bytes) -> None:
+        """Remove a value, if it is there. Raises OSError."""
+        path = self.path / _place(key)
+        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
+
     def put_hashed(self, value: bytes) -> None:
         """Write a value under its keccak. Raises OSError."""
-        self.put(KeyType.KECCAK, keccak256(value), value)
-
-    def put_blob(self, commitment: bytes, blob: bytes, proof: bytes) -> None:
-        """Write a blob's commitment, its elements and its proof. Raises OSError."""
-        self.put(KeyType.SHA256, sha256(commitment).digest(), commitment)
-        parts = [*(blob[at : at + _ELEMENT] for at in range(0, BLOB_SIZE, _ELEMENT)), proof]
-        for digest, part in zip(blob_keys(commitment), parts, strict=True):
-            self.put(KeyType.BLOB, digest, part)
+        self.put(hashed_preimages({keccak256(value): value}))
 
     def get(self, kind: KeyType, digest: Hash, what: str) -> bytes:
         """Return the value of a key, compared with it; `what` says for people what it is. Raises WitnessError."""
-        folder, name = _place(preimage_key(kind, digest))
-        path = self.path / folder / name
-        text = f"{what} ({kind.name.lower()} {to_hex(digest)}, {folder}/{name})"
+        place = _place(preimage_key(kind, digest))
+        text = f"{what} ({kind.name.lower()} {to_hex(digest)}, {place})"
         try:
-            with regular_file(path) as file:
+            with regular_file(self.path / place) as file:
                 data = file.read(2 * MAX_BYTES + 1)
         except FileNotFoundError:
             raise WitnessError(f"the witness lacks {text}") from None
@@ -155,12 +169,17 @@ class PreimageFolder:
 
     def put_local(self, number: int, value: bytes) -> None:
         """Write a boot input. Raises OSError."""
-        self.put(KeyType.LOCAL, number.to_bytes(32, "big"), value)
+        self.put({preimage_key(KeyType.LOCAL, number.to_bytes(32, "big")): value})
 
 
-def _write_new(path: str, data: bytes) -> None:
-    """Write a file that must not exist: with three system calls, as a witness has ten thousands of files."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+def _write(path: str, data: bytes) -> None:
+    """Write a file with three system calls, as a witness has ten thousands of files."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    try:
+        file = os.open(path, flags, 0o644)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = os.open(path, flags, 0o644)
     try:
         done = os.write(file, data)
         while done < len(data):
@@ -169,6 +188,6 @@ def _write_new(path: str, data: bytes) -> None:
         os.close(file)
 
 
-def _place(key: bytes) -> tuple[str, str]:
+def _place(key: bytes) -> str:
     text = key.hex()
-    return text[:4], f"{text[4:]}.txt"
+    return f"{text[:4]}/{text[4:]}.txt"

@@ -27,7 +27,15 @@ from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, Hash
 from rollup_node.tools.inspect.l2_source import TIMEOUT, BlockSource, SourceError
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed, ReplayStage
-from rollup_node.tools.witness.packs import L2Pack, PackFolder, RangeResult, execution_name, l2_name
+from rollup_node.tools.witness.packs import (
+    L2Pack,
+    PackFolder,
+    RangeResult,
+    base_name,
+    execution_name,
+    l2_name,
+    range_name,
+)
 
 MESSAGE_PASSER = bytes.fromhex("4200000000000000000000000000000000000016")
 EXECUTE = "debug_executePayload"
@@ -35,13 +43,12 @@ EXECUTE_SECONDS = 60.0
 
 
 class WitnessRangeConfig(msgspec.Struct, frozen=True):
-    """Derives the range of `replay` and keeps packs in `folder`, at last the RangeResult as `result`.
+    """Derives the range of `replay` and keeps packs in `folder`, at last the RangeResult.
 
     With `execution` also what executing its blocks reads."""
 
     replay: ReplayConfig
     folder: str
-    result: str
     execution: bool = False
 
 
@@ -78,7 +85,6 @@ class WitnessRangeStage(ReplayStage):
     def __init__(self, config: WitnessRangeConfig, bus: Bus, meter: Meter) -> None:
         super().__init__(config.replay, bus, meter)
         self._packs, self._execution = PackFolder(Path(config.folder)), config.execution
-        self._result = config.result
         self._base: BlockId | None = None
         self._client = _client(config.replay)
 
@@ -94,6 +100,7 @@ class WitnessRangeStage(ReplayStage):
     async def _find_start(self) -> PipelineStart:
         start = await super()._find_start()
         self._base = start.base
+        self._packs.put(base_name(self._config.first, self._config.last), start.base)
         return start
 
     async def _search_base(self, safe: L2BlockInfo) -> Base:
@@ -123,7 +130,7 @@ class WitnessRangeStage(ReplayStage):
         first, last = self._config.first, self._config.last
         assert self._base is not None
         result = RangeResult(self._base, derived.derived_from.id, await self._output(first), await self._output(last))
-        self._packs.put(self._result, result)
+        self._packs.put(range_name(first, last), result)
 
     async def _output(self, number: int) -> bytes:
         """Return the output preimage of a block: its header has the storage root from Isthmus on [HSH18]."""

@@ -1,7 +1,8 @@
-"""The compute worker of a witness: it verifies L1 blocks and blobs, and keeps what it has verified as packs.
+"""The compute worker of a witness: it verifies L1 blocks and blobs, and stores what it has verified.
 
 The nodes of a trie are those that its verification makes anyway, so that they cost little more."""
 
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,22 +20,30 @@ from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, Verify
 from rollup_node.stages.l1.verify import InvalidDataError, parse_block, verify_block, verify_header
 from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex
-from rollup_node.stages.protocol.types import Hash, L1Block
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT
+from rollup_node.stages.protocol.types import BlockId, Hash, L1Block
 from rollup_node.tools.batcher.kzg_proofs import compute_proof, verify_proof
-from rollup_node.tools.witness.packs import BlobPack, L1Pack, PackFolder, blob_name, l1_name, receipts_name
+from rollup_node.tools.witness.packs import PackFolder, blob_name, l1_name, receipts_name
+from rollup_node.tools.witness.preimages import EMPTY_LIST, blob_preimages, hashed_preimages
 
 
 class RecordingConfig(msgspec.Struct, frozen=True):
-    """Packs are kept in `folder`."""
+    """Packs are kept in `folder`, with the store beside it; `base` is the name of the one with the first L1 block."""
 
     folder: str
+    base: str
 
 
 class Recorder:
-    """Tasks of compute workers that keep packs of what they verify [WIT5]."""
+    """Tasks of compute workers that store what they verify [WIT5]."""
 
-    def __init__(self, packs: PackFolder) -> None:
-        self._packs = packs
+    def __init__(self, packs: PackFolder, base: str) -> None:
+        self._packs, self._base_name = packs, base
+
+    @cached_property
+    def _base(self) -> int:
+        """The number of the first L1 block: the pack is there before a block is asked for."""
+        return self._packs.get(self._base_name, BlockId, "the first L1 block").number
 
     def l1(self, task: l1_tasks.Task) -> l1_tasks.Result:
         """Run a task of l1; never raises for bad data."""
@@ -44,26 +53,32 @@ class Recorder:
             return Invalid(str(error))
 
     def _block(self, task: VerifyBlock) -> l1_tasks.Result:
-        nodes: list[bytes] = []
+        nodes: dict[Hash, bytes] = {}
         parsed = parse_block(task.body)
         block = verify_block(parsed, task.number, False, task.l1_filters, nodes)
-        name = l1_name(block.header.hash)
-        if not self._packs.has(name):
+        block_hash, has_receipts = block.header.hash, block.receipts_root != EMPTY_ROOT
+        if not self._packs.has(l1_name(block_hash)):
             header, _ = verify_header(msgspec.structs.asdict(parsed), False)
-            kept = block
-            if not block.transaction_hashes:
-                hashes = _claimed_hashes(parsed.transactions)
-                kept = msgspec.structs.replace(block, transaction_hashes=hashes)
-            self._packs.put(name, L1Pack(kept, header.parent_hash, encode_header(header), tuple(nodes)))
+            self._packs.put_stored(
+                l1_name(block_hash),
+                hashed_preimages({block_hash: encode_header(header), **(nodes or EMPTY_LIST)}),
+                parent=header.parent_hash,
+                has_receipts=has_receipts,
+                blobs=tuple(ref.hash for inbox in block.inboxes for item in inbox for ref in item.blobs),
+            )
         if block.needs_receipts:
             return NeedsReceipts(block)
+        if has_receipts and task.number > self._base and not self._packs.has(receipts_name(block_hash)):
+            # Derivation skips the receipts of a block whose bloom filter excludes its logs; kona-client reads them.
+            hashes = _claimed_hashes(parsed.transactions)
+            return NeedsReceipts(msgspec.structs.replace(block, transaction_hashes=hashes))
         return Verified(tuple([L1Block(block.header, inbox, (), ()) for inbox in block.inboxes]))
 
     def _receipts(self, task: VerifyReceipts) -> l1_tasks.Result:
-        nodes: list[bytes] = []
+        nodes: dict[Hash, bytes] = {}
         logs = verified_logs(task.body, task.block, task.l1_filters, nodes)
         header = task.block.header
-        self._packs.put(receipts_name(header.hash), tuple(nodes))
+        self._packs.put_stored(receipts_name(header.hash), hashed_preimages(nodes))
         return Verified(
             tuple([L1Block(header, inbox, *own) for inbox, own in zip(task.block.inboxes, logs, strict=True)])
         )
@@ -81,7 +96,7 @@ class Recorder:
                 proof = item.proof
                 if proof is None or not verify_proof(item.blob, commitment, proof):
                     proof = compute_proof(item.blob, commitment)
-                self._packs.put(blob_name(content.hash), BlobPack(item.blob, commitment, proof))
+                self._packs.put_stored(blob_name(content.hash), blob_preimages(commitment, item.blob, proof))
         return result
 
 
@@ -97,7 +112,7 @@ class RecordingStage(Stage):
     """A compute stage that keeps packs."""
 
     def __init__(self, config: RecordingConfig, bus: Bus) -> None:
-        recorder = Recorder(PackFolder(Path(config.folder)))
+        recorder = Recorder(PackFolder(Path(config.folder)), config.base)
         self.worker = bus.work(
             {"work.derivation": derivation_tasks.run, "work.l1": recorder.l1, "work.blobs": recorder.blobs}
         )

@@ -149,19 +149,18 @@ def test_recorded_accounts_in_a_recorded_state(shared_data: Path) -> None:
 
 @given(st.lists(st.binary(min_size=1, max_size=80), max_size=300))
 def test_the_nodes_of_a_list_give_its_values_back(values: list[bytes]) -> None:
-    nodes: list[bytes] = []
+    nodes: dict[bytes, bytes] = {}
     root = mpt.ordered_root(values, nodes)
     assert root == mpt.ordered_root(values)
-    by_hash = {keccak256(node): node for node in nodes}
-    assert mpt.ordered_values(root, by_hash.__getitem__) == values
+    assert all(keccak256(node) == digest for digest, node in nodes.items())
+    assert mpt.ordered_values(root, nodes.__getitem__) == values
 
 
 def test_tries_that_are_no_list_are_refused() -> None:
-    nodes: list[bytes] = []
+    nodes: dict[bytes, bytes] = {}
     root = mpt.ordered_root([bytes([index]) * 40 for index in range(3)], nodes)
-    by_hash = {keccak256(node): node for node in nodes}
     with pytest.raises(KeyError):
-        mpt.ordered_values(root, lambda digest: {root: by_hash[root]}[digest])
+        mpt.ordered_values(root, lambda digest: {root: nodes[root]}[digest])
     with pytest.raises(ProofError):
         mpt.ordered_values(root, lambda digest: b"\xc1\x80")
     leaf = rlp.encode([b"\x20\x05", b"x" * 40])

@@ -1,4 +1,4 @@
-"""A witness of recorded OP Sepolia data, made in this process: packs by the recorder, and the store out of them."""
+"""A witness of recorded OP Sepolia data, made in this process: by the recorder, and completed by its packs."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rollup_node.tools.inspect.l2_source import FileSource
 from rollup_node.tools.recorded.recording import RecordedBlock, Recording
 from rollup_node.tools.witness.assembly import assemble
 from rollup_node.tools.witness.manifest import Manifest
-from rollup_node.tools.witness.packs import PackFolder, RangeResult, range_name
+from rollup_node.tools.witness.packs import PackFolder, RangeResult, base_name, range_name
 from rollup_node.tools.witness.range_stage import RecordingSource
 from rollup_node.tools.witness.recording_stage import Recorder
 
@@ -51,8 +51,11 @@ def with_receipts(block: RecordedBlock) -> VerifiedBlock:
 
 
 async def record(recording: Recording, blocks: Path, packs: PackFolder) -> None:
-    """Keep packs of all that deriving the recorded range reads."""
-    recorder = Recorder(packs)
+    """Store all that deriving the recorded range reads, with packs in a new folder."""
+    packs.create()
+    recorder = Recorder(packs, base_name(FIRST, LAST))
+    base, head = (BlockId(number, recording.block(number).hash) for number in (BASE, HEAD))
+    packs.put(base_name(FIRST, LAST), base)
     hashes = []
     for number in range(BASE, HEAD + 1):
         block = recording.block(number)
@@ -67,10 +70,9 @@ async def record(recording: Recording, blocks: Path, packs: PackFolder) -> None:
     source = RecordingSource(FileSource.read(blocks), packs)
     for number in range(OVERLAP, LAST + 1):
         await source.payload(number)
-    base, head = (BlockId(number, recording.block(number).hash) for number in (BASE, HEAD))
     packs.put(range_name(FIRST, LAST), RangeResult(base, head, b"", b""))
 
 
-def assembled(packs: PackFolder, target: Path) -> Manifest:
-    """Write the store of the recorded range."""
-    return assemble(packs, [(FIRST, LAST)], target, CHAIN, None)
+def assembled(packs: PackFolder) -> Manifest:
+    """Complete the store of the recorded range."""
+    return assemble(packs, [(FIRST, LAST)], CHAIN, None)

@@ -149,6 +149,20 @@ def test_an_interrupted_run_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def test_a_disk_that_refuses_files_ends_the_run_in_a_line(
+    recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
+) -> None:
+    words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--out", str(tmp_path / "out"))
+    with Program(leftovers, "rollup_node.node", "witness", *words) as program:
+        store = wait_for(lambda: [path.parent for path in tmp_path.glob(".*.partial/store/kvformat")], "the store")[0]
+        shutil.rmtree(store)
+        store.write_bytes(b"")
+        done = program.wait_for_exit()
+    assert done.code == 1 and "Traceback" not in done.err
+    assert done.err.rstrip().endswith(f"{store.parent}: Not a directory"), done.err
+    assert not list(tmp_path.iterdir())
+
+
 def test_kona_host_runs_offline_on_a_witness() -> None:
     """On one with the L2 half, which only an engine can give: it exits with 0 where the claimed root is right."""
     host, folder = shutil.which("kona-host"), os.environ.get("ROLLUP_NODE_WITNESS")

@@ -1,13 +1,16 @@
 """`rollup-node witness range`: its flags. Whole ranges are derived by the tests of `witness`."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.protocol.types import BlockId
+from rollup_node.node.system.exit_codes import ExitCode
+from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.tools.commands import witness_range
-from rollup_node.tools.witness.packs import PackFolder, RangeResult, range_name
+from rollup_node.tools.witness.packs import base_name
+from rollup_node.tools.witness.recording_stage import RecordingConfig
 from tests.support.processes.cli import Cli
 
 NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")
@@ -26,22 +29,19 @@ def test_wrong_flags_are_rejected_in_one_line(flags: tuple[str, ...], text: str,
     assert text in cli.refused("witness", "range", *flags, *NODE)
 
 
-def test_a_derived_range_is_complete_with_its_receipts(
+def test_a_core_has_a_worker_and_a_full_disk_is_no_bug(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is missing of a range of one L1 block."""
-    block = BlockId(7, bytes(32))
-    result = RangeResult(block, block, b"", b"")
+    specs: list[ProcessSpec] = []
 
-    def run(*values: object, **options: object) -> int:
-        PackFolder(tmp_path).put(f"derived-{range_name(5, 6)}", result)
-        return 0
+    def run(*values: object, compute: Callable[[ProcessSpec], ProcessSpec]) -> int:
+        specs.append(compute(ProcessSpec("compute", "", None, copies=7)))
+        return ExitCode.CRITICAL if len(specs) == 1 else ExitCode.INTERRUPTED
 
     monkeypatch.setattr(witness_range, "run", run)
+    monkeypatch.setattr(witness_range, "usable_cores", lambda: 5)
     flags = ("--from-l2", "5", "--to-l2", "6", "--packs", str(tmp_path), "--l2", "http://127.0.0.1:9")
-    cli.out("witness", "range", *flags, *NODE)
-    assert PackFolder(tmp_path).get(range_name(5, 6), RangeResult, "it") == result
-    monkeypatch.setattr(witness_range, "run", lambda *values, **options: 1)
-    assert cli("witness", "range", *flags, *NODE).code == 0, "it is complete"
-    (tmp_path / f"derived-{range_name(5, 6)}").unlink()
-    assert cli("witness", "range", *flags, *NODE).code == 1
+    assert cli("witness", "range", *flags, *NODE).code == ExitCode.SETUP
+    assert cli("witness", "range", *flags, *NODE, "--workers", "2").code == ExitCode.INTERRUPTED
+    assert [spec.copies for spec in specs] == [5, 2]
+    assert specs[0].config == RecordingConfig(str(tmp_path), base_name(5, 6))

@@ -26,17 +26,16 @@ def recording(recording_folder: Path) -> Recording:
 
 @pytest.fixture(scope="session")
 def packs(recording: Recording, recording_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> PackFolder:
-    result = PackFolder(tmp_path_factory.mktemp("packs"))
+    result = PackFolder(tmp_path_factory.mktemp("witness") / "packs")
     asyncio.run(record(recording, recording_folder / "l2_blocks.json", result))
     return result
 
 
 @pytest.fixture(scope="session")
-def witness_folder(packs: PackFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def witness_folder(packs: PackFolder) -> Path:
     """Return the folder of the witness, which no test changes."""
-    target = tmp_path_factory.mktemp("witness") / "store"
-    assembled(packs, target)
-    return target
+    assembled(packs)
+    return packs.store.path
 
 
 @pytest.fixture

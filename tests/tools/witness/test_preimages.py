@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 from rollup_node.stages.blobs.kzg import ELEMENTS, FIELD_MODULUS
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.witness import preimages
-from rollup_node.tools.witness.preimages import KeyType, PreimageFolder, WitnessError, blob_keys, preimage_key
+from rollup_node.tools.witness.preimages import (
+    KeyType,
+    PreimageFolder,
+    WitnessError,
+    blob_keys,
+    blob_preimages,
+    hashed_preimages,
+    preimage_key,
+)
 
 COMMITMENT = b"\xc0" + bytes(47)
 
@@ -27,7 +35,7 @@ def store(tmp_path: Path) -> PreimageFolder:
 def test_the_store_has_the_layout_of_kona_host(store: PreimageFolder) -> None:
     store.put_hashed(b"value")
     store.put_local(5, b"\0\1")
-    store.put(KeyType.SHA256, sha256(COMMITMENT).digest(), COMMITMENT)
+    store.put({preimage_key(KeyType.SHA256, sha256(COMMITMENT).digest()): COMMITMENT})
     digest, commitment = keccak256(b"value").hex(), sha256(COMMITMENT).hexdigest()
     files = {str(path.relative_to(store.path)): path.read_text() for path in store.path.rglob("*") if path.is_file()}
     assert files == {
@@ -36,13 +44,24 @@ def test_the_store_has_the_layout_of_kona_host(store: PreimageFolder) -> None:
         f"0100/{'0' * 59}5.txt": "0001",
         f"04{commitment[2:4]}/{commitment[4:]}.txt": COMMITMENT.hex(),
     }
-    assert store.count == 3
+    assert store.count() == 3
 
 
-def test_a_value_that_is_there_stays(store: PreimageFolder) -> None:
-    store.put_local(1, b"first")
-    store.put_local(1, b"second")
-    assert (store.local(1, "it"), store.count) == (b"first", 1)
+@pytest.mark.parametrize("value", [b"value", bytes(32)])
+def test_a_value_that_a_killed_worker_has_begun_is_written_whole(store: PreimageFolder, value: bytes) -> None:
+    store.put_hashed(value)
+    (path,) = store.path.glob("02*/*.txt")
+    path.write_text("00")
+    store.put_hashed(value)
+    assert (store.hashed(keccak256(value), "it"), store.count()) == (value, 1)
+
+
+def test_a_value_is_removed_with_its_folder(store: PreimageFolder) -> None:
+    (key,) = preimages = hashed_preimages({keccak256(b"value"): b"value"})
+    store.put(preimages)
+    for _ in range(2):
+        store.remove(key)
+        assert [path.name for path in store.path.iterdir()] == ["kvformat"]
 
 
 @given(st.binary(max_size=300))
@@ -86,9 +105,9 @@ def test_elements_of_zero_are_links_where_the_file_system_has_them(
     if code:
         monkeypatch.setattr(os, "link", refuses)
     blob = b"\x01" * 32 * 4000 + bytes(32 * 96)
-    store.put_blob(COMMITMENT, blob, b"proof")
-    store.put_blob(COMMITMENT, blob, b"proof")
-    assert store.count == ELEMENTS + 2
+    store.put(blob_preimages(COMMITMENT, blob, b"proof"))
+    store.put(blob_preimages(COMMITMENT, blob, b"proof"))
+    assert store.count() == ELEMENTS + 2
     assert store.blob(b"\x01" + sha256(COMMITMENT).digest()[1:], "blob 0") == (blob, COMMITMENT, b"proof")
     links = [path.stat().st_nlink for path in store.path.glob("05*/*.txt") if path.read_text() == "00" * 32]
     assert links == [1 if code else 96] * 96
@@ -114,7 +133,7 @@ def test_the_elements_of_a_blob_are_kept_by_the_roots_of_unity() -> None:
 def test_a_blob_comes_back_whole(store: PreimageFolder) -> None:
     blob = bytes(range(32)) * ELEMENTS
     versioned = b"\x01" + sha256(COMMITMENT).digest()[1:]
-    store.put_blob(COMMITMENT, blob, b"proof")
+    store.put(blob_preimages(COMMITMENT, blob, b"proof"))
     assert store.blob(versioned, "blob 0") == (blob, COMMITMENT, b"proof")
     element = preimage_key(KeyType.BLOB, blob_keys(COMMITMENT)[7]).hex()
     path = store.path / element[:4] / f"{element[4:]}.txt"
@@ -124,6 +143,6 @@ def test_a_blob_comes_back_whole(store: PreimageFolder) -> None:
     path.unlink()
     with pytest.raises(WitnessError, match="the witness lacks element 7 of blob 0"):
         store.blob(versioned, "blob 0")
-    store.put(KeyType.SHA256, sha256(b"short").digest(), b"short")
+    store.put({preimage_key(KeyType.SHA256, sha256(b"short").digest()): b"short"})
     with pytest.raises(WitnessError, match="the commitment of blob 1 has 5 bytes"):
         store.blob(b"\x01" + sha256(b"short").digest()[1:], "blob 1")

@@ -19,7 +19,7 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
-from rollup_node.tools.witness.packs import L2Pack, PackFolder, RangeResult, execution_name, l2_name
+from rollup_node.tools.witness.packs import L2Pack, PackFolder, RangeResult, execution_name, l2_name, range_name
 from rollup_node.tools.witness.range_stage import EXECUTE, RecordingSource, WitnessRangeConfig, WitnessRangeStage
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.servers.http_listener import json_rpc_app, listening
@@ -39,7 +39,7 @@ def packs(tmp_path: Path) -> PackFolder:
 def new_stage(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path, packs: PackFolder) -> NewStage:
     def make(url: str | None = None, execution: bool = False, last: int = 2) -> WitnessRangeStage:
         replay = ReplayConfig(chain.rollup, 1, last, url, None, None, RowFormat.JSON, 1, 2)
-        config = WitnessRangeConfig(replay, str(packs.path), "result", execution)
+        config = WitnessRangeConfig(replay, str(packs.path), execution)
         stage = WitnessRangeStage(config, new_buses(tmp_path)["engine"], Meter("engine"))
         stage._base = BASE
         return stage
@@ -77,7 +77,7 @@ async def test_the_last_block_ends_the_range_with_its_result(
     with pytest.raises(ExitRequested) as ended:
         await stage._compare(derived)
     assert ended.value.code == 0
-    result = packs.get("result", RangeResult, "it")
+    result = packs.get(range_name(1, 2), RangeResult, "it")
     assert (result.base, result.head) == (BASE, chain.l1_ref(105).id)
     root = safe.withdrawals_root
     expected = b"" if root is None else output_preimage(safe.state_root, root, safe.block_hash)
