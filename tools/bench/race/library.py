@@ -1,4 +1,7 @@
-"""Measures the library and witnesses against `replay` over a prepared course, by CPU time of commands that take turns.
+"""Measures the library and witnesses against `replay` over a prepared course, by commands that take turns.
+
+A user waits for a witness, whose files all cores write; beside the time stands the CPU time, which counts where no core
+is idle. Two cores are too few for the bound of the time.
 
 The Beacon API gives no proofs of blobs, like beacon nodes of today. Files are the dearest part of a witness, so that
 what creating the same files takes alone stands beside it: no witness in kona-host's directory format can cost less.
@@ -15,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.race.course_files import CourseSize
@@ -29,6 +33,14 @@ blocks = rollup_node.derive(rollup_node.Chain.load(chain), l1=l1, beacon=beacon,
 sys.exit(sum(1 for block in blocks) != int(last))
 """
 COMMANDS = ("replay", "derive", "witness")
+TIME, CPU = range(2)
+
+
+class Cost(NamedTuple):
+    """Seconds of a command: until it has ended, and of CPU of it and its descendants."""
+
+    time: float
+    cpu: float
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,24 +59,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measured(course: Course, folder: Path, repeats: int) -> list[Figure]:
     """Return the figures of a course. Raises subprocess.CalledProcessError where a command fails."""
-    runs: dict[str, list[float]] = {name: [] for name in (*COMMANDS, "import", "files")}
+    runs: dict[str, list[Cost]] = {name: [] for name in (*COMMANDS, "import", "files")}
     for turn in range(repeats):
         words = _words(course, folder / f"witness-{turn}")
         for name in COMMANDS if turn % 2 else reversed(COMMANDS):
-            runs[name].append(cpu_seconds(*words[name]))
-        runs["import"].append(cpu_seconds("-c", "import rollup_node"))
-        runs["files"].append(seconds_of_files(folder / f"witness-{turn}", folder / f"files-{turn}"))
+            runs[name].append(cost(*words[name]))
+        runs["import"].append(cost("-c", "import rollup_node"))
+        runs["files"].append(cost_of_files(folder / f"witness-{turn}", folder / f"files-{turn}"))
 
-    def over_replay(name: str) -> tuple[float, ...]:
-        return tuple(value / replay for value, replay in zip(runs[name], runs["replay"], strict=True))
+    def over_replay(name: str, of: int) -> tuple[float, ...]:
+        return tuple(own[of] / replay[of] for own, replay in zip(runs[name], runs["replay"], strict=True))
 
-    rates = tuple(1 / value for value in over_replay("derive"))
+    rates = tuple(1 / value for value in over_replay("derive", CPU))
     return [
-        Figure(f"replay of {len(course.facts.l2_hashes) - 1} blocks", "s", tuple(runs["replay"])),
-        Figure("rate of rollup_node.derive over replay's", "x", rates, floor=RATE),
-        Figure("witness over replay", "x", over_replay("witness"), WITNESS),
-        Figure("creating the same files alone over replay", "x", over_replay("files")),
-        Figure("import rollup_node", "s", tuple(runs["import"]), IMPORT),
+        *_seconds(f"replay of {len(course.facts.l2_hashes) - 1} blocks", runs["replay"]),
+        Figure("rate of rollup_node.derive over replay's, CPU", "x", rates, floor=RATE),
+        *_seconds("witness", runs["witness"]),
+        Figure("witness over replay, time", "x", over_replay("witness", TIME), WITNESS),
+        Figure("witness over replay, CPU", "x", over_replay("witness", CPU)),
+        Figure("creating the same files alone, CPU", "x", over_replay("files", CPU)),
+        Figure("import rollup_node, CPU", "s", tuple(own.cpu for own in runs["import"]), IMPORT),
+    ]
+
+
+def _seconds(name: str, runs: Sequence[Cost]) -> list[Figure]:
+    return [
+        Figure(f"{name}, {kind}", "s", values)
+        for kind, values in zip(Cost._fields, zip(*runs, strict=True), strict=True)
     ]
 
 
@@ -80,30 +101,32 @@ def _words(course: Course, out: Path) -> dict[str, tuple[str, ...]]:
     }
 
 
-def cpu_seconds(*words: str) -> float:
-    """Run Python, and return the CPU time of it and its descendants. Raises subprocess.CalledProcessError."""
+def cost(*words: str) -> Cost:
+    """Run Python, and return what it and its descendants take. Raises subprocess.CalledProcessError."""
     with tempfile.TemporaryFile() as errors:
+        begun = time.monotonic()
         process = subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL, stderr=errors)
         _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - begun
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             errors.seek(0)
             raise subprocess.CalledProcessError(process.returncode, words, stderr=errors.read())
-    return usage.ru_utime + usage.ru_stime
+    return Cost(seconds, usage.ru_utime + usage.ru_stime)
 
 
-def seconds_of_files(like: Path, target: Path) -> float:
-    """Return the CPU time of creating files of the same names and sizes as those below a folder."""
+def cost_of_files(like: Path, target: Path) -> Cost:
+    """Return what creating files of the same names and sizes as those below a folder takes."""
     files = [(path.relative_to(like), path.stat().st_size) for path in like.glob("*/*")]
     for parent in {name.parent for name, _ in files}:
         (target / parent).mkdir(parents=True)
     data = memoryview(bytes(max(size for _, size in files)))
-    begun = time.process_time()
+    begun = Cost(time.monotonic(), time.process_time())
     for name, size in files:
         file = os.open(target / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         os.write(file, data[:size])
         os.close(file)
-    return time.process_time() - begun
+    return Cost(time.monotonic() - begun.time, time.process_time() - begun.cpu)
 
 
 if __name__ == "__main__":
