@@ -1,7 +1,7 @@
 """Measures the library and witnesses against `replay` over a prepared course, by commands that take turns.
 
 A user waits for a witness, whose files all cores write; beside the time stands the CPU time, which counts where no core
-is idle. Two cores are too few for the bound of the time.
+is idle. Two cores that others use as well do not hold the bound of the time.
 
 The Beacon API gives no proofs of blobs, like beacon nodes of today. Files are the dearest part of a witness, so that
 what creating the same files takes alone stands beside it: no witness in kona-host's directory format can cost less.
