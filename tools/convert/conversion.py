@@ -10,10 +10,12 @@ from rollup_node.node.options.rules import REQUIRED, RULES, broken
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import BOOL
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
+from rollup_node.node.setup.bundles import option_of
 from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.tools.convert.sources import Source
 
-FILES = ("rollup.config", "rollup.l1-chain-config", "interop.dependency-set", "rollup.lagoon-bundle")
+FILES = ("rollup.config", "rollup.l1-chain-config", "interop.dependency-set", *map(option_of, SELECTABLE))
 """Options whose files a start reads: on the machine of a conversion they need not be."""
 
 

@@ -11,7 +11,7 @@ from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, 
 from rollup_node.tools.convert.sources import Source
 
 OWN = re.compile(
-    r"config|workers|tracing\..*|runtime\.dir|status\..*|l1\.checkpoint(\..*)?|rollup\.(bundle-dir|lagoon-bundle|span-overlap-check)"
+    r"config|workers|tracing\..*|runtime\.dir|status\..*|l1\.checkpoint(\..*)?|rollup\.(bundle-dir|.+-bundle|span-overlap-check)"
     r"|rpc\.(corsdomain|jwt-secret|ready-.*|vhosts|ws-enabled)"
 )
 """Options that no op-node has."""
