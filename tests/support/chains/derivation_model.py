@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tests.support.chains.derivation_values import (
+    EMPTY_AT_ACTIVATION,
     ORDER,
     ModelBlock,
     ModelFrame,
@@ -15,7 +16,6 @@ from tests.support.chains.derivation_values import (
     ModelSpan,
 )
 
-EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 END = object()
 
 

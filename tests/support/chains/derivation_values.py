@@ -7,6 +7,7 @@ ORDER = (
     *("regolith", "canyon", "delta", "ecotone", "fjord", "granite", "holocene"),
     *("isthmus", "jovian", "karst", "lagoon"),
 )
+EMPTY_AT_ACTIVATION = ("jovian", "karst", "lagoon")
 
 
 @dataclass(frozen=True)

@@ -143,21 +143,6 @@ def test_the_layout_is_the_newest_that_does_not_activate(times: dict[str, int], 
     assert result.l1_info_format(now) is expected
 
 
-def test_activations() -> None:
-    refused, empty, roomy, kept = [], [], [], []
-    for name in FORK_NAMES:
-        for activation in schedule({name: 10}).activations(10):
-            assert activation.bundle == activation.fork == name
-            refused += [name] * activation.user_transactions_refused
-            empty += [name] * activation.sequencer_no_tx_pool
-            roomy += [name] * activation.extra_gas
-            kept += [name] * activation.extra_gas_may_be_kept
-    assert empty == ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"]
-    assert refused == ["jovian", "karst", "lagoon"]
-    assert roomy == ["karst", "lagoon"]
-    assert kept == ["karst"]
-
-
 def test_only_the_first_fork_crossed_switches_stages() -> None:
     """[PS3, PS4]"""
     both = schedule({"granite": 10, "holocene": 10, "isthmus": 20})

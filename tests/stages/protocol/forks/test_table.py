@@ -7,6 +7,7 @@ from typing import TypeVar
 import pytest
 
 from rollup_node.stages.protocol.forks.rules import EpochRules, L1Rules, L2Rules
+from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.forks.table import (
     FORK_NAMES,
     FORKS,
@@ -25,6 +26,21 @@ def test_forks_are_in_their_order() -> None:
         "bedrock regolith canyon delta ecotone fjord granite holocene isthmus jovian karst lagoon"
     )
     assert OPTIONAL_FORK not in FORK_NAMES
+
+
+def test_activations() -> None:
+    refused, empty, roomy, kept = [], [], [], []
+    for name in FORK_NAMES:
+        for activation in ForkSchedule({name: 10}, 2, 300, 600).activations(10):
+            assert activation.bundle == activation.fork == name
+            refused += [name] * activation.user_transactions_refused
+            empty += [name] * activation.sequencer_no_tx_pool
+            roomy += [name] * activation.extra_gas
+            kept += [name] * activation.extra_gas_may_be_kept
+    assert empty == ["ecotone", "fjord", "isthmus", "jovian", "karst", "lagoon"]
+    assert refused == ["jovian", "karst", "lagoon"]
+    assert roomy == ["karst", "lagoon"]
+    assert kept == ["karst"]
 
 
 def changed_fields(first: R, changes: list[Callable[[R], R] | None]) -> Iterator[set[str]]:
