@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,6 @@ from rollup_node.ipc.wire.process_id import ProcessId, Slots
 from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
-from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
 from rollup_node.node.system.memory import trim_heap
@@ -301,3 +302,31 @@ class StageProcess:
                 self._log.warn(text, code=Code.FILE.text, folder=self._shared.sockets)
 
         return collect
+
+
+class LibraryHandler(logging.Handler):
+    """Passes records of libraries to our log. Their info counts as debug, their debug as trace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line of a library, with its traceback if it has one."""
+        if record.levelno >= logging.ERROR:
+            level = Level.ERROR
+        elif record.levelno >= logging.WARNING:
+            level = Level.WARN
+        else:
+            level = Level.DEBUG if record.levelno >= logging.INFO else Level.TRACE
+        trace = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info else None
+        get_logger(record.name).write(level, record.getMessage(), {}, trace)
+
+
+def capture_library_logs(level: Level) -> None:
+    """Replace the handlers of the root logger by ours, for lines up to `level`, and logs Python's warnings."""
+    logging.getLogger().handlers[:] = [LibraryHandler()]
+    set_library_level(level)
+    logging.captureWarnings(True)
+
+
+def set_library_level(level: Level) -> None:
+    """Spares libraries the records that `level` does not let through."""
+    known = {Level.TRACE: logging.DEBUG, Level.DEBUG: logging.INFO}
+    logging.getLogger().setLevel(known.get(level, logging.WARNING))

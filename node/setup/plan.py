@@ -15,11 +15,10 @@ import msgspec
 
 from rollup_node.node.checks.finding import ListenAddress
 from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.checkpoint import checkpoint_config
-from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice

@@ -33,7 +33,6 @@ from rollup_node.node.supervisor.child_processes import (
 from rollup_node.node.supervisor.metrics import SUPERVISOR, SupervisorMetrics
 from rollup_node.node.supervisor.precheck import Precheck
 from rollup_node.node.supervisor.reload import Reloads
-from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess, memory_sizes
 from rollup_node.node.supervisor.sweeper import Sweeper
@@ -49,6 +48,7 @@ from rollup_node.node.system.profiling import write_profile
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.io.service_manager import ServiceManager
 from rollup_node.stages.io.task import EXIT_REPORTED, ProcessEntry
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields

@@ -77,7 +77,7 @@ def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
 def our_node(watch: Leftovers) -> str:
     """Return a program that takes op-node's command line and runs our node."""
     path = watch.folder / "op-node"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m rollup_node.node "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m rollup_node "$@"\n')
     path.chmod(0o755)
     return str(path)
 

@@ -15,9 +15,8 @@ import msgspec
 from rollup_node.node.checks.finding import Finding
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options, worker_count
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
-from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import (
     EngineCheck,
     NodeEndpoints,

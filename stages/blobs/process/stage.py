@@ -16,9 +16,9 @@ from rollup_node.stages.blobs.beacon_api import (
     SourceFailure,
     classify,
 )
-from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
+from rollup_node.stages.blobs.pending_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier

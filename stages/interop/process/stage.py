@@ -17,14 +17,14 @@ from rollup_node.stages.interop.holding import (
     going_back,
     holding_chain,
     obstacle_of,
+    verdicts,
 )
 from rollup_node.stages.interop.io.store import InteropStore, Round
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
 from rollup_node.stages.interop.process.chain_view import ChainView
-from rollup_node.stages.interop.process.database import InteropDatabase
+from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.l1_reader import L1Reader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
-from rollup_node.stages.interop.process.round_server import RoundServer
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -45,7 +45,6 @@ from rollup_node.stages.interop.rounds import (
     next_step,
     next_time,
 )
-from rollup_node.stages.interop.verdicts import verdicts
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter

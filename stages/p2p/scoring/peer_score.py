@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.config import PeerScoring
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
 
 SLOTS_PER_EPOCH = 6

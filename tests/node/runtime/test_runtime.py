@@ -1,14 +1,18 @@
 """What the runtime does with errors, prints and results of a stage, in a toy node."""
 
 import json
+import logging
 import os
 import signal
+import warnings
+from collections.abc import Iterator
 
 import pytest
 
-from rollup_node.node.runtime.runtime import dropped_lines
+from rollup_node.node.runtime.runtime import capture_library_logs, dropped_lines
 from rollup_node.node.system.exit_codes import RESTART
-from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.io.log import logger as log
+from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.toy_harness import StartNode, ToyNode
 
@@ -106,3 +110,33 @@ def test_dropped_lines_have_a_code() -> None:
     record = dropped_lines("l1", 3)
     assert (record.process, record.level, record.fields["lines"]) == ("l1", Level.WARN, 3)
     assert (record.fields["code"], record.fields["do"]) == ("LOG-DROPPED", Code.LOG_DROPPED.remedy)
+
+
+@pytest.fixture
+def library_lines() -> Iterator[list[Record]]:
+    """Yield the records that libraries write while the test runs."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    lines: list[Record] = []
+    log.configure("l1", Level.DEBUG, lines.append)
+    capture_library_logs(Level.DEBUG)
+    yield lines
+    logging.captureWarnings(False)
+    root.handlers[:], root.level = handlers, level
+
+
+def test_records_of_libraries_reach_our_log(library_lines: list[Record]) -> None:
+    logging.getLogger("aiohttp.client").info("quiet %d", 1)
+    logging.getLogger("asyncio").debug("quieter")
+    try:
+        raise ValueError("boom")
+    except ValueError:
+        logging.getLogger("asyncio").exception("a task failed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old stuff", stacklevel=1)
+    first, second, third = library_lines
+    assert (first.level, first.component, first.message) == (Level.DEBUG, "aiohttp.client", "quiet 1")
+    assert second.level is Level.ERROR
+    assert "ValueError: boom" in (second.traceback or "")
+    assert (third.level, third.component) == (Level.WARN, "py.warnings")

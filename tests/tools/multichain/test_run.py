@@ -60,7 +60,7 @@ async def test_heads_that_are_zeros_are_not_told() -> None:
 def test_chains_with_messages_have_equal_roots() -> None:
     """[SNO7, LB7] A supernode of two chains that execute messages of each other, and another one."""
     words = ["--chains=2", "--supernodes=2", "--interop=4", "--blocks=20", "--l1-block-time=2", "--l2-block-time=1"]
-    command = [sys.executable, "-m", "rollup_node.node", "devnet", *words, "--json"]
+    command = [sys.executable, "-m", "rollup_node", "devnet", *words, "--json"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     result = json.loads(run.stdout)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.ip import IpAddress, is_plausible_ip, parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.identify import IdentifyError, IdentifyMessage
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, decode_public_key, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import IDENTIFIED_TTL
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 

@@ -5,9 +5,9 @@ import os
 from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.host.io.host_api import StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.host.io.host import Host

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.identity.peer_id import (
+from rollup_node.stages.p2p.addresses.peer_id import (
     IdentityError,
     NetworkIdentity,
     PublicKey,
@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.identity.peer_id import (
     secp256k1_public_key,
     validate_peer_id,
 )
-from rollup_node.stages.p2p.identity.signatures import verify
+from rollup_node.stages.p2p.transport.noise import verify_signature
 
 HELLO = b"hello"
 SECP256K1 = (
@@ -61,18 +61,18 @@ def test_foreign_keys(text: str, cid: str, key: str, signature: str) -> None:
     assert public_key.encode().hex() == key
     assert peer_id_text(public_key.peer_id) == text
     assert parse_peer_id(text) == parse_peer_id(cid) == public_key.peer_id
-    assert verify(public_key, HELLO, bytes.fromhex(signature))
-    assert not verify(public_key, b"hello!", bytes.fromhex(signature))
-    assert not verify(public_key, HELLO, bytes.fromhex(signature)[:-1] + b"\x00")
-    assert not verify(public_key, HELLO, b"")
-    assert not verify(public_key, HELLO, bytes(5000))
+    assert verify_signature(public_key, HELLO, bytes.fromhex(signature))
+    assert not verify_signature(public_key, b"hello!", bytes.fromhex(signature))
+    assert not verify_signature(public_key, HELLO, bytes.fromhex(signature)[:-1] + b"\x00")
+    assert not verify_signature(public_key, HELLO, b"")
+    assert not verify_signature(public_key, HELLO, bytes(5000))
 
 
 def test_network_identity() -> None:
     identity = NetworkIdentity(b"\x01" * 32)
     assert peer_id_text(identity.peer_id) == SECP256K1[0]
     assert identity.public_key.encode().hex() == SECP256K1[2]
-    assert verify(identity.public_key, HELLO, identity.sign(HELLO))
+    assert verify_signature(identity.public_key, HELLO, identity.sign(HELLO))
     result = node_id(identity.public_key)
     assert result is not None and result.hex() == NODE_ID
     assert repr(identity) == f"NetworkIdentity({SECP256K1[0]})"

@@ -1,14 +1,25 @@
-"""Requests that are not answered yet, and a cache of decoded blobs: pure bookkeeping of the blobs process."""
+"""Requests of blobs and of Alt-DA inputs that are not answered yet, and their caches: pure bookkeeping."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.messages.base import Problem
-from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.blobs import (
+    BlobContent,
+    BlobsRequest,
+    BlobsResponse,
+    BlobsUnavailable,
+    InputRequest,
+    InputResponse,
+    InputTooLarge,
+    InputUnavailable,
+)
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
+from rollup_node.stages.protocol.commitments import Commitment
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
@@ -162,3 +173,69 @@ class PendingRequests(PendingTable[Key, PendingRequest]):
 def content_size(content: BlobContent) -> int:
     """Return about the bytes of memory that a blob takes."""
     return 300 + len(content.data or b"")
+
+
+MAX_INPUT_PAUSE = 5.0
+INPUT_EXPIRY_SECONDS = 30.0
+MAX_PENDING_INPUTS = 256
+CACHE_BYTES = 32 << 20
+
+Found = InputResponse | InputTooLarge
+
+
+class InputCache:
+    """Inputs by commitment; an unverified one is valid for one start, so wrong ones do not survive a reset [ADA16]."""
+
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
+
+    def get(self, commitment: Commitment, start: int = 0) -> Found | None:
+        answer, valid_for = self._inputs.get(commitment) or (None, None)
+        return answer if valid_for in (None, start) else None
+
+    def put(self, answer: Found, start: int | None = None) -> None:
+        """Add an input in place of any other of its commitment; `start` if it is valid for that one alone."""
+        self._inputs.put(answer.commitment, (answer, start), _size(answer))
+
+
+@dataclass
+class PendingInput(Pending[Commitment]):
+    """A requested input by commitment, and the clients to answer, one for each row, with the last request's number.
+
+    `start` is that of the last request."""
+
+    clients: dict[int, tuple[ProcessId, int]] = field(default_factory=dict)
+    start: int = 0
+    error: str | None = None
+
+    def failed(self, error: str, not_found: bool, now: float) -> InputUnavailable:
+        """Record a failed fetch."""
+        self.pause(now, MAX_INPUT_PAUSE)
+        self.error = error
+        return InputUnavailable(self.key, not_found, error)
+
+    def postponed(self, error: str) -> InputUnavailable:
+        """Record that it is not fetched again before it is needed."""
+        self.retry_at = 0.0 if self.urgent else inf
+        return InputUnavailable(self.key, False, error)
+
+
+class PendingInputs(PendingTable[Commitment, PendingInput]):
+    """All inputs that are requested and not there."""
+
+    def __init__(self) -> None:
+        super().__init__(MAX_PENDING_INPUTS, INPUT_EXPIRY_SECONDS)
+
+    def request(self, client: ProcessId, request: InputRequest, now: float) -> PendingInput:
+        fresh = PendingInput(request.commitment, request.urgent, now)
+        pending = self._pending.setdefault(request.commitment, fresh)
+        pending.requested_at, pending.start = now, request.start
+        if request.urgent and not pending.urgent:
+            pending.urgent, pending.retry_at = True, min(pending.retry_at, now)
+        if request.urgent:
+            pending.clients[client.slot] = client, request.number
+        return pending
+
+
+def _size(answer: Found) -> int:
+    return 400 + len(answer.commitment.content) + (len(answer.data) if isinstance(answer, InputResponse) else 0)
