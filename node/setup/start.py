@@ -12,17 +12,16 @@ from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.bundles import check_folder_of_choice
 from rollup_node.node.setup.endpoint_checks import check_chains
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
-from rollup_node.node.setup.plan import NodeSecrets, listeners, node_settings, plan_node
+from rollup_node.node.setup.plan import NodeSecrets, listeners, node_settings, plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import ConfiguredNode, RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.log_file import log_file
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateError, AdminStateFile
 from rollup_node.stages.interop.config import InteropProcessConfig
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.p2p.config import P2pConfig

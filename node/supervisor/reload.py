@@ -14,12 +14,12 @@ from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.node.supervisor.child_processes import ChildProcesses
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.supervisor.precheck import Precheck
+from rollup_node.node.supervisor.service_manager import ServiceManager
 from rollup_node.node.supervisor.settings import NodeSettings, Reload
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.service_manager import ServiceManager
 from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages.codes import Code
 

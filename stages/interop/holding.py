@@ -8,7 +8,7 @@ from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.rounds import InvalidateHeads, StoreState, Wait, WaitReason
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.interop import DeniedOutput, RoundResponse
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.messages.verification import DeniedOutput, RoundResponse
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_root, super_root
+from rollup_node.stages.protocol.payloads import output_root, super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, Hash, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 

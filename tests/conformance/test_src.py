@@ -16,7 +16,7 @@ from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table

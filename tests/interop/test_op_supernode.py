@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.protocol import deposits, headers, l1_info, mpt, system_config
-from rollup_node.stages.protocol import output_root as output_roots
+from rollup_node.stages.protocol import deposits, headers, l1_info, mpt, payloads, system_config
 from rollup_node.stages.protocol.attributes import deposits_only, prepare_attributes
 from rollup_node.stages.protocol.config import ChainOpConfig, Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
@@ -385,14 +384,14 @@ def payload_hash(value: Any, want: Any) -> None:
 
 
 def output_root(value: Any, want: Any) -> None:
-    assert output_roots.output_root(*map(raw, value)) == raw(want)
+    assert payloads.output_root(*map(raw, value)) == raw(want)
 
 
 def super_root(value: Any, want: Any) -> None:
     timestamp, chains = value
     pairs = [(chain_id, raw(output)) for chain_id, output in chains]
-    assert output_roots.super_root(timestamp, pairs) == raw(want[0])
-    preimage = output_roots.super_preimage(timestamp, pairs)
+    assert payloads.super_root(timestamp, pairs) == raw(want[0])
+    preimage = payloads.super_preimage(timestamp, pairs)
     assert len(preimage) == want[1]
 
 

@@ -10,7 +10,7 @@ from rollup_node.node.options.rules import REQUIRED, RULES, broken
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import BOOL
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
-from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.setup.plan import reject_wrong_options
 from rollup_node.tools.convert.sources import Source
 
 FILES = ("rollup.config", "rollup.l1-chain-config", "interop.dependency-set", "rollup.lagoon-bundle")

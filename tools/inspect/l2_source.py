@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from rollup_node.node.checks.engine import engine_client
+from rollup_node.node.checks.execution import engine_client
 from rollup_node.node.options.given_files import regular_file
 from rollup_node.stages.engine.process.engine_answers import Block, payload_of_block
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure

@@ -11,10 +11,10 @@ from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import payload_of_header
 from rollup_node.stages.protocol.headers import Header, HeaderError, decode_header, l1_header
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex
-from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, ordered_values
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, BlockId, Hash, L1Block, Log
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
 from rollup_node.tools.witness.assembly import AGREED, CHAIN_ID, CLAIMED, CLAIMED_NUMBER, L1_HEAD, ROLLUP_CONFIG

@@ -31,8 +31,7 @@ from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_preimage
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, output_preimage
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore, InteropStoreError
+from rollup_node.stages.interop.process.store import InteropStore, InteropStoreError
 from rollup_node.stages.io.task import PeriodicTask
-from rollup_node.stages.messages.verification import DeniedOutput, RoundRequest, RoundResponse
+from rollup_node.stages.messages.interop import DeniedOutput, RoundRequest, RoundResponse
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
 
 T = TypeVar("T")

@@ -19,12 +19,12 @@ from rollup_node.stages.interop.holding import (
     obstacle_of,
     verdicts,
 )
-from rollup_node.stages.interop.io.store import InteropStore, Round
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
 from rollup_node.stages.interop.process.chain_view import ChainView
 from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.l1_reader import L1Reader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.process.store import InteropStore, Round
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -51,7 +51,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import DeniedBlock
+from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.interop_messages import BlockLogs

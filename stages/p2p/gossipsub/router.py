@@ -43,7 +43,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     encode_frame,
 )
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 
 class MalformedRpc(NamedTuple):

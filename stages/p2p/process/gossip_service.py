@@ -21,7 +21,7 @@ from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected, PeerDisconnected, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 WRITE_TIMEOUT = 60.0

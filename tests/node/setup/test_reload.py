@@ -19,7 +19,7 @@ from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup import endpoint_checks
-from rollup_node.node.setup.plan import NodeConfigs, plan_node
+from rollup_node.node.setup.plan import NodeConfigs, plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import (
     RELOADED,
     Change,
@@ -31,7 +31,6 @@ from rollup_node.node.setup.reload import (
     with_reloaded,
 )
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supernode import plan_chains
 from rollup_node.node.supervisor.settings import Reload
 from rollup_node.node.system.exit_codes import SetupError

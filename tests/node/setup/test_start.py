@@ -28,7 +28,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateFile
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.interop.backfill import backfill
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,

@@ -24,7 +24,7 @@ from rollup_node.stages.interop.rounds import (
 )
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from tests.support.interop.values import block, dependency_set, member
 

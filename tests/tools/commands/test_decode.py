@@ -14,8 +14,8 @@ import pytest
 
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.tasks import decode_blob
-from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from tests.support.processes.cli import Cli
 from tests.support.processes.programs import FinishedProgram
 

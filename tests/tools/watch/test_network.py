@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import L2_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
 from tests.support.processes.games import claim, send_to_l1

@@ -12,8 +12,7 @@ from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
 from rollup_node.stages.protocol.headers import decode_header, header_hash
-from rollup_node.stages.protocol.output_root import output_preimage
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload, output_preimage, payload_block_hash
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError

@@ -21,7 +21,7 @@ from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_preimage, output_root
+from rollup_node.stages.protocol.payloads import output_preimage, output_root
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.heads.test_interop import FORKS

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import StoreState
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import DeniedOutput, RoundRequest, RoundResponse
+from rollup_node.stages.messages.interop import DeniedOutput, RoundRequest, RoundResponse
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
 from tests.support.interop.running_stage import Node, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld

@@ -3,8 +3,8 @@
 import pytest
 
 from rollup_node.stages.p2p.config import PeerScoring
-from rollup_node.stages.p2p.scoring import peer_score
-from rollup_node.stages.p2p.scoring.peer_score import (
+from rollup_node.stages.p2p.peering import peer_score
+from rollup_node.stages.p2p.peering.peer_score import (
     MAX_RETAINED,
     PeerScorer,
     peer_scorer,

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.interop.io import store as store_module
-from rollup_node.stages.interop.io.store import InteropStore, InteropStoreError
 from rollup_node.stages.interop.message_checks import LogPlace
+from rollup_node.stages.interop.process import store as store_module
+from rollup_node.stages.interop.process.store import InteropStore, InteropStoreError
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,

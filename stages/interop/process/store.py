@@ -35,7 +35,7 @@ from rollup_node.stages.io.files.sqlite_file import (
     transaction,
 )
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import HeadOutput
+from rollup_node.stages.messages.interop import HeadOutput
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW, BlockLogs, log_hash_at
 from rollup_node.stages.protocol.types import BlockId, Hash
