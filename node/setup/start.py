@@ -17,7 +17,7 @@ from rollup_node.node.setup.reload import ConfiguredNode, RunningOptions
 from rollup_node.node.setup.secrets import load_secrets
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART, SetupError
-from rollup_node.node.system.log_file import log_file
+from rollup_node.node.system.log_pipes import log_file
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import AdminStateError, AdminStateFile
 from rollup_node.stages.interop.config import InteropProcessConfig

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.interop.backfill import backfill
 from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.interop.holding import (
     CODES,
@@ -20,11 +19,10 @@ from rollup_node.stages.interop.holding import (
     verdicts,
 )
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
-from rollup_node.stages.interop.process.chain_view import ChainView
 from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
-from rollup_node.stages.interop.process.l1_reader import L1Reader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
 from rollup_node.stages.interop.process.store import InteropStore, Round
+from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -41,6 +39,7 @@ from rollup_node.stages.interop.rounds import (
     Wait,
     WaitReason,
     advanced,
+    backfill,
     diverged,
     next_step,
     next_time,

@@ -133,7 +133,7 @@ def test_pending_requests_are_bounded(requests: PendingRequests) -> None:
     assert 3 not in kept
 
 
-CLIENT, LATER = ProcessId(3, 1), ProcessId(3, 2)
+LATER = ProcessId(3, 2)
 COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING_INPUTS + 10)]
 
 

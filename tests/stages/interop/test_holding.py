@@ -101,7 +101,7 @@ def test_an_obstacle_is_a_problem_once_it_lasts() -> None:
     assert about_l1 is not None and about_l1.subject == "L1" and about_l1.problem(0) is not None
 
 
-CONFIG = dependency_set(member(1), member(2, block_time=2), activation=1010)
+VERDICTS_CONFIG = dependency_set(member(1), member(2, block_time=2), activation=1010)
 L1 = BlockId(20, b"\x14" * 32)
 TIPS = {1: block(100, 1100).id, 2: block(50, 1100).id}
 STATE = StoreState(TIPS, VerifiedRound(1100, L1, 1090))
@@ -109,12 +109,12 @@ DENIED = (DeniedBlock(40, b"\x28" * 32),)
 
 
 def told(state: StoreState, chain_id: int) -> ChainVerdict:
-    return verdicts(CONFIG, state, 9, {}, {}).chains[chain_id]
+    return verdicts(VERDICTS_CONFIG, state, 9, {}, {}).chains[chain_id]
 
 
 def test_after_a_round_its_heads_are_verified() -> None:
     final = {1: block(90, 1090).id}
-    assert verdicts(CONFIG, STATE, 9, final, {2: DENIED}) == Verdicts(
+    assert verdicts(VERDICTS_CONFIG, STATE, 9, final, {2: DENIED}) == Verdicts(
         {1: ChainVerdict(TIPS[1], final[1], (), 9, None), 2: ChainVerdict(TIPS[2], None, DENIED, 9, None)},
         1010,
         L1,
@@ -124,7 +124,7 @@ def test_after_a_round_its_heads_are_verified() -> None:
 
 def test_without_a_round_nothing_is_verified() -> None:
     """[LB3]: whatever logs are read already."""
-    result = verdicts(CONFIG, msgspec.structs.replace(STATE, verified=None), 0, {}, {})
+    result = verdicts(VERDICTS_CONFIG, msgspec.structs.replace(STATE, verified=None), 0, {}, {})
     assert (result.current_l1, result.timestamp) == (None, 0)
     assert [verdict.verified for verdict in result.chains.values()] == [None, None]
 
@@ -149,5 +149,5 @@ def test_all_chains_go_back_before_a_rewind() -> None:
     assert (told(state, 1).go_back, told(state, 2).go_back) == (TIPS[1], TIPS[2])
     state = StoreState({}, pending=Rewind(1010))
     assert (told(state, 1).go_back, told(state, 2).go_back) == (BlockId(9, ZERO_HASH), BlockId(4, ZERO_HASH))
-    genesis = CONFIG.chains[2].genesis.l2
+    genesis = VERDICTS_CONFIG.chains[2].genesis.l2
     assert told(StoreState({}, pending=Rewind(1000)), 2).go_back == genesis

@@ -158,16 +158,16 @@ def test_a_cycle_makes_its_chains_invalid() -> None:
 
 
 A, B, C, D = 10, 8453, 420, 999
-T = 1000
+SECOND = 1000
 
 Shape = Mapping[int, Mapping[int, tuple[int, int]]]
 
 
-def heads(shape: Shape, timestamp: int = T) -> dict[int, BlockLogs]:
+def heads(shape: Shape, timestamp: int = SECOND) -> dict[int, BlockLogs]:
     """Return the blocks of a shape; the messages that they execute are from `timestamp`."""
     return {
         chain_id: BlockLogs(
-            block(5, T),
+            block(5, SECOND),
             b"",
             tuple(
                 (index, ExecutingMessage(source.to_bytes(32, "big"), 5, log, timestamp, b""))
@@ -215,15 +215,15 @@ SHAPES: dict[str, tuple[Shape, set[int]]] = {
 def test_shapes(name: str) -> None:
     """[CY1, CY2, CY3, CY5]"""
     shape, wanted = SHAPES[name]
-    assert cyclic_chains(T, heads(shape)) == wanted
+    assert cyclic_chains(SECOND, heads(shape)) == wanted
 
 
 def test_messages_of_another_second_are_not_in_a_circle() -> None:
     """[CY1]: of the past, or executed by a block that a chain has had for a second."""
     shape = SHAPES["two chains in a circle"][0]
-    assert cyclic_chains(T, heads(shape, T - 100)) == set()
-    assert cyclic_chains(T + 1, heads(shape)) == set()
-    assert cyclic_chains(T + 1, heads(shape, T + 1)) == set()
+    assert cyclic_chains(SECOND, heads(shape, SECOND - 100)) == set()
+    assert cyclic_chains(SECOND + 1, heads(shape)) == set()
+    assert cyclic_chains(SECOND + 1, heads(shape, SECOND + 1)) == set()
 
 
 PLACES = st.tuples(st.sampled_from([A, B, C]), st.integers(0, 4))
@@ -248,7 +248,7 @@ def test_the_result_is_that_of_all_paths(shape: dict[int, dict[int, tuple[int, i
                     reached.add((node, other))
     on_cycle = {node for node in nodes if (node, node) in reached}
     left = on_cycle | {other for node, other in reached if node in on_cycle}
-    assert cyclic_chains(T, heads(shape)) == {chain for chain, _ in left}
+    assert cyclic_chains(SECOND, heads(shape)) == {chain for chain, _ in left}
 
 
 def _before(shape: Shape, place: tuple[int, int]) -> tuple[int, int] | None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import rlp, transactions
-from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.secp256k1 import ORDER
@@ -23,6 +22,7 @@ from rollup_node.stages.protocol.transactions import (
     inbox_transaction,
     inbox_transactions,
 )
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.foreign.signing_library import eth_account
 
 KEY = b"\x11" * 32
@@ -158,13 +158,13 @@ def test_recorded_transactions_of_a_beacon_block(shared_data: Path) -> None:
 
 
 INBOX = b"\xff" + bytes(17) + b"\x01\x02"
-CHAIN = 900
+INBOX_CHAIN = 900
 TO_INBOX: dict[str, Any] = {"nonce": 0, "gas": 21000, "to": INBOX, "value": 1, "data": b"\x00frame"}
-FEES = {"maxFeePerGas": 30, "maxPriorityFeePerGas": 2, "chainId": CHAIN}
+INBOX_FEES = {"maxFeePerGas": 30, "maxPriorityFeePerGas": 2, "chainId": INBOX_CHAIN}
 KINDS: dict[int, dict[str, Any]] = {
-    0: {"gasPrice": 9, "chainId": CHAIN},
-    2: FEES | {"type": 2},
-    3: FEES | {"type": 3, "maxFeePerBlobGas": 4, "blobVersionedHashes": [b"\x01" * 32, b"\x01\x02" * 16]},
+    0: {"gasPrice": 9, "chainId": INBOX_CHAIN},
+    2: INBOX_FEES | {"type": 2},
+    3: INBOX_FEES | {"type": 3, "maxFeePerBlobGas": 4, "blobVersionedHashes": [b"\x01" * 32, b"\x01\x02" * 16]},
 }
 
 
@@ -175,23 +175,23 @@ def signed_as(kind: int, **changes: Any) -> bytes:
 @given(st.binary(max_size=60))
 def test_random_bytes_are_ignored(data: bytes) -> None:
     for raw in (data, data + INBOX, b"\x03" + data, b"\x7e" + data + INBOX, b"\x03" + rlp.encode([data + INBOX] * 14)):
-        assert inbox_transaction(raw, INBOX, CHAIN) is None
-        assert inbox_transactions([raw], INBOX, CHAIN) == ()
+        assert inbox_transaction(raw, INBOX, INBOX_CHAIN) is None
+        assert inbox_transactions([raw], INBOX, INBOX_CHAIN) == ()
 
 
 def test_blobs_are_counted_over_the_whole_block() -> None:
     foreign = signed_as(3, to=b"\xab" * 20, blobVersionedHashes=[b"\x01" * 32] * 3)
     block = [signed_as(2), foreign, signed_as(3), signed_as(0), signed_as(3)]
-    result = inbox_transactions(block, INBOX, CHAIN)
+    result = inbox_transactions(block, INBOX, INBOX_CHAIN)
     assert [item.kind for item in result] == [2, 3, 0, 3]
     assert [[blob.index for blob in item.blobs] for item in result] == [[], [3, 4], [], [5, 6]]
 
 
 def test_hashes_only_where_they_are_wanted() -> None:
     raw = signed_as(2)
-    assert [inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, CHAIN)] == [b""]
+    assert [inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, INBOX_CHAIN)] == [b""]
     assert [
-        inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, CHAIN, with_hashes=True)
+        inbox_transaction.hash for inbox_transaction in inbox_transactions([raw], INBOX, INBOX_CHAIN, with_hashes=True)
     ] == [keccak256(raw)]
 
 

@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscriptio
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, StreamError
-from rollup_node.stages.p2p.host.io.ping_service import PROTOCOL as PING_PROTOCOL
+from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.tools.bench.signed_blocks import CHAIN_ID, TOPIC

@@ -26,8 +26,7 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
-from rollup_node.stages.p2p.host.io.ping_service import PingService
+from rollup_node.stages.p2p.host.io.services import IdentifyService, PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 

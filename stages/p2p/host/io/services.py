@@ -1,7 +1,8 @@
-"""The identify service: requests, serves and pushes identify, when our protocols change [NET4]."""
+"""The host's own services: identify [NET4], and ping [NET6]."""
 
 import asyncio
 import ipaddress
+import os
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ log = get_logger("p2p")
 
 
 class IdentifyService:
+    """Requests, serves and pushes identify, when our protocols change [NET4]."""
+
     def __init__(self, host: "Host") -> None:
         self._host = host
         self._identified: dict[PeerId, IdentifyMessage] = {}
@@ -177,3 +180,71 @@ def _is_dialable(address: Multiaddr, seen_at: IpAddress) -> bool:
     if target is None or not target.port:
         return False
     return target.is_host_name or is_plausible_ip(parse_ip(target.host), seen_at)
+
+
+PING_PROTOCOL = "/ipfs/ping/1.0.0"
+PING_BYTES = 32
+_SMOOTHING = 0.1
+_ECHO_IDLE_SECONDS = 60.0
+
+
+class PingService:
+    """Echoes pings, and measures the latency of connected peers [NET6]."""
+
+    def __init__(self, host: "Host") -> None:
+        self._host = host
+        self._latencies: dict[PeerId, float] = {}
+
+    def register(self) -> None:
+        self._host.set_stream_handler(PING_PROTOCOL, self._echo)
+
+    def latency(self, peer: PeerId) -> float | None:
+        """Return the average round-trip time of a connected peer in seconds; None if it was not measured."""
+        return self._latencies.get(peer)
+
+    def remove_peer(self, peer: PeerId) -> None:
+        self._latencies.pop(peer, None)
+
+    async def ping(self, peer: PeerId) -> float:
+        """One round-trip time in seconds. Raises StreamError without a correct reply in time."""
+        payload = os.urandom(PING_BYTES)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                _, stream = await self._host.open_stream(peer, (PING_PROTOCOL,))
+                try:
+                    sent_at = loop.time()
+                    await stream.write(payload)
+                    reply = await stream.read_exactly(PING_BYTES)
+                    seconds = loop.time() - sent_at
+                finally:
+                    stream.reset()
+        except TimeoutError:
+            raise StreamError(f"no reply to a ping within {_TIMEOUT:g} s") from None
+        if reply != payload:
+            raise StreamError("wrong reply to a ping")
+        self.add_latency(peer, seconds)
+        return seconds
+
+    def add_latency(self, peer: PeerId, seconds: float) -> None:
+        """Add a round-trip time to the moving average of a peer."""
+        average = self._latencies.get(peer, seconds)
+        self._latencies[peer] = average + _SMOOTHING * (seconds - average)
+
+    async def measure_latency(self, peer: PeerId) -> None:
+        """Pings a peer to update its latency; a failure is logged only."""
+        try:
+            seconds = await self.ping(peer)
+            log.trace("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))
+        except StreamError as error:
+            log.debug("ping failed", peer=short_peer_id(peer), error=str(error))
+
+    async def _echo(self, stream: Stream) -> None:
+        while True:
+            async with asyncio.timeout(_ECHO_IDLE_SECONDS):
+                data = await stream.read(PING_BYTES)
+                if not data:
+                    return
+                if len(data) < PING_BYTES:
+                    data += await stream.read_exactly(PING_BYTES - len(data))
+                await stream.write(data)
