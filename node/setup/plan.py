@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -191,21 +190,7 @@ def is_managed(values: Values) -> bool:
     return bool(values["interop.rpc.addr"])
 
 
-class ArchiveFolder(NamedTuple):
-    """A folder of L1 data that is read before an endpoint is asked; L1 blocks up to number `last` are kept there."""
-
-    path: str
-    last: int
-
-
-def l1_config(
-    values: Values,
-    chain: ChosenChain,
-    *,
-    runtime_config: bool,
-    inbox_hashes: bool = False,
-    archive: ArchiveFolder | None = None,
-) -> L1Config:
+def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool, inbox_hashes: bool = False) -> L1Config:
     """Return the configuration of the l1 process, which reads the runtime config for `runtime_config` and versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
@@ -215,14 +200,12 @@ def l1_config(
         runtime_config=runtime_config or versions,
         protocol_versions=versions,
         inbox_hashes=inbox_hashes,
-        archive=None if archive is None else archive.path,
-        archive_last=-1 if archive is None else archive.last,
     )
 
 
-def blobs_config(values: Values, archive: ArchiveFolder | None = None) -> BlobsConfig:
+def blobs_config(values: Values) -> BlobsConfig:
     da_servers = {"": build_config(DaServerConfig, values)} if values["altda.enabled"] else {}
-    return build_config(BlobsConfig, values, da_servers=da_servers, archive=None if archive is None else archive.path)
+    return build_config(BlobsConfig, values, da_servers=da_servers)
 
 
 def derivation_config(

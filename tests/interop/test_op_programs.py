@@ -316,7 +316,7 @@ def test_op_proposer_proposes_our_roots(source: str, game_type: int, leftovers: 
             assert game.game_type == game_type and game.l2_sequence_number > 0
             assert to_hex(game.root_claim) == our_root(ours, game)
         flags = ("--l1", l1, "--rpc", ours, "--games", to_hex(FACTORY), "--interval", "500ms", "--json")
-        with Program(leftovers, "rollup_node.node", "watch", *flags) as watch:
+        with Program(leftovers, "rollup_node", "watch", *flags) as watch:
             wait_for(lambda: len(watch.out.splitlines()) >= len(proposals(l1, FACTORY)), "all claims are judged")
             verdicts = [json.loads(line)["verdict"] for line in watch.out.splitlines()]
             assert set(verdicts) == {"agree"}, watch.out

@@ -75,7 +75,7 @@ def node(module_leftovers: Leftovers) -> Iterator[BundledNode]:
             metrics_enabled="true",
             sequencer_enabled="true",
         )
-        with Program(module_leftovers, "rollup_node.node", *flags, NODE_P2P_SEQUENCER_KEY=KEY) as program:
+        with Program(module_leftovers, "rollup_node", *flags, NODE_P2P_SEQUENCER_KEY=KEY) as program:
             program.wait_for_line(' processes are ready"')
             url = wait_for((folder / "run" / "rpc.url").read_text, "the URL")
             wait_for(lambda: not unready_reasons(url), "the node is ready")

@@ -33,7 +33,6 @@ from rollup_node.stages.engine.process.sequencer_store import (
     SequencerState,
     SequencerStateFile,
 )
-from rollup_node.stages.io.files.archive import _read
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
@@ -52,6 +51,7 @@ from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
 from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+from rollup_node.tools.history.archive import _read
 
 GENESIS = rollup().genesis.l2.hash
 PEER = NetworkIdentity(b"\x01" * 32)

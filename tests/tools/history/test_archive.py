@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.io.files.archive import Archive, blob_name, block_name, number_name, receipts_name
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
+from rollup_node.tools.history.archive import Archive, blob_name, block_name, number_name, receipts_name
 
 
 @pytest.fixture

@@ -9,27 +9,46 @@ from typing import Any
 import orjson
 import pytest
 
-from rollup_node.ipc.bus.bus import ProcessId
-from rollup_node.stages.io.files.archive import block_name, number_name
+from rollup_node.ipc.bus.bus import Bus, ProcessId
+from rollup_node.stages.blobs.beacon_api import OfferedBlob
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.blobs.process.stage import NO_ENDPOINT, BlobsStage
+from rollup_node.stages.blobs.tasks import VerifyBlobs, run
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch
-from rollup_node.stages.l1.process.block_archive import BlockArchive
-from rollup_node.stages.l1.process.block_fetcher import BlockFetcher
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
-from rollup_node.stages.l1.process.refs_client import RefsReader
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import L1Block
+from rollup_node.stages.protocol.types import BlobRef, L1Block
+from rollup_node.tools.history.archive import BlobArchive, BlockArchive, blob_name, block_name, number_name
+from rollup_node.tools.history.archived_stages import (
+    ArchivedBlockFetcher,
+    ArchivedConfig,
+    ArchivedRefsReader,
+    ArchiveFolder,
+    build_blobs,
+)
+from tests.stages.blobs.process.test_stage import BlobsClient, KnownBlobs, running_blobs
 from tests.stages.l1.process.test_block_fetcher import ROLLUP, InlineWorkers
 from tests.support.chains.fake_l1_chain import FakeL1Chain
+from tests.support.processes.stage_runner import running_stage
+from tests.support.servers.fake_beacon import FakeBeacon
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.small_blobs import small_blobs
+from tests.support.timing.conditions import until
 
 CHAIN = FakeL1Chain(8)
 LAST = 5
+
+
+@pytest.fixture(name="small_blobs")
+def small_blobs_fixture() -> KnownBlobs:
+    """Return three blobs with their evidence."""
+    return small_blobs()
 
 
 @pytest.fixture
@@ -60,13 +79,13 @@ async def _fetch(
 
     methods: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": by_number}
     async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, (ROLLUP,), archive=str(folder), archive_last=LAST)
-        endpoints, archive = L1Endpoints(config, Meter("l1")), BlockArchive(str(folder), config)
+        config = L1Config(urls, (ROLLUP,))
+        endpoints, archive = L1Endpoints(config, Meter("l1")), BlockArchive(str(folder), ROLLUP.l1_chain_id, LAST)
         workers: Any = InlineWorkers()
         done = asyncio.Event()
         newest = NewestBlock[L1Endpoint](12.0, lambda number: False)
-        fetcher = BlockFetcher(config, endpoints, newest, workers, done.set, archive)
-        reader = RefsReader(config, endpoints, done.set, archive)
+        fetcher = ArchivedBlockFetcher(archive, config, endpoints, newest, workers, done.set)
+        reader = ArchivedRefsReader(archive, config, endpoints, done.set)
         for number in numbers:
             if refs is None:
                 fetcher.start([Fetch(number, generation)])
@@ -122,3 +141,58 @@ async def test_a_block_of_another_hash_is_no_block_of_that_entry(archive: Path, 
     (archive / number_name(5, 2)).write_text(to_hex(CHAIN.hash(2)))
     assert await _fetch(archive, 2) == ([CHAIN.block(2)], ["0x2"])
     assert "it is block 0x" in str(lines[0].fields["reason"])
+
+
+def build_over(folder: Path, config: BlobsConfig, bus: Bus, meter: Meter) -> BlobsStage:
+    """Return the blobs stage over an archive."""
+    return build_blobs(ArchivedConfig(config, ArchiveFolder(str(folder), -1)), bus, meter)
+
+
+async def test_blobs_are_kept_with_their_evidence(tmp_path: Path, small_blobs: KnownBlobs) -> None:
+    """Evidence of another blob is left out."""
+    first, second = small_blobs[:2]
+    offered = (OfferedBlob(first.blob, first.commitment, None), OfferedBlob(second.blob, first.commitment, None))
+    verified = run(VerifyBlobs((first.hash, second.hash), offered))
+    result: dict[bytes, OfferedBlob] = {}
+    archive = BlobArchive(str(tmp_path))
+    await archive.keep(offered, verified)
+    refs = [BlobRef(index, item.hash) for index, item in enumerate(small_blobs[:3])]
+    result.update(await archive.read(refs))
+    assert result == {first.hash: offered[0], second.hash: OfferedBlob(second.blob, None, None)}
+
+
+@pytest.mark.parametrize("damage", ["other", "short"])
+async def test_what_is_there_is_not_asked_for(tmp_path: Path, small_blobs: KnownBlobs, damage: str) -> None:
+    lines: list[Record] = []
+    log.configure("blobs", Level.WARN, lines.append)
+
+    async def fetch(*indices: int) -> list[str]:
+        beacon = FakeBeacon(small_blobs)
+        async with running_blobs([beacon], lambda *config: build_over(tmp_path, *config)) as blobs:
+            await blobs.receives(list(indices))
+        return beacon.requested
+
+    assert "blobs" in await fetch(0, 1)
+    assert await fetch(1, 0) == [] and lines == []
+    entry = tmp_path / blob_name(small_blobs[1].hash)
+    good = entry.read_bytes()
+    entry.write_bytes(small_blobs[2].blob if damage == "other" else good[:-1])
+    assert "blobs" in await fetch(0, 1)
+    (line,) = lines
+    assert line.component == "blobs" and line.fields["code"] == "ARCHIVE-DAMAGED"
+    assert line.fields["entry"] == str(entry)
+    assert await fetch(0, 1) == []
+
+
+async def test_an_archive_needs_no_endpoint_for_what_it_has(tmp_path: Path, small_blobs: KnownBlobs) -> None:
+    """What it lacks fails like every request without an endpoint [O6]."""
+    first = small_blobs[0]
+    offered = (OfferedBlob(first.blob, first.commitment, None),)
+    await BlobArchive(str(tmp_path)).keep(offered, run(VerifyBlobs((first.hash,), offered)))
+    config = BlobsConfig(None)
+    async with running_stage("blobs", lambda bus, meter: build_over(tmp_path, config, bus, meter)) as buses:
+        client = BlobsClient(buses, small_blobs, Meter("blobs"))
+        await client.receives([0])
+        client.request([1])
+        await until(lambda: client.unavailable)
+        assert client.unavailable[-1].error.endswith(f"not in the archive, and {NO_ENDPOINT}")
