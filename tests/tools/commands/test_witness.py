@@ -153,7 +153,7 @@ def test_a_disk_that_refuses_files_ends_the_run_in_a_line(
     recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
 ) -> None:
     words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--out", str(tmp_path / "out"))
-    with Program(leftovers, "rollup_node.node", "witness", *words) as program:
+    with Program(leftovers, "rollup_node", "witness", *words) as program:
         store = wait_for(lambda: [path.parent for path in tmp_path.glob(".*.partial/store/kvformat")], "the store")[0]
         shutil.rmtree(store)
         store.write_bytes(b"")
