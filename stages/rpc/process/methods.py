@@ -17,6 +17,7 @@ from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_
 from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
+from rollup_node.stages.protocol.block_refs import block_id_object
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json, envelope_to_json
 from rollup_node.stages.protocol.errors import DECODE_ERRORS, SERVER_ERROR
@@ -65,7 +66,7 @@ async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
     response = await node.control.request(lambda request_id: control.SafeHeadRequest(request_id, number))
     if not isinstance(response, control.SafeHeadResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no safe head")
-    return {"l1Block": responses.block_id(response.l1_block), "safeHead": responses.block_id(response.safe_head)}
+    return {"l1Block": block_id_object(response.l1_block), "safeHead": block_id_object(response.safe_head)}
 
 
 async def _dependency_set(node: NodeView) -> Any:
