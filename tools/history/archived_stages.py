@@ -16,7 +16,7 @@ from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import Fetch
-from rollup_node.stages.l1.process.block_fetcher import Answer, BlockFetcher, FetchResult, ReceiptsOf
+from rollup_node.stages.l1.process.block_fetcher import BlockAnswer, BlockFetcher, FetchResult, ReceiptsOf
 from rollup_node.stages.l1.process.refs_client import RefsReader, linked_refs
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
@@ -72,7 +72,7 @@ class ArchivedBlockFetcher(BlockFetcher):
             return await self._archive.receipts(block.header.hash, limit)
 
         try:
-            verified = await super()._verified(ORDINARY_L1_BLOCK, fetch.number, Answer(result.body), receipts_of)
+            verified = await super()._verified(ORDINARY_L1_BLOCK, fetch.number, BlockAnswer(result.body), receipts_of)
             if verified is not None and (block_hash := verified[0].header.hash) != result.hash:
                 raise InvalidDataError(f"it is block 0x{block_hash.hex()}")
             return verified
@@ -81,7 +81,7 @@ class ArchivedBlockFetcher(BlockFetcher):
             return None
 
     async def _verified(
-        self, limit: AnswerLimit, number: int, answer: Answer, receipts_of: ReceiptsOf
+        self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
     ) -> tuple[L1Block, ...] | None:
         """Keep what an endpoint answered once it is verified, unless it is of another size than most."""
         body, receipts = answer.body, list[bytes | None]()

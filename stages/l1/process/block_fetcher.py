@@ -35,7 +35,7 @@ class FetchResult(NamedTuple):
     endpoint: L1Endpoint | None = None
 
 
-class Answer:
+class BlockAnswer:
     """An answer about a block, which is forgotten once it is taken for a task: that has a copy.
 
     Nothing else may hold the body while the task waits for a worker, or the receipts for the endpoint."""
@@ -128,7 +128,7 @@ class BlockFetcher:
         try:
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
-            blocks = await self._fetch(endpoint, fetch.number, polled and Answer(polled.body))
+            blocks = await self._fetch(endpoint, fetch.number, polled and BlockAnswer(polled.body))
             self._end(FetchResult(fetch, blocks, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
@@ -142,12 +142,12 @@ class BlockFetcher:
         except (EndpointError, RpcFailure) as error:
             self._failed(endpoint, error, *fetches)
             return True
-        answers = [Answer(body) if isinstance(body, bytes) else body for body in bodies]
+        answers = [BlockAnswer(body) if isinstance(body, bytes) else body for body in bodies]
         del bodies
         await asyncio.gather(*map(self._take_answer, repeat(endpoint), fetches, answers))
         return True
 
-    async def _take_answer(self, endpoint: L1Endpoint, fetch: Fetch, answer: Answer | RpcFailure | None) -> None:
+    async def _take_answer(self, endpoint: L1Endpoint, fetch: Fetch, answer: BlockAnswer | RpcFailure | None) -> None:
         try:
             if isinstance(answer, RpcFailure):
                 raise answer
@@ -172,7 +172,7 @@ class BlockFetcher:
             tracing.end(tracing.ROOT, result.fetch.number, result.blocks[0].ref.hash, number=result.fetch.number)
         self._results.append(result)
 
-    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: Answer | None) -> tuple[L1Block, ...] | None:
+    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: BlockAnswer | None) -> tuple[L1Block, ...] | None:
         try:
             return await self._fetch_within(ORDINARY_L1_BLOCK, endpoint, number, polled)
         except AnswerTooLargeError:
@@ -181,13 +181,13 @@ class BlockFetcher:
             return await self._fetch_within(L1_BLOCK, endpoint, number)
 
     async def _fetch_within(
-        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: Answer | None = None
+        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: BlockAnswer | None = None
     ) -> tuple[L1Block, ...] | None:
         if answer is None:
             body = await endpoint.block_body(to_quantity(number), limit)
             if body is None:
                 return None
-            answer = Answer(body)
+            answer = BlockAnswer(body)
             del body
 
         async def receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
@@ -199,7 +199,7 @@ class BlockFetcher:
         return blocks
 
     async def _verified(
-        self, limit: AnswerLimit, number: int, answer: Answer, receipts_of: ReceiptsOf
+        self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
     ) -> tuple[L1Block, ...] | None:
         """Return the block in a response, None where `receipts_of` has none of it. Raises InvalidDataError, as that."""
         self._held.hold(number, len(answer))
@@ -213,7 +213,7 @@ class BlockFetcher:
             body = await receipts_of(block, most)
             if body is None:
                 return None
-            receipts = Answer(body)
+            receipts = BlockAnswer(body)
             del body
             self._held.hold(number, len(answer) + len(receipts))
             result = await self._workers.run(VerifyReceipts(block, receipts.take(), self._l1_filters))

@@ -16,9 +16,9 @@ from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.websocket import (
-    Connection,
+    AcceptedSocket,
+    OpenSessions,
     Session,
-    Sessions,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -45,7 +45,7 @@ class WebSocketRpcServer:
 
     def __init__(self, http: RpcServer, node: NodeView) -> None:
         self._http, self._node = http, node
-        self._sessions = Sessions[_HeadSession]()
+        self._sessions = OpenSessions[_HeadSession]()
         self.close = self._sessions.close
         node.on_engine = self._notify
 
@@ -85,7 +85,7 @@ class _Head:
 class _HeadSession(Session):
     """The connection of a client; without an `admin_error` it had a token when it connected, or needs none."""
 
-    def __init__(self, http: RpcServer, node: NodeView, admin_error: str | None, connection: Connection) -> None:
+    def __init__(self, http: RpcServer, node: NodeView, admin_error: str | None, connection: AcceptedSocket) -> None:
         super().__init__(connection, MAX_WAITING_BYTES)
         self._http, self._node, self._admin_error = http, node, admin_error
         self._heads: dict[str, _Head] = {}

@@ -19,9 +19,9 @@ from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.websocket import (
-    Connection,
+    AcceptedSocket,
+    OpenSessions,
     Session,
-    Sessions,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -45,7 +45,7 @@ class InteropRpcServer:
     ) -> None:
         self.client, self._secret = client, jwt_secret
         self._http = RpcServer(node, status, meter, interop_methods(client), LABEL)
-        self._sessions = Sessions[_Session]()
+        self._sessions = OpenSessions[_Session]()
         self.close = self._sessions.close
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
@@ -69,7 +69,7 @@ class InteropRpcServer:
 class _Session(Session):
     """The connection of a supervisor, with at most one subscription of events [IOP31]."""
 
-    def __init__(self, http: RpcServer, stream: EventStream, connection: Connection) -> None:
+    def __init__(self, http: RpcServer, stream: EventStream, connection: AcceptedSocket) -> None:
         super().__init__(connection, MAX_WAITING_BYTES)
         self._http, self._stream = http, stream
         self._subscriptions: dict[str, Any] = {}

@@ -38,7 +38,7 @@ def asks_for_websocket(request: web.BaseRequest, path: str | None = None) -> boo
     return request.headers.get("Upgrade", "").lower() == "websocket" and asked in ("/", "/ws")
 
 
-class Connection(NamedTuple):
+class AcceptedSocket(NamedTuple):
     """What a request by HTTP has become."""
 
     socket: web.WebSocketResponse
@@ -49,7 +49,7 @@ class Connection(NamedTuple):
 class Session(ABC):
     """One connection; a subclass answers the calls. `longest_wait` is how many bytes may wait, without the last."""
 
-    def __init__(self, connection: Connection, longest_wait: int) -> None:
+    def __init__(self, connection: AcceptedSocket, longest_wait: int) -> None:
         self._socket, self._transport, self._exchange = connection
         self._longest_wait = longest_wait
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
@@ -166,14 +166,14 @@ class Session(ABC):
 S = TypeVar("S", bound=Session)
 
 
-class Sessions(Generic[S]):
+class OpenSessions(Generic[S]):
     """The open connections of a server."""
 
     def __init__(self) -> None:
         self.open: set[S] = set()
 
     async def serve(
-        self, request: web.BaseRequest, exchange: Exchange, longest: int, new_session: Callable[[Connection], S]
+        self, request: web.BaseRequest, exchange: Exchange, longest: int, new_session: Callable[[AcceptedSocket], S]
     ) -> web.StreamResponse:
         """Serve the connection that a request becomes, until it ends; a message has at most `longest` bytes."""
         socket = web.WebSocketResponse(max_msg_size=longest, heartbeat=PING_SECONDS, compress=False)
@@ -182,7 +182,7 @@ class Sessions(Generic[S]):
             return web.Response(status=400, text="not a WebSocket request\n")
         await socket.prepare(request)
         exchange.stream(0)
-        session = new_session(Connection(socket, transport, exchange))
+        session = new_session(AcceptedSocket(socket, transport, exchange))
         self.open.add(session)
         try:
             await session.run()

@@ -14,8 +14,8 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process.listener import Exchange, Listener
 from rollup_node.stages.rpc.process.websocket import (
     MAX_CALLS,
+    OpenSessions,
     Session,
-    Sessions,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -55,7 +55,7 @@ async def connected() -> AsyncIterator[ClientWebSocketResponse]:
         assert asks_for_websocket(request)
         return await sessions.serve(request, exchange, 1000, lambda connection: Echo(connection, 10_000))
 
-    sessions = Sessions[Echo]()
+    sessions = OpenSessions[Echo]()
     Echo.go, Echo.running, Echo.answers, Echo.ends = asyncio.Event(), 0, 0, 0
     listener = Listener(handle, "echo", "127.0.0.1", 0, Limits(10, 10, 1 << 20), Meter("rpc"))
     await listener.start()
