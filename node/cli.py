@@ -143,8 +143,8 @@ def _node(words: Sequence[str], environ: Mapping[str, str]) -> int:
     _hide_arguments("start")
     parsed = read_options(words, environ)
 
+    from rollup_node.node.setup.plan import reject_wrong_options
     from rollup_node.node.setup.start import start_node
-    from rollup_node.node.setup.wrong_options import reject_wrong_options
 
     if parsed.errors:
         reject_wrong_options(parsed)

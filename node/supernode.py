@@ -18,10 +18,9 @@ from rollup_node.node.options.supernode import (
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.interop import interop_problems, plan_interop
 from rollup_node.node.setup.networks import network_of_chain
-from rollup_node.node.setup.plan import NodePlan, plan_node
+from rollup_node.node.setup.plan import NodePlan, plan_node, wrong_lines
 from rollup_node.node.setup.reload import Plans, RunningOptions
 from rollup_node.node.setup.start import start_chains
-from rollup_node.node.setup.wrong_options import wrong_lines
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
 from rollup_node.node.system.runtime_dir import take_lock
 

@@ -7,7 +7,7 @@ from rollup_node.ipc.bus.channels import Channel, Pattern
 from rollup_node.stages.blobs import tasks as blob_tasks
 from rollup_node.stages.derivation import tasks as derivation_tasks
 from rollup_node.stages.l1 import tasks as l1_tasks
-from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p, verification
+from rollup_node.stages.messages import base, blobs, control, derivation, engine, interop, l1, p2p
 
 
 def _status(server: str, *readers: str, states: Any) -> Channel:
@@ -110,8 +110,8 @@ CHANNELS: tuple[Channel, ...] = (
         requests=p2p.UnsafeBlocksRequest | p2p.LatestBlocksRequest | p2p.PublishRequest,
         responses=p2p.UnsafeBlock | p2p.LatestBlocksResponse | p2p.PublishResponse,
     ),
-    _status("interop", "engine", "rpc", states=verification.Verdicts | base.Health),
-    _requests("interop.rounds", "rpc", requests=verification.RoundRequest, responses=verification.RoundResponse),
+    _status("interop", "engine", "rpc", states=interop.Verdicts | base.Health),
+    _requests("interop.rounds", "rpc", requests=interop.RoundRequest, responses=interop.RoundResponse),
     _status("p2p", "rpc", states=p2p.PeerStatus | base.Health),
     _requests("p2p.control", "rpc", requests=p2p.PeerRequest | p2p.PublishSignedRequest, responses=p2p.PeerResponse),
     _work("derivation", derivation_tasks),

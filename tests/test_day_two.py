@@ -41,7 +41,7 @@ def test_the_steps_of_an_operator(leftovers: Leftovers) -> None:
         (folder / "node.toml").write_text(local_options(chain, port))
         secrets, start, *others = BLOCKS
         secrets += f"cp {chain.files.jwt} credentials/l2.jwt-secret\n"
-        script = [f'rollup-node() {{ {sys.executable} -m rollup_node.node "$@"; }}', "set -eu", secrets, start, READY]
+        script = [f'rollup-node() {{ {sys.executable} -m rollup_node "$@"; }}', "set -eu", secrets, start, READY]
         for block in others:
             if block.startswith("kill -HUP"):
                 script += ["""sed -i '1i "log.level" = "debug"' node.toml""", block, RELOADED]

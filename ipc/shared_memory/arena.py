@@ -32,15 +32,13 @@ class Arena:
     """The outgoing large values of one process, for the processes in slots 0 to `readers - 1` of the process table.
 
     `chunks` times `chunk_bytes` bound what is outstanding. Created by the supervisor before its first fork; `fd` is the
-    descriptor that children keep. A process that was not forked attaches with the same numbers and `fd`."""
+    descriptor that children keep."""
 
-    def __init__(
-        self, readers: int, *, chunks: int = 64, chunk_bytes: int = CHUNK_BYTES, fd: int | None = None
-    ) -> None:
+    def __init__(self, readers: int, *, chunks: int = 64, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.readers, self.chunks, self.chunk_bytes = readers, chunks, chunk_bytes
         self._stride = -(-(_HEADER_WORDS * 8 + chunk_bytes) // _PAGE) * _PAGE
         self._acks = chunks * self._stride // 8
-        self._memory = SharedMemory("arena", chunks * self._stride + 8 * chunks * readers, fd)
+        self._memory = SharedMemory("arena", chunks * self._stride + 8 * chunks * readers)
         self._words, self._octets = self._memory.words, self._memory.octets
         self._incarnation, self._counter = 0, 0
         self._free: list[int] = []

@@ -16,34 +16,25 @@ NETWORK = Section(
         "network",
         NETWORK_NAME,
         "A built-in network, as `<chain>-mainnet` or `<chain>-sepolia`; overrides rollup.config.",
-        used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
     ),
-    Option(
-        "rollup.config",
-        PATH,
-        "File with the chain's parameters (rollup.json).",
-        used_by=("setup.chain:_named_chain", "setup.plan:p2p_config"),
-    ),
+    Option("rollup.config", PATH, "File with the chain's parameters (rollup.json)."),
     Option(
         "rollup.halt",
         enum("major", "minor", "patch", "none"),
         "Halt when L1 requires a protocol version that is newer than this node's by this level.",
         field=EngineConfig.halt,
-        used_by=("setup.chain:wants_protocol_versions",),
     ),
     Option(
         "rollup.load-protocol-versions",
         BOOL,
         "Read the protocol versions that L1 signals; rollup.halt does this by itself.",
         hidden=True,
-        used_by=("setup.chain:wants_protocol_versions",),
     ),
     Option(
         "rollup.l1-chain-config",
         PATH,
         "JSON file with the L1 chain's configuration, at the top level or under `config`; not needed for "
         "public L1 networks.",
-        used_by=("setup.chain:_l1_chain",),
     ),
     *(
         Option(
@@ -52,7 +43,6 @@ NETWORK = Section(
             f"File with the upgrade transactions of {fork} ({fork}_nut_bundle.json of op-node's repository, at"
             " the tag of the release that the chain runs), instead of the built-in ones; `auto` lets the node"
             " choose among the built-in ones what the sequencer's block and L1 confirm.",
-            used_by=("setup.bundles:option_of",),
         )
         for fork in SELECTABLE
     ),
@@ -62,7 +52,6 @@ NETWORK = Section(
         "Folder for upgrade bundles that the node reads out of a block, and for the choice of `auto`.",
         default=".",
         field=EngineConfig.bundle_dir,
-        used_by=("setup.bundles:folder_of_choice",),
         hidden=True,
     ),
     Option(
@@ -77,7 +66,6 @@ NETWORK = Section(
         "ignore-missing-pectra-blob-schedule",
         BOOL,
         "Start even if the chain probably lacks its Pectra blob schedule time.",
-        used_by=("setup.chain:_check_blob_schedule",),
         hidden=True,
     ),
     Option(
@@ -85,13 +73,11 @@ NETWORK = Section(
         enum("consensus-layer", "execution-layer"),
         "Derive every block from L1, or let the execution engine fetch the chain first.",
         default="consensus-layer",
-        used_by=("options.rules:uses_el_sync",),
     ),
     Option(
         "syncmode.req-resp",
         BOOL,
         "Request missing unsafe blocks from peers instead of having the execution engine fetch them.",
-        used_by=("options.rules:_sync", "setup.plan:node_configs"),
     ),
     Option(
         "syncmode.offset-el-safe",
@@ -99,7 +85,6 @@ NETWORK = Section(
         "How far behind the tip the safe and the finalized head are set after EL sync. With less than L1 takes"
         " to finalize, the finalized head is one that L1 has not finalized.",
         default="12h0m0s",
-        used_by=("setup.plan:node_configs",),
     ),
     Option(
         "finality.lookback",
@@ -125,7 +110,6 @@ OVERRIDES = Section(
             f"Activation time of {fork} in Unix seconds, instead of the chain's own; applies only if set "
             "(0: from genesis).",
             default="0",
-            used_by=("setup.chain:_with_overrides",),
             old_names=OLD_OVERRIDES.get(fork, ()),
         )
         for fork in OVERRIDABLE
@@ -134,6 +118,5 @@ OVERRIDES = Section(
         "override.keep-karst-upgrade-gas",
         BOOL,
         "Keep the gas limit to which Karst's upgrade block raised it; applies only if set.",
-        used_by=("setup.chain:_with_overrides",),
     ),
 )

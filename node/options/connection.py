@@ -45,7 +45,6 @@ L1 = Section(
         "l1.beacon.ignore",
         value_types.BOOL,
         "Start even if the health check of the beacon node fails, or without a beacon node.",
-        used_by=("setup.chain:_check_beacon", "setup.plan:endpoints_to_check"),
     ),
     Option(
         "l1.beacon.slot-duration-override",
@@ -66,26 +65,22 @@ L1 = Section(
         value_types.ROOT,
         "Root of a recent finalized beacon block, from a source that you trust: L1 is then proven from it, and no"
         " endpoint is believed.",
-        used_by=("setup.checkpoint:checkpoint_config",),
     ),
     Option(
         "l1.checkpoint.beacon",
         value_types.HTTP_URLS,
         "Beacon API endpoints with light client routes, for l1.checkpoint; by default l1.beacon and its fallbacks.",
-        used_by=("setup.checkpoint:checkpoint_config",),
     ),
     Option(
         "l1.checkpoint.network",
         value_types.OPTIONAL_PATH,
         "JSON file of a private L1's beacon chain, for l1.checkpoint: what the Beacon API returns for config/spec and"
         " beacon/genesis, in one object.",
-        used_by=("setup.checkpoint:checkpoint_config",),
     ),
     Option(
         "l1.checkpoint.path",
         value_types.OPTIONAL_PATH,
         "File in which the newest proven root is kept, so that a restart needs no new l1.checkpoint.",
-        used_by=("setup.checkpoint:checkpoint_config",),
     ),
     Option(
         "l1.epoch-poll-interval",
@@ -173,14 +168,12 @@ L2 = Section(
         "File with the secret shared with the engine, 32 bytes in hex. The node writes a new secret to a "
         "missing or empty file; not set: node_jwt.txt.",
         variable="NODE_L2_ENGINE_AUTH",
-        used_by=("setup.secrets:load_secrets",),
     ),
     Option(
         "l2.jwt-secret-encoded",
         value_types.KEY,
         "The secret itself in place of its file: for a variable or a credential.",
         variable="NODE_L2_ENGINE_AUTH_ENCODED",
-        used_by=("setup.secrets:encoded_jwt_secret",),
         secret=True,
     ),
     Option(
@@ -211,7 +204,6 @@ L2 = Section(
         "Same as syncmode=execution-layer.",
         variable="NODE_L2_ENGINE_SYNC_ENABLED",
         hidden=True,
-        used_by=("options.rules:uses_el_sync",),
         warning="use --syncmode=execution-layer in its place",
     ),
     Option(

@@ -17,10 +17,9 @@ class AnyOption:
     """One option, of any type. `default` is the text of its default value, None for no value; a boolean is off.
 
     `variable` is its environment variable, which follows from the name unless it is given. `field` is the field of a
-    configuration that gets its value, written as an attribute of the class (`L1Config.poll_interval`). `used_by` are
-    the functions that read it otherwise, as `module:function` below `rollup_node.node`. `old_names` are further flags,
-    each with its variable. `warning` is logged when it is set. A `secret` is not shown in errors. Raises TypeError when
-    `field` is no field of a msgspec Struct."""
+    configuration that gets its value, written as an attribute of the class (`L1Config.poll_interval`); code
+    reads those without one by name. `old_names` are further flags, each with its variable. `warning` is logged when it
+    is set. A `secret` is not shown in errors. Raises TypeError when `field` is no field of a msgspec Struct."""
 
     name: str
     value_type: ValueType[Any]
@@ -29,7 +28,6 @@ class AnyOption:
     default: str | None = None
     variable: str = ""
     field: Any = None
-    used_by: tuple[str, ...] = ()
     old_names: tuple[tuple[str, str], ...] = ()
     hidden: bool = False
     secret: bool = False

@@ -54,9 +54,8 @@ PEERS = Section(
         "p2p.bootnodes",
         value_types.TEXTS,
         "Node records (ENR) from which discovery starts; the built-in ones apply only to built-in networks.",
-        used_by=("setup.plan:p2p_config",),
     ),
-    Option("p2p.disable", value_types.BOOL, "Run without P2P.", used_by=("setup.plan:plan_node",)),
+    Option("p2p.disable", value_types.BOOL, "Run without P2P."),
     Option(
         "p2p.discovery.path",
         value_types.PATH,
@@ -148,7 +147,6 @@ PEERS = Section(
         "How to score peers: none or light.",
         default="light",
         variable="NODE_P2P_PEER_SCORING",
-        used_by=("options.rules:peer_scoring",),
     ),
     Option(
         "p2p.sequencer.key",
@@ -161,7 +159,6 @@ PEERS = Section(
         "p2p.sequencer.key.path",
         value_types.OPTIONAL_PATH,
         "File with that key, 32 bytes in hex, which nobody else may write to.",
-        used_by=("setup.p2p:sequencer_key",),
     ),
     Option(
         "p2p.static",
@@ -181,7 +178,6 @@ PEERS = Section(
         "Serve requests of peers for blocks, and request those that the execution engine does not get.",
         default="true",
         field=P2pConfig.sync_req_resp,
-        used_by=("setup.plan:node_configs",),
     ),
 )
 
@@ -201,7 +197,6 @@ PEER_DETAILS = Section(
         value_types.TEXTS,
         "Stream multiplexers in order of preference.",
         default="yamux,mplex",
-        used_by=("options.rules:_peers",),
         hidden=True,
     ),
     Option(
@@ -209,7 +204,6 @@ PEER_DETAILS = Section(
         value_types.TEXTS,
         "Transport security: noise, tls, or none.",
         default="noise",
-        used_by=("options.rules:_peers",),
         hidden=True,
     ),
     Option(
@@ -277,14 +271,12 @@ PEER_DETAILS = Section(
         "p2p.scoring.peers",
         value_types.TEXT,
         "Old name of p2p.scoring.",
-        used_by=("options.rules:peer_scoring",),
         hidden=True,
     ),
     Option(
         "p2p.scoring.topics",
         value_types.TEXT,
         "Old name of p2p.scoring.",
-        used_by=("options.rules:peer_scoring",),
         hidden=True,
     ),
     ignored("p2p.score.bands", value_types.TEXT),

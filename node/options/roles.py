@@ -60,7 +60,6 @@ SERVICES = Section(
         value_types.BOOL,
         "Let a conductor decide when this node sequences.",
         field=EngineConfig.conductor_enabled,
-        used_by=("setup.plan:node_configs",),
     ),
     Option(
         "conductor.rpc",
@@ -93,7 +92,6 @@ SERVICES = Section(
         value_types.OPTIONAL_HTTP_URL,
         "Endpoint of a remote block signer.",
         field=SignerConfig.endpoint,
-        used_by=("options.rules:_peers", "options.rules:_signer", "setup.p2p:signer_config"),
     ),
     Option(
         "signer.header",
@@ -138,14 +136,12 @@ ALT_DA = Section(
         "altda.enabled",
         value_types.BOOL,
         "Read batches from an alternative data availability service; required for chains that store them there.",
-        used_by=("setup.chain:_check_alt_da", "setup.plan:blobs_config"),
     ),
     Option("altda.da-server", value_types.TEXT, "HTTP address of the DA server.", field=DaServerConfig.url),
     Option(
         "altda.da-service",
         value_types.BOOL,
         "The DA server computes the commitments itself. Only for batchers: a node only reads.",
-        used_by=("options.rules:_writing_only",),
     ),
     Option(
         "altda.get-timeout",
@@ -166,7 +162,6 @@ ALT_DA = Section(
         value_types.DURATION,
         "Timeout of writing to the DA server. Only for batchers: a node only reads.",
         default="0s",
-        used_by=("options.rules:_writing_only",),
     ),
     Option(
         "altda.verify-on-read",
@@ -180,24 +175,19 @@ ALT_DA = Section(
 INTEROP = Section(
     "Interop (super experimental)",
     Option(
-        "interop.dependency-set",
-        value_types.PATH,
-        "JSON file with the chains from which this chain takes messages.",
-        used_by=("setup.chain:_dependency_set",),
+        "interop.dependency-set", value_types.PATH, "JSON file with the chains from which this chain takes messages."
     ),
     Option(
         "interop.jwt-secret",
         value_types.PATH,
         "File with the secret of the interop RPC, 32 bytes in hex. The node writes a new secret to a missing "
         "or empty file.",
-        used_by=("setup.secrets:load_secrets",),
     ),
     Option(
         "interop.rpc.addr",
         value_types.OPTIONAL_HOST,
         "Address of the interop RPC, through which a supervisor manages this node; empty: off.",
         field=RpcConfig.interop_addr,
-        used_by=("setup.plan:is_managed",),
     ),
     ignored("interop.supervisor", value_types.TEXT),
     Option(

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from rollup_node.node.options.errors import OptionError, WrongOptions, shown, shown_url
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import Values
-from rollup_node.node.system.limits import usable_cores
+from rollup_node.node.system.resources import usable_cores
 
 MAX_BATCH = 500
 MAX_CACHE = 1_000_000

@@ -54,7 +54,6 @@ RPC = Section(
         value_types.OPTIONAL_PATH,
         "File that keeps changes made by the admin API across restarts.",
         field=EngineConfig.admin_state_file,
-        used_by=("setup.state_files:sequencer_stopped",),
     ),
     Option("rpc.enable-admin", value_types.BOOL, "Serve the admin API (experimental).", field=RpcConfig.enable_admin),
     Option(
@@ -68,7 +67,6 @@ RPC = Section(
         value_types.PATH,
         "File with a secret, 32 bytes in hex: calls to the admin and opstack APIs need a JWT signed with it, "
         "as calls to the engine do. The node writes a new secret to a missing or empty file.",
-        used_by=("setup.secrets:load_secrets",),
     ),
     Option(
         "rpc.port",
@@ -135,7 +133,6 @@ METRICS = Section(
         "tracing.otlp-endpoint",
         value_types.HTTP_URL,
         "OpenTelemetry collector that gets spans by OTLP over HTTP, such as http://127.0.0.1:4318; not set: none.",
-        used_by=("setup.plan:node_settings",),
     ),
     Option(
         "pprof.addr",
@@ -154,7 +151,6 @@ METRICS = Section(
         "pprof.path",
         value_types.PATH,
         "File for the profile, or folder in which to write `<type>.prof`; not set: the working directory.",
-        used_by=("setup.plan:profiling_settings",),
     ),
     Option(
         "pprof.port",
@@ -167,7 +163,6 @@ METRICS = Section(
         "pprof.type",
         value_types.enum("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs"),
         "Type of the profile of all processes that the node writes to pprof.path when it stops.",
-        used_by=("setup.plan:profiling_settings",),
     ),
 )
 
@@ -202,19 +197,16 @@ PROCESS = Section(
         value_types.PATH,
         'TOML file with options: quoted names (`"l1.beacon" = ...`) or nested tables; or YAML, in a file whose name'
         " ends with .yaml, .yml or .json. Flags and variables override it.",
-        used_by=("options.parsing:option_parser",),
     ),
     Option(
         "workers",
         value_types.integer(1, 1024),
         "Number of compute processes; not set: one less than the cores that the CPU quota allows, at least 1.",
-        used_by=("options.rules:worker_count",),
     ),
     Option(
         "runtime.dir",
         value_types.PATH,
         "Folder for the sockets and `processes.json` of this node alone; not set: a private temporary folder.",
-        used_by=("setup.plan:plan_node",),
     ),
     ignored("snapshotlog.file", value_types.PATH, hidden=False, variable="NODE_SNAPSHOT_LOG"),
     ignored("heartbeat.enabled", value_types.BOOL),

@@ -1,7 +1,10 @@
 """The values of all options, and the source of each."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from rollup_node.node.options.errors import OptionError, ValueHint, shown, shown_url
 from rollup_node.node.options.option import AnyOption
@@ -111,3 +114,23 @@ def _read(option: AnyOption, text: str, source: str) -> Any:
         value = "" if option.secret else f" {shown_url(text) if is_url else shown(text)}"
         reason = str(error) if isinstance(error, ValueHint) else f"expected {option.value_type.expected}"
         raise OptionError(f"invalid value{value} for {source}: {reason}") from None
+
+
+C = TypeVar("C", bound=msgspec.Struct)
+
+FIELD_OPTIONS: dict[type[msgspec.Struct], dict[str, AnyOption]] = defaultdict(dict)
+"""The options that set a field, by class and name of the field."""
+for _option in OPTIONS.values():
+    if _option.config_field is not None:
+        FIELD_OPTIONS[_option.config_field[0]][_option.config_field[1]] = _option
+
+
+def build_config(config_type: type[C], values: Values, /, **computed: object) -> C:
+    """Return a configuration whose fields have the values of their options.
+
+    `computed` gives fields without an option, and the others keep their defaults. Raises TypeError for a field that
+    does not exist, is set twice or is missing, ValidationError for a value of another type: both are bugs."""
+    fields = {field: values[option.name] for field, option in FIELD_OPTIONS[config_type].items()}
+    config = config_type(**fields, **computed)
+    msgspec.convert(fields | computed, config_type)
+    return config

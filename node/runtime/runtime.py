@@ -1,11 +1,13 @@
-"""The runtime of a process of the table: event loop, log, metrics file and severities around a stage."""
+"""The runtime of a process of the table: event loop, log, metrics file, profiles and severities around a stage."""
 
 import asyncio
 import contextlib
 import faulthandler
+import logging
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,23 +21,24 @@ from rollup_node.ipc.bus.timers import sleep_aligned
 from rollup_node.ipc.shared_memory.arena import Arena
 from rollup_node.ipc.shared_memory.liveness import LivenessTable, SharedWord
 from rollup_node.ipc.wire.process_id import ProcessId, Slots
-from rollup_node.node.runtime.process_profiles import ProcessProfiles
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.node.system.exit_codes import RESTART, ExitCode
-from rollup_node.node.system.library_logs import capture_library_logs, set_library_level
 from rollup_node.node.system.log_formats import LogSettings, formatter
 from rollup_node.node.system.log_pipes import LineStream, LineWriter
-from rollup_node.node.system.memory import trim_heap
 from rollup_node.node.system.metrics_file import MetricsFile
 from rollup_node.node.system.process_control import STOP_SIGNALS
 from rollup_node.node.system.process_table import load
 from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.node.system.resources import trim_heap
 from rollup_node.node.system.runtime_dir import MAX_END_BYTES, end_file
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.otlp import SpanExporter
+from rollup_node.stages.io.profiling.profile import MAX_SECONDS, ProfileRequest
+from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.recordings import Recording, new_recording
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
@@ -301,3 +304,95 @@ class StageProcess:
                 self._log.warn(text, code=Code.FILE.text, folder=self._shared.sockets)
 
         return collect
+
+
+class LibraryHandler(logging.Handler):
+    """Passes records of libraries to our log. Their info counts as debug, their debug as trace."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line of a library, with its traceback if it has one."""
+        if record.levelno >= logging.ERROR:
+            level = Level.ERROR
+        elif record.levelno >= logging.WARNING:
+            level = Level.WARN
+        else:
+            level = Level.DEBUG if record.levelno >= logging.INFO else Level.TRACE
+        trace = "".join(traceback.format_exception(record.exc_info[1])) if record.exc_info else None
+        get_logger(record.name).write(level, record.getMessage(), {}, trace)
+
+
+def capture_library_logs(level: Level) -> None:
+    """Replace the handlers of the root logger by ours, for lines up to `level`, and logs Python's warnings."""
+    logging.getLogger().handlers[:] = [LibraryHandler()]
+    set_library_level(level)
+    logging.captureWarnings(True)
+
+
+def set_library_level(level: Level) -> None:
+    """Spares libraries the records that `level` does not let through."""
+    known = {Level.TRACE: logging.DEBUG, Level.DEBUG: logging.INFO}
+    logging.getLogger().setLevel(known.get(level, logging.WARNING))
+
+
+PROFILE_LOOK_SECONDS = 0.25
+
+
+class ProcessProfiles:
+    """`folder` is that of the profiles; a restarted process begins again, and ignores earlier requests."""
+
+    def __init__(self, settings: ProfilingSettings, folder: Path, process: str) -> None:
+        self._settings, self._process = settings, process
+        self._files = ProfileFiles(folder)
+        self._until_stop: Recording | None = None
+
+    def begin(self) -> None:
+        """Begins the profile that is written at the stop, if there is one."""
+        if self._settings.kind is not None:
+            self._until_stop = new_recording(self._settings.kind)
+            self._until_stop.begin()
+
+    async def end(self) -> None:
+        recording = self._until_stop
+        if recording is not None:
+            recording.end()
+            await asyncio.to_thread(lambda: self._files.write_last(self._process, recording.profile()))
+
+    async def serve(self) -> None:
+        """Answers one request after the other, until it is cancelled; returns at once when profiles are not served."""
+        last = self._files.requested_at()
+        while self._settings.is_served:
+            await asyncio.sleep(PROFILE_LOOK_SECONDS)
+            at = self._files.requested_at()
+            if at != last:
+                last = at
+                await self._answer(at)
+
+    async def _answer(self, at: int) -> None:
+        """Answers the request made at a time, unless it is withdrawn or replaced meanwhile."""
+        request = self._files.read_request()
+        if request is None or not 0 <= request.seconds <= MAX_SECONDS:
+            return
+        get_logger("runtime").debug("profiling", kind=request.kind, seconds=request.seconds)
+        recording = new_recording(request.kind)
+        recording.begin()
+        try:
+            is_wanted = await self._wait(request.seconds, at)
+        finally:
+            recording.end()
+        if is_wanted:
+            # In a thread, since the loop owes its heartbeat to the watchdog.
+            await asyncio.to_thread(self._write, request, recording, at)
+
+    async def _wait(self, seconds: float, at: int) -> bool:
+        """Wait until the recording is over; returns early with False when its request is no longer the last one."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, PROFILE_LOOK_SECONDS))
+            if self._files.requested_at() != at:
+                return False
+        return True
+
+    def _write(self, request: ProfileRequest, recording: Recording, at: int) -> None:
+        self._files.answer(request.id, self._process, recording.profile())
+        if self._files.requested_at() != at:
+            self._files.remove_answer(request.id, self._process)

@@ -11,8 +11,14 @@ from typing import NamedTuple
 
 from rollup_node.node.checks.beacon import BeaconReader, check_beacon_node, is_beacon_node
 from rollup_node.node.checks.causes import Failure, engine_code, is_final, rejection, unusable
-from rollup_node.node.checks.engine import check_coming_forks, check_identity, engine_client, offered_methods
-from rollup_node.node.checks.execution import check_chain, is_execution_node
+from rollup_node.node.checks.execution import (
+    check_chain,
+    check_coming_forks,
+    check_identity,
+    engine_client,
+    is_execution_node,
+    offered_methods,
+)
 from rollup_node.node.checks.finding import Finding, FindingLevel, error, ok, require, warning
 from rollup_node.node.options.supernode import errors_of_chain, scoped
 from rollup_node.node.setup.checkpoint import CheckpointCheck

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from rollup_node.node.options import value_types
 from rollup_node.node.options.errors import OptionError, shown
-from rollup_node.node.options.values import Values
-from rollup_node.node.setup.config_fields import build_config
+from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.files.private_files import read_secret_file
 from rollup_node.stages.p2p.blocks.signing import LocalSigner

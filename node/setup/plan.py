@@ -6,24 +6,32 @@ secrets.py and state_files.py)."""
 import os
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from rollup_node.node.checks.finding import ListenAddress
-from rollup_node.node.options.rules import check_options, option_warnings, peer_scoring, uses_el_sync
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.errors import MissingOption, OptionError, WrongOptions, error_lines
+from rollup_node.node.options.parsing import ParsedOptions
+from rollup_node.node.options.rules import (
+    REQUIRED,
+    RULES,
+    broken,
+    check_options,
+    option_warnings,
+    peer_scoring,
+    uses_el_sync,
+)
+from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.setup.bundles import folder_of_choice
 from rollup_node.node.setup.chain import ChosenChain, choose_chain, wants_protocol_versions
 from rollup_node.node.setup.checkpoint import checkpoint_config
-from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
-from rollup_node.node.setup.p2p import sequencer_key, signer_config
+from rollup_node.node.setup.p2p import check_p2p_config, sequencer_key, signer_config
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
@@ -182,21 +190,7 @@ def is_managed(values: Values) -> bool:
     return bool(values["interop.rpc.addr"])
 
 
-class ArchiveFolder(NamedTuple):
-    """A folder of L1 data that is read before an endpoint is asked; L1 blocks up to number `last` are kept there."""
-
-    path: str
-    last: int
-
-
-def l1_config(
-    values: Values,
-    chain: ChosenChain,
-    *,
-    runtime_config: bool,
-    inbox_hashes: bool = False,
-    archive: ArchiveFolder | None = None,
-) -> L1Config:
+def l1_config(values: Values, chain: ChosenChain, *, runtime_config: bool, inbox_hashes: bool = False) -> L1Config:
     """Return the configuration of the l1 process, which reads the runtime config for `runtime_config` and versions."""
     versions = wants_protocol_versions(values) and chain.config.protocol_versions != ZERO_ADDRESS
     return build_config(
@@ -206,14 +200,12 @@ def l1_config(
         runtime_config=runtime_config or versions,
         protocol_versions=versions,
         inbox_hashes=inbox_hashes,
-        archive=None if archive is None else archive.path,
-        archive_last=-1 if archive is None else archive.last,
     )
 
 
-def blobs_config(values: Values, archive: ArchiveFolder | None = None) -> BlobsConfig:
+def blobs_config(values: Values) -> BlobsConfig:
     da_servers = {"": build_config(DaServerConfig, values)} if values["altda.enabled"] else {}
-    return build_config(BlobsConfig, values, da_servers=da_servers, archive=None if archive is None else archive.path)
+    return build_config(BlobsConfig, values, da_servers=da_servers)
 
 
 def derivation_config(
@@ -370,3 +362,47 @@ def listeners(configs: NodeConfigs) -> list[ListenAddress]:
             port = p2p.listen_udp or p2p.listen_tcp
             result.append(ListenAddress("p2p.listen.ip", "p2p.listen.udp", p2p.listen_ip, port, is_udp=True))
     return result
+
+
+def reject_wrong_options(parsed: ParsedOptions) -> None:
+    """Raise WrongOptions if anything is wrong."""
+    lines = wrong_lines(parsed)
+    if lines:
+        raise WrongOptions(lines)
+
+
+def wrong_lines(parsed: ParsedOptions) -> tuple[str, ...]:
+    """Return a line for each thing that is wrong in the options, their rules, and the chain.
+
+    What is missing may be in an options file that cannot be used: then only values that cannot be parsed are
+    reported. Nor is that said to be missing which a misspelt name may mean. No file is written."""
+    lines = parsed.errors
+    if parsed.has_file:
+        lines = (*lines, *_broken_rules(parsed))
+        try:
+            lines = (*lines, *_wrong_chain(parsed))
+        except msgspec.ValidationError:
+            # A configuration lacks what a broken rule says.
+            if not lines:
+                raise
+    return lines
+
+
+def _broken_rules(parsed: ParsedOptions) -> Iterator[str]:
+    for rule in RULES:
+        if not (parsed.lacks_names and rule in REQUIRED):
+            yield from broken(rule, parsed.values)
+
+
+def _wrong_chain(parsed: ParsedOptions) -> Iterator[str]:
+    """Check the chain; an invalid value raises its error again, which WrongOptions drops."""
+    values = parsed.values
+    try:
+        if not values["network"] and not values["rollup.config"]:
+            return  # a rule says so
+        chain = choose_chain(values)
+        if not values["p2p.disable"]:
+            check_p2p_config(p2p_config(values, chain))
+    except OptionError as error:
+        if not (parsed.lacks_names and isinstance(error, MissingOption)):
+            yield from error_lines(error)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rollup_node.ipc.shared_memory.liveness import LivenessTable
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
-from rollup_node.node.system.memory import read_memory
 from rollup_node.node.system.metrics_file import WRITE_SECONDS, MetricsFile, metrics_path
 from rollup_node.node.system.procfs import ProcessStat, read_proportional_memory, read_stat
+from rollup_node.node.system.resources import read_memory
 from rollup_node.stages.io.metrics.meter import Meter
 
 SUPERVISOR = "supervisor"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.supervisor.watchdog import RestartPolicy
-from rollup_node.node.system.log_file import LogFile
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.log_pipes import LogFile
 from rollup_node.node.system.metrics_file import WRITE_SECONDS
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log.logger import Level

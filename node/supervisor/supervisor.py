@@ -39,13 +39,12 @@ from rollup_node.node.supervisor.supervised_process import SupervisedProcess, me
 from rollup_node.node.supervisor.sweeper import Sweeper
 from rollup_node.node.system import process_control
 from rollup_node.node.system.exit_codes import RESTART, ExitCode, SetupError
-from rollup_node.node.system.limits import check_task_limit, free_tasks
 from rollup_node.node.system.log_formats import formatter
 from rollup_node.node.system.log_pipes import Output
-from rollup_node.node.system.memory import MemoryWatch
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.procfs import read_stat, read_waiting
 from rollup_node.node.system.profiling import write_profile
+from rollup_node.node.system.resources import MemoryWatch, check_task_limit, free_tasks
 from rollup_node.node.system.runtime_dir import RuntimeDirectory, open_runtime_directory
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import get_logger

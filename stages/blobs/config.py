@@ -17,8 +17,7 @@ class BlobsConfig(msgspec.Struct, frozen=True):
 
     `header` goes to the primary endpoint `beacon` alone. `slot_seconds`, if set, replaces the slot duration of the
     endpoint's spec. `timeout` is in seconds; `cache_bytes` bounds the cache of decoded blobs. `da_servers` are those of
-    chains with Alt-DA by group, "" in a node of one chain. `archive` is a folder of blobs that is read before an
-    endpoint is asked, None for none."""
+    chains with Alt-DA by group, "" in a node of one chain."""
 
     beacon: str | None
     fallbacks: tuple[str, ...] = ()
@@ -28,4 +27,3 @@ class BlobsConfig(msgspec.Struct, frozen=True):
     timeout: float = 30.0
     cache_bytes: int = 32 << 20
     da_servers: dict[str, DaServerConfig] = {}
-    archive: str | None = None

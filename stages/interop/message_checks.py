@@ -1,8 +1,10 @@
-"""The checks of executing messages [EM1 to EM11], and what they have to read of blocks verified before.
+"""The checks of executing messages [EM1 to EM11, CY1 to CY5], and what they have to read of blocks verified before.
 
 `stored` says what the interop database has at a place: the hash of the log, empty bytes where the block has no such
 log, None where the block is not in it."""
 
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import NamedTuple
@@ -10,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.cycles import cyclic_chains
 from rollup_node.stages.protocol.interop_messages import BlockLogs, ExecutingMessage
 from rollup_node.stages.protocol.types import Hash
 
@@ -120,3 +121,46 @@ def _hash_at(place: LogPlace, heads: Mapping[int, BlockLogs], stored: Stored) ->
     if head is not None and head.block.number == place.number:
         return head.log_hash(place.log_index) or b""
     return stored.get(place)
+
+
+Node = tuple[int, int]
+"""Chain id and log index of an executing message."""
+
+
+def cyclic_chains(timestamp: int, heads: Mapping[int, BlockLogs]) -> frozenset[int]:
+    """Return the chains whose block at that time in seconds has a message which cannot be ordered [CY3].
+
+    Nodes that no other depends on are taken away until there are none. A node that is left is part of a cycle, or a
+    node of a cycle depends on it."""
+    depends_on = _dependencies(timestamp, heads)
+    dependents = Counter(node for nodes in depends_on.values() for node in nodes)
+    free = [node for node in depends_on if not dependents[node]]
+    while free:
+        for node in depends_on.pop(free.pop()):
+            dependents[node] -= 1
+            if not dependents[node]:
+                free.append(node)
+    return frozenset(chain_id for chain_id, _ in depends_on)
+
+
+def _dependencies(timestamp: int, heads: Mapping[int, BlockLogs]) -> dict[Node, set[Node]]:
+    """Return the nodes that each message depends on which is executed in the second in which it was initiated.
+
+    It depends on the one before it in its block, and on the last one of the source chain at or before the log that it
+    names [CY1, CY2]."""
+    messages = {
+        chain_id: [(index, message) for index, message in logs.executing if message.timestamp == timestamp]
+        for chain_id, logs in heads.items()
+        if logs.block.timestamp == timestamp
+    }
+    indices = {chain_id: [index for index, _ in entries] for chain_id, entries in messages.items()}
+    result: dict[Node, set[Node]] = {}
+    for chain_id, entries in messages.items():
+        for position, (index, message) in enumerate(entries):
+            nodes = result[chain_id, index] = set()
+            if position:
+                nodes.add((chain_id, indices[chain_id][position - 1]))
+            source = indices.get(message.chain_id, [])
+            if before := bisect_right(source, message.log_index):
+                nodes.add((message.chain_id, source[before - 1]))
+    return result

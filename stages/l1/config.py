@@ -30,9 +30,8 @@ class L1Config(msgspec.Struct, frozen=True):
     L1 blocks fetched ahead of each derivation. `verifier_confs`: hidden from derivation; `chain_confs` has the
     exceptions by L2 chain id. `runtime_config`: read the unsafe block signers from L1 at the start and every
     `runtime_config_interval`, 0 or less for at the start alone; with `protocol_versions` the versions that L1 signals,
-    too. `inbox_hashes`: inbox transactions get their hashes, for commands that show them. `archive`: a folder of blocks
-    and receipts that is read before an endpoint is asked, None for none; blocks up to number `archive_last` are kept
-    there. `checkpoint`: heads are proven from it, None where the endpoints are believed."""
+    too. `inbox_hashes`: inbox transactions get their hashes, for commands that show them. `checkpoint`:
+    heads are proven from it, None where the endpoints are believed."""
 
     endpoints: tuple[str, ...]
     rollups: tuple[RollupConfig, ...]
@@ -53,8 +52,6 @@ class L1Config(msgspec.Struct, frozen=True):
     runtime_config_interval: float = 600.0
     protocol_versions: bool = False
     inbox_hashes: bool = False
-    archive: str | None = None
-    archive_last: int = -1
     checkpoint: CheckpointConfig | None = None
 
     def confirmations(self, rollup: RollupConfig) -> int:

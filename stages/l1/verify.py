@@ -23,11 +23,10 @@ from rollup_node.stages.protocol.headers import (
     withdrawals_root,
 )
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, from_quantity, hash_from_hex, to_hex
-from rollup_node.stages.protocol.inbox import calldata, inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, AccountProof, ProofError, ordered_root
 from rollup_node.stages.protocol.transaction_json import KNOWN_TYPES, TransactionJson, transaction_from_json
-from rollup_node.stages.protocol.transactions import TransactionError
+from rollup_node.stages.protocol.transactions import TransactionError, calldata, inbox_transactions
 from rollup_node.stages.protocol.types import (
     SEQUENCER_FEE_VAULT,
     U64_MASK,

@@ -1,18 +1,20 @@
-"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT44, ATT45]."""
+"""References, system configs and payloads of L2 blocks that an engine sealed or JSON-RPC returned [ATT44, ATT45].
+
+And references of any block as JSON."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json
-from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr
+from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, hash_from_hex, short_repr, to_hex
 from rollup_node.stages.protocol.l1_info import L1InfoError, l1_info_of_block, parse_l1_info
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.system_config import system_config_of_block
 from rollup_node.stages.protocol.transaction_json import transaction_from_json
 from rollup_node.stages.protocol.transactions import TransactionError
-from rollup_node.stages.protocol.types import BlockId, Hash, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, BlockRef, Hash, L2BlockRef
 
 
 class BlockError(ValueError):
@@ -145,3 +147,29 @@ def _first_call_data(block: Mapping[str, Any]) -> bytes:
     if not isinstance(first, dict) or first.get("type") != "0x7e":
         raise L1InfoError("the block's first transaction is no deposit, or only its hash was given")
     return from_hex(first.get("input"))
+
+
+def block_id_object(block: BlockId) -> dict[str, Any]:
+    """Return a BlockID as a JSON object [RPC21]."""
+    return {"hash": to_hex(block.hash), "number": block.number}
+
+
+def ref_object(ref: BlockRef | L2BlockRef) -> dict[str, Any]:
+    """Return what all references have as a JSON object [RPC21, IOP21]."""
+    return {
+        "hash": to_hex(ref.hash),
+        "number": ref.number,
+        "parentHash": to_hex(ref.parent_hash),
+        "timestamp": ref.timestamp,
+    }
+
+
+def l2_ref_object(ref: L2BlockRef) -> dict[str, Any]:
+    """Return an L2BlockRef as a JSON object [RPC21]."""
+    return {**ref_object(ref), "l1origin": block_id_object(ref.l1_origin), "sequenceNumber": ref.sequence_number}
+
+
+def output_object(state_root: Hash, storage_root: Hash, block_hash: Hash) -> dict[str, Any]:
+    """Return what an output root is made of as a JSON object."""
+    names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
+    return dict(zip(names, map(to_hex, (state_root, storage_root, block_hash)), strict=True))

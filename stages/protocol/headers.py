@@ -11,7 +11,7 @@ from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex, from_hex_sized, from_quantity
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
-from rollup_node.stages.protocol.rlp import RlpError, encode_bytes, encode_int
+from rollup_node.stages.protocol.rlp import encode_bytes, encode_int
 from rollup_node.stages.protocol.types import Address, Hash, L1Header
 
 EMPTY_UNCLES_HASH: Hash = bytes.fromhex("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347")
@@ -114,33 +114,6 @@ def encode_header(header: Header) -> bytes:
 def header_hash(header: Header) -> Hash:
     """Return the block's hash: the keccak of the RLP."""
     return keccak256(encode_header(header))
-
-
-def decode_header(raw: bytes) -> Header:
-    """Return the header in an RLP list; only canonical encodings are accepted. Raises HeaderError."""
-    try:
-        items = rlp.decode_list(raw)
-        if not REQUIRED_FIELDS <= len(items) <= len(HEADER_FIELDS):
-            raise HeaderError(f"header of {len(items)} fields")
-        last = len(items) - 1
-        values: list[Any] = [
-            # An empty string is an absent field, but for a number it may be 0: that is how a present 0 is encoded.
-            None if item == b"" and REQUIRED_FIELDS <= index < last and not field.bits else _decode_item(item, field)
-            for index, (item, field) in enumerate(zip(items, HEADER_FIELDS, strict=False))
-        ]
-    except RlpError as error:
-        raise HeaderError(f"malformed header: {error}") from None
-    return Header(*values)
-
-
-def _decode_item(item: Any, field: HeaderField) -> Any:
-    if field.bits:
-        return rlp.decode_int(item, field.bits)
-    if field.size:
-        return rlp.decode_sized(item, field.size)
-    if type(item) is not bytes:
-        raise RlpError("expected bytes, got a list")
-    return item
 
 
 def header_from_json(block: Mapping[str, Any], trust: bool = False) -> Header:

@@ -1,6 +1,6 @@
 """Merkle Patricia tries: the root of a list keyed by its indices, and the verification of proofs."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -90,42 +90,6 @@ def _reference(node: bytes, nodes: dict[Hash, bytes] | None) -> bytes:
     return b"\xa0" + digest
 
 
-def ordered_values(root: Hash, node_of: Callable[[Hash], bytes]) -> list[bytes]:
-    """Return the values of the trie that `ordered_root` is the root of.
-
-    `node_of` returns the encoded node of a hash, which it has checked. Raises ProofError for a malformed node, and
-    where the keys are not those of a list."""
-    if root == EMPTY_ROOT:
-        return []
-    values: dict[str, bytes] = {}
-    waiting: list[tuple[str, Any]] = [("", root)]
-    visited = 0
-    while waiting:
-        path, child = waiting.pop()
-        node = _checked(child) if isinstance(child, list) else _decoded(node_of(child))
-        visited += 1
-        if len(path) > _LONGEST_INDEX or visited > _MOST_NODES:
-            raise ProofError("the trie is larger than that of a list")
-        if len(node) == 17:
-            waiting += [(f"{path}{nibble:x}", item) for nibble, item in enumerate(node[:16]) if item]
-            continue
-        nibbles, is_leaf = _unpack_path(node[0])
-        if is_leaf:
-            values[path + nibbles] = node[1]
-        else:
-            waiting.append((path + nibbles, node[1]))
-    try:
-        return [values[encode_int(index).hex()] for index in range(len(values))]
-    except KeyError:
-        raise ProofError("the keys of the trie are not those of a list") from None
-
-
-_LONGEST_INDEX = 10
-"""Nibbles of the encoding of an index below 2^32."""
-_MOST_NODES = 1 << 20
-"""No block has so many transactions. A trie of few nodes that name each other again and again has no end."""
-
-
 def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None:
     """Return the value of `key`, or None if proven absent; `proof` holds its path in any order. Raises ProofError."""
     if root == EMPTY_ROOT:
@@ -139,7 +103,7 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
                 return bytes(node[16]) or None
             child, path = node[int(path[0], 16)], path[1:]
         else:
-            nibbles, is_leaf = _unpack_path(node[0])
+            nibbles, is_leaf = unpack_path(node[0])
             if is_leaf:
                 return bytes(node[1]) if nibbles == path else None
             if not path.startswith(nibbles):
@@ -148,7 +112,7 @@ def verify_proof(root: Hash, key: bytes, proof: Iterable[bytes]) -> bytes | None
         if child == b"":
             return None
         # A list is a node embedded in its parent, a string the hash of one.
-        node = _checked(child) if isinstance(child, list) else _fetch(nodes, child)
+        node = checked_node(child) if isinstance(child, list) else _fetch(nodes, child)
 
 
 def verify_account(state_root: Hash, address: Address, proof: Iterable[bytes]) -> Account | None:
@@ -212,17 +176,18 @@ def _fetch(nodes: dict[Hash, bytes], reference: bytes) -> list[Any]:
     raw = nodes.get(reference)
     if raw is None:
         raise ProofError(f"the proof has no node 0x{reference.hex()[:64]}")
-    return _decoded(raw)
+    return decoded_node(raw)
 
 
-def _decoded(raw: bytes) -> list[Any]:
+def decoded_node(raw: bytes) -> list[Any]:
+    """Return a node by its encoding. Raises ProofError, as `checked_node` does."""
     try:
-        return _checked(rlp.decode_list(raw))
+        return checked_node(rlp.decode_list(raw))
     except RlpError as error:
         raise ProofError(f"a node of the proof is malformed: {error}") from None
 
 
-def _checked(node: list[Any]) -> list[Any]:
+def checked_node(node: list[Any]) -> list[Any]:
     """Return a node of one of the two forms: 16 children and a value, or a path and one child or value."""
     if len(node) == 17 and type(node[16]) is bytes:
         return node
@@ -233,7 +198,8 @@ def _checked(node: list[Any]) -> list[Any]:
     raise ProofError("a node of the proof is neither branch, extension nor leaf")
 
 
-def _unpack_path(path: bytes) -> tuple[str, bool]:
+def unpack_path(path: bytes) -> tuple[str, bool]:
+    """Return the nibbles of an encoded path, and whether it ends at a leaf."""
     nibbles = path.hex()
     flag = int(nibbles[0], 16)
     return nibbles[1 if flag & 1 else 2 :], flag >= 2

@@ -1,10 +1,13 @@
 """Payload attributes and execution payloads, and the header and hash of a payload's block [HSH10 to HSH16]."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from rollup_node.stages.protocol.headers import EMPTY_REQUESTS_HASH, EMPTY_UNCLES_HASH, ZERO_NONCE, Header, header_hash
+from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
-from rollup_node.stages.protocol.types import Address, Hash
+from rollup_node.stages.protocol.types import ZERO_HASH, Address, Hash
 
 
 class PayloadAttributes(msgspec.Struct, frozen=True, array_like=True):
@@ -84,3 +87,24 @@ def payload_header(payload: ExecutionPayload) -> Header:
 def payload_block_hash(payload: ExecutionPayload) -> Hash:
     """Return the hash computed from the payload's other fields; `payload.block_hash` is only what its sender claims."""
     return header_hash(payload_header(payload))
+
+
+def output_preimage(state_root: Hash, storage_root: Hash, block_hash: Hash) -> bytes:
+    """Return the 128 bytes of a version 0 output; `storage_root` is the one of L2ToL1MessagePasser."""
+    return ZERO_HASH + state_root + storage_root + block_hash
+
+
+def output_root(state_root: Hash, storage_root: Hash, block_hash: Hash) -> Hash:
+    """Return the version 0 output root of an L2 block; `storage_root` is the one of L2ToL1MessagePasser."""
+    return keccak256(output_preimage(state_root, storage_root, block_hash))
+
+
+def super_preimage(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> bytes:
+    """Return a version 1 super root's preimage; `timestamp` in seconds, (chain id, output root) pairs in any order."""
+    chains = b"".join(chain_id.to_bytes(32, "big") + output for chain_id, output in sorted(outputs))
+    return b"\x01" + timestamp.to_bytes(8, "big") + chains
+
+
+def super_root(timestamp: int, outputs: Iterable[tuple[int, Hash]]) -> Hash:
+    """Return the version 1 super root; arguments as of `super_preimage`."""
+    return keccak256(super_preimage(timestamp, outputs))

@@ -7,19 +7,15 @@ from typing import Any, NamedTuple
 from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.interop import DeniedOutput, RoundResponse
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.messages.verification import DeniedOutput, RoundResponse
+from rollup_node.stages.protocol.block_refs import block_id_object, l2_ref_object, output_object, ref_object
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.forks.schedule import post_exec_transactions_from
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_root, super_root
+from rollup_node.stages.protocol.payloads import output_root, super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, Hash, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
-
-
-def block_id(block: BlockId) -> dict[str, Any]:
-    """Return a BlockID [RPC21]."""
-    return {"hash": to_hex(block.hash), "number": block.number}
 
 
 def dependency_set(dependency_set: DependencySet) -> dict[str, Any]:
@@ -34,13 +30,7 @@ def dependency_set(dependency_set: DependencySet) -> dict[str, Any]:
 
 def l1_ref(ref: L1BlockRef | None) -> dict[str, Any]:
     """Return an L1BlockRef; the zero reference for None [RPC21, RPC24]."""
-    ref = ref or ZERO_L1_REF
-    return {
-        "hash": to_hex(ref.hash),
-        "number": ref.number,
-        "parentHash": to_hex(ref.parent_hash),
-        "timestamp": ref.timestamp,
-    }
+    return ref_object(ref or ZERO_L1_REF)
 
 
 def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
@@ -58,15 +48,7 @@ def sdm_status(rollup: RollupConfig, engine: EngineStatus) -> dict[str, Any]:
 
 def l2_ref(ref: L2BlockRef | None) -> dict[str, Any]:
     """Return an L2BlockRef; the zero reference for None [RPC21, RPC24]."""
-    ref = ref or ZERO_L2_REF
-    return {
-        "hash": to_hex(ref.hash),
-        "number": ref.number,
-        "parentHash": to_hex(ref.parent_hash),
-        "timestamp": ref.timestamp,
-        "l1origin": block_id(ref.l1_origin),
-        "sequenceNumber": ref.sequence_number,
-    }
+    return l2_ref_object(ref or ZERO_L2_REF)
 
 
 def sync_status(l1: L1Heads | None, engine: EngineStatus | None, derivation: DerivationStatus | None) -> dict[str, Any]:
@@ -141,7 +123,7 @@ def superroot(
         required = verified.l1
     roots = [(chain, outputs[chain].root) for chain in chains]
     data = {
-        "verified_required_l1": block_id(required),
+        "verified_required_l1": block_id_object(required),
         "super": {
             "timestamp": hex(timestamp),
             "chains": [{"ChainID": str(chain), "Output": to_hex(root)} for chain, root in roots],
@@ -155,7 +137,7 @@ def slowest(statuses: Collection[Mapping[str, Any]], verified: BlockId | None) -
     """Return the lowest L1 block and the lowest timestamps of the sync statuses of several chains [LB7, VR9].
 
     `verified` is the L1 block of the last round, None where nothing has to be verified."""
-    l1 = [status["current_l1"] for status in statuses] + ([] if verified is None else [block_id(verified)])
+    l1 = [status["current_l1"] for status in statuses] + ([] if verified is None else [block_id_object(verified)])
     heads = {name: min((status[name] for status in statuses), key=_time) for name in _HEADS}
     return {"current_l1": min(l1, key=lambda block: block["number"]), **heads}
 
@@ -188,9 +170,8 @@ def _optimistic(output: SafeOutput, denied: DeniedOutput | None) -> dict[str, An
     if denied is not None:
         roots = denied.state_root, denied.storage_root, denied.hash
         root = output_root(*roots)
-    names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
     return {
-        "output": {name: to_hex(value) for name, value in zip(names, roots, strict=True)},
+        "output": output_object(*roots),
         "output_root": to_hex(root),
-        "required_l1": block_id(output.required_l1),
+        "required_l1": block_id_object(output.required_l1),
     }

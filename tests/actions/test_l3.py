@@ -98,7 +98,7 @@ def test_a_node_checks_and_derives_it(
     words = (*flags, *own, "--p2p.disable", "--rpc.addr=127.0.0.1", "--rpc.port=0", "--l1.http-poll-interval=2s")
     findings = json.loads(output("check", "--json", *words))["findings"]
     assert {row["level"] for row in findings if row["check"] != "memory"} == {"ok", "not checked"}, findings
-    with Program(leftovers, "rollup_node.node", *words) as node:
+    with Program(leftovers, "rollup_node", *words) as node:
         line = node.wait_for_line('"rpc server is listening"')
         url = f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
 

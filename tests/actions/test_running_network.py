@@ -103,7 +103,7 @@ def test_the_nodes_need_no_extra(net: Devnet, base: Path) -> None:
     """All that this module shows, they do with the packages of the base installation."""
     for name in net.nodes:
         assert (base / str(net.process_entry(name, "supervisor")["pid"])).exists()
-    command = [sys.executable, "-c", "import rich", "rollup_node.node"]
+    command = [sys.executable, "-c", "import rich", "rollup_node"]
     ended = subprocess.run(command, env={"PYTHONPATH": str(base)}, capture_output=True, text=True)
     assert ended.returncode == 1 and "No module named 'rich'" in ended.stderr
 
@@ -399,7 +399,7 @@ def test_derivation_is_reset(net: Devnet, name: str) -> None:
 
 def test_directory_and_ports_are_in_use(net: Devnet, module_leftovers: Leftovers) -> None:
     def end(*words: str) -> str:
-        with Program(module_leftovers, "rollup_node.node", "devnet", "--blocks", "1", "--json", *words) as other:
+        with Program(module_leftovers, "rollup_node", "devnet", "--blocks", "1", "--json", *words) as other:
             return other.wait_for_exit().error_line()
 
     assert end("--data-dir", str(net.root)) == (

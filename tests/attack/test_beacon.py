@@ -27,8 +27,8 @@ INFINITY = b"\xc0" + bytes(47)
 ROUTES = frozenset({"genesis", "spec", "blobs"})
 FAST = {
     "rollup_node.stages.blobs.process.beacon_clock.RECHECK_SECONDS": 1.0,
-    "rollup_node.stages.blobs.blob_requests.MAX_PAUSE": 1.0,
-    "rollup_node.stages.blobs.blob_requests.EXPIRY_SECONDS": 2.0,
+    "rollup_node.stages.blobs.pending_requests.MAX_PAUSE": 1.0,
+    "rollup_node.stages.blobs.pending_requests.EXPIRY_SECONDS": 2.0,
 }
 """Failed requests are repeated sooner, and forgotten sooner, than in a node."""
 

@@ -21,7 +21,7 @@ LIMIT, HASHED = 32 << 20, 48 << 20
 TIMEOUT = 8.0
 """Seconds: many times what four answers of HASHED bytes at once take."""
 FAST = {
-    "rollup_node.stages.blobs.input_requests.MAX_PAUSE": 0.5,
+    "rollup_node.stages.blobs.pending_requests.MAX_PAUSE": 0.5,
     "rollup_node.stages.blobs.process.da_client.MAX_HASHED": HASHED,
 }
 

@@ -227,7 +227,7 @@ def test_a_network_key_is_not_written_through_a_link(leftovers: Leftovers) -> No
         "--p2p.netrestrict=127.0.0.0/8",
     ]
     with subprocess.Popen(
-        [sys.executable, "-m", "rollup_node.node", *words],
+        [sys.executable, "-m", "rollup_node", *words],
         cwd=leftovers.folder,
         env=leftovers.environment(),
         stdout=subprocess.DEVNULL,

@@ -45,7 +45,7 @@ def network(module_leftovers: Leftovers) -> Iterator[Network]:
     """Yield the network, whose nodes end with equal output roots."""
     directory = module_leftovers.folder / "net"
     words = ("devnet", "--prepare", "--data-dir", str(directory))
-    with Program(module_leftovers, "rollup_node.node", *words) as prepare:
+    with Program(module_leftovers, "rollup_node", *words) as prepare:
         assert prepare.wait_for_exit().code == 0
     genesis = directory / "l1-genesis.json"
     with l1_program(module_leftovers, genesis) as l1:

@@ -45,7 +45,7 @@ def listed_batches(leftovers: Leftovers, net: Devnet, last: int) -> list[dict[st
     files = [f"--rollup.config={net.root}/rollup.json", f"--rollup.l1-chain-config={net.root}/l1-chain-config.json"]
     endpoints = [f"--l1={net.network['l1']}", f"--l1.beacon={net.network['beacon']}"]
     words = [*endpoints, *files, "--from-l1=1", f"--to-l1={last}", "--json"]
-    with Program(leftovers, "rollup_node.node", "batches", *words) as command:
+    with Program(leftovers, "rollup_node", "batches", *words) as command:
         return [json.loads(line) for line in command.wait_for_exit().lines()]
 
 

@@ -95,7 +95,7 @@ def test_the_doctor_finds_no_problem(net: Devnet, module_leftovers: Leftovers) -
         url = net.node(name)["rpc"]
         net.wait(lambda url=url: call(url, "opp2p_peerStats")["blocksTopicV4"] >= 1, f"a peer of {name} on the topic")  # type: ignore[misc]
         words = ("p2p", "doctor", "--rpc", url)
-        with Program(module_leftovers, "rollup_node.node", *words) as doctor:
+        with Program(module_leftovers, "rollup_node", *words) as doctor:
             ended = doctor.wait_for_exit()
         assert ended.code == 0 and "fault" not in ended.out, ended
         assert (

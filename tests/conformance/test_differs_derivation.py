@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
 from rollup_node.stages.protocol.forks.rules import L1Rules
-from rollup_node.stages.protocol.inbox import inbox_transaction
+from rollup_node.stages.protocol.transactions import inbox_transaction
 from rollup_node.stages.protocol.types import InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import Compression, channel_body, encode_blob
 from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks

@@ -6,8 +6,8 @@ import pytest
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.blobs.beacon_api import pair_with_commitments
-from rollup_node.stages.blobs.blob_requests import PendingRequests
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
+from rollup_node.stages.blobs.pending_requests import PendingRequests
 from rollup_node.stages.blobs.tasks import BlobsVerified, VerifyBlobs, run
 from rollup_node.stages.derivation.pipeline.block_frames import ItemFrames, blob_refs, data_items
 from rollup_node.stages.derivation.pipeline.ingestion import DataSource
@@ -16,7 +16,7 @@ from rollup_node.stages.derivation.reasons.l1 import BlobMalformed
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, Hash, InboxTransaction, L1BlockRef
 from rollup_node.tools.batcher.channels import encode_blob
 from tests.conformance.kit.cases import case, table

@@ -9,7 +9,7 @@ from rollup_node.stages.derivation.reasons.l1 import FramesEmpty, SenderNotBatch
 from rollup_node.stages.derivation.reasons.reason import Dropped
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.deposits import DepositTransaction, encode_deposit
-from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.channels import Frame, batcher_data
 from tests.conformance.kit.cases import case, table

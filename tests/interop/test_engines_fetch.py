@@ -32,7 +32,7 @@ def late_engine(watch: Leftovers, name: str) -> Iterator[Late]:
     """Both engines, and a network with some blocks."""
     find_program(name)
     net_folder = watch.folder / "net"
-    with Program(watch, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(net_folder)) as prepare:
+    with Program(watch, "rollup_node", "devnet", "--prepare", "--data-dir", str(net_folder)) as prepare:
         prepare.wait_for_exit().lines()
     genesis, jwt = net_folder / "l2-genesis.json", net_folder / "jwt.txt"
     with (

@@ -37,7 +37,7 @@ CROSSING = ("--l2-block-time=1", *(f"--fork={fork}={offset}" for fork, offset in
 def prepared(leftovers: Leftovers, *flags: str) -> Iterator[tuple[Path, Path]]:
     """Yield the genesis file and the secret of a network that is not started yet."""
     folder = leftovers.folder / "net"
-    with Program(leftovers, "rollup_node.node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
+    with Program(leftovers, "rollup_node", "devnet", "--prepare", "--data-dir", str(folder), *flags) as prepare:
         prepare.wait_for_exit().lines()
     yield folder / "l2-genesis.json", folder / "jwt.txt"
 

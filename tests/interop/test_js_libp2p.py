@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import PeerDisconnected, PeerIdentified, StreamError
-from rollup_node.stages.p2p.identity.peer_id import parse_peer_id, peer_id_text
 from tests.support.foreign.js_peers import JsError, JsPeer, by, js_peer, js_program
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host
 from tests.support.processes.leftovers import Leftovers

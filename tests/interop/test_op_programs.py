@@ -77,7 +77,7 @@ def compare_outputs(first: str, second: str, last: int) -> dict[str, Any]:
 def our_node(watch: Leftovers) -> str:
     """Return a program that takes op-node's command line and runs our node."""
     path = watch.folder / "op-node"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m rollup_node.node "$@"\n')
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m rollup_node "$@"\n')
     path.chmod(0o755)
     return str(path)
 
@@ -316,7 +316,7 @@ def test_op_proposer_proposes_our_roots(source: str, game_type: int, leftovers: 
             assert game.game_type == game_type and game.l2_sequence_number > 0
             assert to_hex(game.root_claim) == our_root(ours, game)
         flags = ("--l1", l1, "--rpc", ours, "--games", to_hex(FACTORY), "--interval", "500ms", "--json")
-        with Program(leftovers, "rollup_node.node", "watch", *flags) as watch:
+        with Program(leftovers, "rollup_node", "watch", *flags) as watch:
             wait_for(lambda: len(watch.out.splitlines()) >= len(proposals(l1, FACTORY)), "all claims are judged")
             verdicts = [json.loads(line)["verdict"] for line in watch.out.splitlines()]
             assert set(verdicts) == {"agree"}, watch.out

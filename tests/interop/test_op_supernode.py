@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import NetworkFiles
 from tests.support.foreign.op_programs import ForeignProgram, find_program
 from tests.support.processes.extra_node import ExtraEngine, ExtraNode
@@ -179,7 +179,7 @@ def test_a_watch_compares_games_with_super_roots(
     claim(l1, from_hex(answer["data"]["super_root"]), preimage, 4)
     claim(l1, b"\x07" * 32, head["timestamp"], 5)
     flags = ("--l1", l1, "--rpc", root_url, "--games", net.network["games"], "--interval", "500ms", "--json")
-    with Program(module_leftovers, "rollup_node.node", "watch", *flags) as watch:
+    with Program(module_leftovers, "rollup_node", "watch", *flags) as watch:
         wait_for(lambda: len(watch.out.splitlines()) >= 2, f"both are judged: {watch.err}")
         games = [json.loads(line) for line in watch.out.splitlines()]
         assert [(game["gameType"], game["verdict"]) for game in games] == [(4, "agree"), (5, "disagree")]

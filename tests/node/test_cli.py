@@ -20,7 +20,7 @@ NEEDED = ("--network=op-sepolia", "--l2=http://127.0.0.1:1", "--l1.beacon=http:/
 def run(*words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("NODE_")}
     return subprocess.run(
-        [sys.executable, "-m", "rollup_node.node", *words],
+        [sys.executable, "-m", "rollup_node", *words],
         cwd=folder,
         env=environ | variables,
         capture_output=True,
@@ -174,7 +174,7 @@ def test_no_secret_stays_in_the_list_of_processes(tmp_path: Path, words: tuple[s
     """[OPT88] A program that waits for its options file is seen as others see it."""
     os.mkfifo(tmp_path / "node.toml")
     with subprocess.Popen(
-        [sys.executable, "-m", "rollup_node.node", *words, "--config=node.toml"], cwd=tmp_path, stderr=subprocess.PIPE
+        [sys.executable, "-m", "rollup_node", *words, "--config=node.toml"], cwd=tmp_path, stderr=subprocess.PIPE
     ) as process:
         try:
             shown = Path(f"/proc/{process.pid}/cmdline")

@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from rollup_node.node.options.reloading import is_reloaded
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.setup.reload import is_reloaded
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.protocol.engine_json import envelope_to_json
 from rollup_node.stages.protocol.hex_encoding import to_hex

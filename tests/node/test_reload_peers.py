@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
 from tests.support.chains.local_chain import LocalChain
 from tests.support.p2p.discv5_servers import running_discv5
 from tests.support.p2p.hosts import RecordingHost, running_host

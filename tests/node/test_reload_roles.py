@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rollup_node.node.options.reloading import is_reloaded
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.node.setup.reload import is_reloaded
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain

@@ -63,7 +63,7 @@ def test_the_way_of_a_block_is_one_trace(collector: Collector, leftovers: Leftov
     url = f"http://127.0.0.1:{collector.server_port}"
     words = ("devnet", "--blocks", "8")
     variable = OPTIONS["tracing.otlp-endpoint"].variable
-    with Program(leftovers, "rollup_node.node", *words, **{variable: url}) as net:
+    with Program(leftovers, "rollup_node", *words, **{variable: url}) as net:
         assert net.wait_for_exit(55.0).code == 0
     ways = [spans for spans in collector.traces.values() if WAY.keys() <= {span["name"] for span in spans}]
     assert ways

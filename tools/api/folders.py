@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.api.errors import DataError, InputError
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
+from rollup_node.tools.history.archive import BlockArchive
 from rollup_node.tools.recorded.recording import BLOCKS_FILE, Recording
 from rollup_node.tools.recorded.server import serving
 
@@ -61,7 +61,7 @@ async def served_folder(folder: str, config: L1Config) -> AsyncIterator[ServedFo
     """Serve a folder. Raises DataError where it has no block of the chain, or cannot be read."""
     if kind_of_folder(folder) is FolderKind.ARCHIVE:
         chain_id = config.rollups[0].l1_chain_id
-        methods = ArchivedL1(folder, config, last_block(Path(folder), chain_id)).methods()
+        methods = ArchivedL1(folder, chain_id, last_block(Path(folder), chain_id)).methods()
         listener = Listener(application(JsonRpc(methods)), 0)
         await listener.start()
         try:
@@ -91,14 +91,14 @@ def last_block(folder: Path, chain_id: int) -> int:
 class ArchivedL1:
     """The heads, all the last block, and headers. Who asks for a whole block did not find it in the archive before."""
 
-    def __init__(self, folder: str, config: L1Config, last: int) -> None:
-        self._folder, self._config, self._last = folder, config, last
-        self._archive = BlockArchive(folder, config)
+    def __init__(self, folder: str, chain_id: int, last: int) -> None:
+        self._folder, self._chain_id, self._last = folder, chain_id, last
+        self._archive = BlockArchive(folder, chain_id)
 
     def methods(self) -> dict[str, Any]:
         """Return the method table of the JSON-RPC server."""
         return {
-            "eth_chainId": lambda: hex(self._config.rollups[0].l1_chain_id),
+            "eth_chainId": lambda: hex(self._chain_id),
             "eth_blockNumber": lambda: hex(self._last),
             "eth_getBlockByNumber": self.block,
         }

@@ -8,8 +8,8 @@ from rollup_node.stages.protocol.block_refs import BlockError, payload_from_bloc
 from rollup_node.stages.protocol.engine_json import PayloadError, envelope_from_json, payload_from_json
 from rollup_node.stages.protocol.hex_encoding import HexError, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.output_root import output_root as root_of_parts
 from rollup_node.stages.protocol.payloads import PayloadAttributes, payload_block_hash
+from rollup_node.stages.protocol.payloads import output_root as root_of_parts
 from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef
 from rollup_node.tools.api.errors import DataError, InputError
 

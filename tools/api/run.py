@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, derivation_config, l1_config
+from rollup_node.node.setup.plan import blobs_config, derivation_config, l1_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process import stage as blobs_stage
@@ -46,6 +46,7 @@ from rollup_node.tools.commands.common import (
     parse,
 )
 from rollup_node.tools.commands.flags import FlagParser
+from rollup_node.tools.history.archived_stages import ArchivedConfig, ArchiveFolder, build_blobs, build_l1
 from rollup_node.tools.history.l1_view import l1_view
 from rollup_node.tools.history.manifest import genesis_resume
 from rollup_node.tools.history.start_stage import RangeStartConfig
@@ -128,15 +129,18 @@ class _Run:
     async def _run(self, stages: Mapping[str, Build]) -> None:
         """Run these stages with those that read L1. Raises what ended them."""
         forward_logs()
-        async with self._configs() as (l1, blobs):
+        async with self._configs() as (l1, blobs, archive):
+            reading: dict[str, Build] = {"l1": partial(l1_stage.build, l1), "blobs": partial(blobs_stage.build, blobs)}
+            if archive is not None:
+                reading["l1"] = partial(build_l1, ArchivedConfig(l1, archive))
+                reading["blobs"] = partial(build_blobs, ArchivedConfig(blobs, archive))
             with input_errors(DataError if self._is_offline else EndpointError):
                 endpoints = endpoints_of(self._command, l1, blobs, self._secret)
                 await check_all(endpoints, self._source.seconds)
             await run_stages(
                 CHANNELS,
                 {
-                    "l1": partial(l1_stage.build, l1),
-                    "blobs": partial(blobs_stage.build, blobs),
+                    **reading,
                     "compute": partial(compute_stage.build, ComputeConfig()),
                     **stages,
                 },
@@ -146,26 +150,27 @@ class _Run:
             raise self.outcome.failure
 
     @asynccontextmanager
-    async def _configs(self) -> AsyncIterator[tuple[L1Config, BlobsConfig]]:
-        """Yield the configurations of the stages that read L1."""
+    async def _configs(self) -> AsyncIterator[tuple[L1Config, BlobsConfig, ArchiveFolder | None]]:
+        """Yield the configurations of the stages that read L1, and their archive."""
         source, command = self._source, self._command
         archive = None
         if source.archive is not None and source.is_archive:
             archive = ArchiveFolder(source.archive, -1)
-        l1 = l1_config(command.values, command.chain, runtime_config=False, inbox_hashes=True, archive=archive)
-        blobs = blobs_config(command.values, archive)
+        l1 = l1_config(command.values, command.chain, runtime_config=False, inbox_hashes=True)
+        blobs = blobs_config(command.values)
         if not source.is_folder:
             if archive is not None:
                 with input_errors(EndpointError):
-                    last = (await l1_view(l1, command.chain.config.genesis.l1.number)).finalized
-                l1 = msgspec.structs.replace(l1, archive_last=last)
-            yield l1, blobs
+                    view = await l1_view(l1, command.chain.config.genesis.l1.number, archive.path)
+                archive = archive._replace(last=view.finalized)
+            yield l1, blobs, archive
             return
         assert source.archive is not None
         async with served_folder(source.archive, l1) as served:
             yield (
                 msgspec.structs.replace(l1, endpoints=(served.l1,)),
                 msgspec.structs.replace(blobs, beacon=served.beacon),
+                archive,
             )
 
     def _error(self, error: BaseException) -> BaseException:

@@ -81,7 +81,7 @@ def command_seconds(url: str, workers: int, first: int, spans: int) -> float:
     options = ["--l1", url, "--l1.beacon", url, "--network", "op-sepolia", "--workers", str(workers)]
     arguments = ["batches", *options, "--from-l1", str(first), "--to-l1", str(LAST), "--json", "--log.level", "info"]
     done = subprocess.run(
-        [sys.executable, "-m", "rollup_node.node", *arguments], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-m", "rollup_node", *arguments], capture_output=True, text=True, check=True, timeout=120
     )
     assert len(done.stdout.splitlines()) == spans, done.stdout  # fewer would be faster
     started, ended = STARTED.search(done.stderr), ENDED.search(done.stderr)

@@ -17,13 +17,12 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.interop.backfill import NONE, LogRange
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.engine_reader import EngineReader
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
-from rollup_node.stages.interop.rounds import AddLogs
+from rollup_node.stages.interop.process.store import InteropStore
+from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.tools.bench import synthetic_chain

@@ -17,7 +17,7 @@ import msgspec
 
 from rollup_node.stages.interop.block_content import HeaderJson, block_content, verified_header
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     Advance,
     AskL1,

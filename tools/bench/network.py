@@ -94,7 +94,7 @@ class _RunningDevnet:
         self.processes_file = folder / VERIFIER / "processes.json"
 
     def __enter__(self) -> "_RunningDevnet":
-        command = [sys.executable, "-m", "rollup_node.node", "devnet", "--data-dir", str(self._folder), "--json"]
+        command = [sys.executable, "-m", "rollup_node", "devnet", "--data-dir", str(self._folder), "--json"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return self
 
@@ -139,7 +139,7 @@ class _RunningDevnet:
             "runtime.dir": str(self._folder / "second"),
             "workers": "1",
         }
-        command = [sys.executable, "-m", "rollup_node.node", *(f"--{name}={value}" for name, value in options.items())]
+        command = [sys.executable, "-m", "rollup_node", *(f"--{name}={value}" for name, value in options.items())]
         began = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as node:
             assert node.stdout is not None

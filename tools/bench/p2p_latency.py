@@ -19,12 +19,12 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
 from rollup_node.stages.messages.p2p import UnsafeBlock, UnsafeBlocksRequest
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscription, encode_frame
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.topology import CHANNELS

@@ -30,7 +30,7 @@ from rollup_node.node.setup.secrets import DEFAULT_FILE
 from rollup_node.node.supernode import chain_values
 from rollup_node.node.supervisor.metrics import SUPERVISOR
 from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
-from rollup_node.node.system.limits import usable_cores
+from rollup_node.node.system.resources import usable_cores
 from rollup_node.node.system.runtime_dir import METRICS, RPC_URL, read_processes
 from rollup_node.stages.io.files.private_files import create_private_file, why_unusable
 from rollup_node.stages.io.task import ProcessEntry

@@ -27,9 +27,9 @@ from rollup_node.node.setup.plan import (
     node_configs,
     plan_node,
     processes,
+    reject_wrong_options,
 )
 from rollup_node.node.setup.secrets import DEFAULT_FILE, JwtSecret, encoded_jwt_secret, stored_jwt_secret
-from rollup_node.node.setup.wrong_options import reject_wrong_options
 from rollup_node.node.supernode import plan_chains
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.http.endpoint_errors import is_ipc

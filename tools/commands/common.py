@@ -15,9 +15,8 @@ import msgspec
 from rollup_node.node.checks.finding import Finding
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.rules import check_l1_options, worker_count
-from rollup_node.node.options.values import Values
+from rollup_node.node.options.values import Values, build_config
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
-from rollup_node.node.setup.config_fields import build_config
 from rollup_node.node.setup.endpoint_checks import (
     EngineCheck,
     NodeEndpoints,
@@ -26,7 +25,7 @@ from rollup_node.node.setup.endpoint_checks import (
     check_engine,
     check_l1,
 )
-from rollup_node.node.setup.plan import ArchiveFolder, blobs_config, l1_config
+from rollup_node.node.setup.plan import blobs_config, l1_config
 from rollup_node.node.setup.secrets import encoded_jwt_secret, stored_jwt_secret
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
@@ -42,6 +41,7 @@ from rollup_node.stages.protocol.upgrade_transactions import unconfirmed_bundles
 from rollup_node.stages.rpc.status.readiness import bundle_remedy, bundle_warning
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.output_file import OutputFile
+from rollup_node.tools.history.archived_stages import ArchiveFolder, archived
 
 RETRY_POLICY = RetryPolicy(total=10.0)
 HELP_EPILOG = (
@@ -120,9 +120,11 @@ def run(
     With `inbox_hashes` L1 blocks have the hashes of the inbox transactions. `archive` is read before an endpoint is
     asked. `compute` changes what the compute workers are."""
     values, chain = command.values, command.chain
-    l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes, archive=archive)
-    blobs = blobs_config(values, archive)
+    l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes)
+    blobs = blobs_config(values)
     shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
+    if archive is not None:
+        shared = tuple(archived(spec, archive) for spec in shared)
     if compute is not None:
         shared = tuple(compute(spec) if spec.role == "compute" else spec for spec in shared)
     log = build_config(LogSettings, values)

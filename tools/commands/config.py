@@ -13,7 +13,7 @@ from rollup_node.node.options.supernode import OWN, are_for_supernode, is_shared
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
-from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.setup.plan import reject_wrong_options
 from rollup_node.node.supernode import chain_values, plan_chains
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.p2p.discv5.enode import choose_bootnodes

@@ -9,7 +9,7 @@ import msgspec
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.given_files import regular_file
-from rollup_node.node.setup.plan import ArchiveFolder, derivation_config
+from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.process_control import signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, address, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.replay import replay_config
+from rollup_node.tools.history.archived_stages import ArchiveFolder
 from rollup_node.tools.history.derivation_stage import RangeConfig
 from rollup_node.tools.history.l1_view import read_blocks
 from rollup_node.tools.history.manifest import Resume

@@ -11,8 +11,6 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from rollup_node.node.options.errors import shown
 from rollup_node.node.setup.plan import l1_config
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
@@ -215,8 +213,8 @@ def _plan(name: str, description: str, arguments: Sequence[str]) -> Plan:
     folder.run_file()
     archive = _archive_folder(flags.archive, name == "run")
     check_endpoints(command)
-    l1 = msgspec.structs.replace(l1_config(command.values, command.chain, runtime_config=False), archive=archive)
-    view = asyncio.run(l1_view(l1, flags.from_l1))
+    l1 = l1_config(command.values, command.chain, runtime_config=False)
+    view = asyncio.run(l1_view(l1, flags.from_l1, archive))
     if flags.to_l1 > view.head:
         raise SetupError(f"--to-l1 {flags.to_l1} is beyond L1's head, {view.head}")
     warmup = flags.warmup or default_warmup(config, view.time)

@@ -1,15 +1,18 @@
 """`rollup-node history safedb`: the safe heads of a history in a node's database."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain
+from typing import NamedTuple
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import ChosenChain, choose_chain
 from rollup_node.node.system.exit_codes import SetupError
-from rollup_node.stages.engine.calls.safe_head_entries import PastSafeHeads, SafeHeadEntry
-from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
-from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
+from rollup_node.stages.engine.process.safe_heads import MAX_NUMBER, OPTION, WHAT, SafeHeadStore
+from rollup_node.stages.io.files.sqlite_file import StoreError, transaction
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, history_folder
@@ -23,6 +26,56 @@ optimism_safeHeadAtL1Block for the L1 blocks of the history."""
 
 EPILOG = """--safedb.path and the options that choose the chain are those of the node: --network, or --rollup.config
 with --rollup.l1-chain-config."""
+
+
+_FIRST = "select l1_number, l1_hash, l2_number, l2_hash from safe_heads order by l1_number limit 1"
+
+
+class PastSafeHeads(NamedTuple):
+    """Where safe heads that were derived elsewhere begin and end.
+
+    `before` is the safe head before the first of them, with the L1 block that had been derived then, `last` the number
+    of the last L1 block that was derived [SDB16]."""
+
+    before: SafeHeadEntry
+    last: int
+
+
+class PastStore(SafeHeadStore):
+    """The database of a node that does not run, to which a past is added."""
+
+    def add_past(self, past: PastSafeHeads, entries: Iterable[SafeHeadEntry], genesis: BlockId) -> int:
+        """Add entries below those of the file, which they must reach; returns how many. Raises StoreError [SDB16]."""
+        with self._errors(), transaction(self._connection):
+            first = self._find(_FIRST)
+            self._check_reaches(past, first)
+            end = MAX_NUMBER if first is None else first.l1_block.number
+            added, same = 0, first is None or first.l1_block.number == past.last + 1
+            for entry in chain((past.before,), entries):
+                if entry.l1_block.number >= end:
+                    same = same or entry == first
+                    break
+                l1_block, safe_head = entry.l1_block, entry.safe_head
+                values = l1_block.number, l1_block.hash, safe_head.number, safe_head.hash
+                self._connection.execute("insert into safe_heads values (?, ?, ?, ?)", values)
+                added += 1
+            if not same:
+                text = f"its first safe head, at L1 block {end}, is not that of the history: name another file"
+                raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
+            self._connection.execute("delete from gaps where l1_until = 0")
+            if past.before.safe_head != genesis:
+                # It is not known since when the L2 blocks before were safe.
+                self._connection.execute("insert into gaps values (0, 0, 1, ?)", (past.before.safe_head.number,))
+        return added
+
+    def _check_reaches(self, past: PastSafeHeads, first: SafeHeadEntry | None) -> None:
+        text, number = "", None if first is None else first.l1_block.number
+        if number is not None and number <= past.before.l1_block.number:
+            text = f"it has safe heads from L1 block {number} on, before which the history does not begin"
+        elif number is not None and number > past.last + 1:
+            text = f"its safe heads begin at L1 block {number}: derive the history up to the one before"
+        if text:
+            raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
 
 def safedb(arguments: Sequence[str]) -> int:
@@ -41,11 +94,8 @@ def safedb(arguments: Sequence[str]) -> int:
     run = folder.existing()
     past = _past(folder, run, chosen)
     try:
-        store = SafeHeadStore(path, chosen.config, check=True)
-        try:
-            added = store.add_past(past, _entries(folder))
-        finally:
-            store.close()
+        with closing(PastStore(path, chosen.config, check=True)) as store:
+            added = store.add_past(past, _entries(folder), chosen.config.genesis.l2)
     except StoreError as error:
         raise SetupError(str(error)) from None
     print(f"{added} safe heads of L1 blocks {past.before.l1_block.number} to {past.last} are in {shown(path)} now")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from rollup_node.node.options.errors import did_you_mean
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity, peer_id_text, secp256k1_public_key
+from rollup_node.stages.p2p.addresses.peer_id import IdentityError, NetworkIdentity, peer_id_text, secp256k1_public_key
 from rollup_node.stages.p2p.storage.io.key_file import generate_secret
 
 _LONGEST_INPUT = 4096

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rollup_node.node.setup.plan import derivation_config
 from rollup_node.node.system.exit_codes import ExitCode, SetupError
-from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.process_control import kept_stop_signals, signal_when_parent_ends
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.resources import usable_cores
 from rollup_node.tools.commands.common import HELP_EPILOG, Outputs, ParsedCommand, parse, run
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source
 from rollup_node.tools.commands.replay import replay_config

@@ -11,7 +11,7 @@ from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.value_types import BOOL
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.setup.bundles import option_of
-from rollup_node.node.setup.wrong_options import reject_wrong_options
+from rollup_node.node.setup.plan import reject_wrong_options
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.tools.convert.sources import Source
 

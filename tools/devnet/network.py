@@ -423,7 +423,7 @@ class NetworkPrograms:
             if self.conductor is not None:
                 options |= {"conductor.enabled": "true", "conductor.rpc": f"{self.conductor}/{name}"}
         options |= {flag: address for flag, address in self.proxies.get(name, {}).items() if flag in options}
-        return python("rollup_node.node", *(f"--{flag}={value}" for flag, value in options.items()))
+        return python("rollup_node", *(f"--{flag}={value}" for flag, value in options.items()))
 
     def _batcher_command(self) -> list[str]:
         options = {

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keys import private_key
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles

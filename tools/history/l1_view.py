@@ -13,9 +13,9 @@ from rollup_node.node.options.given_files import regular_file
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.protocol.types import L2BlockContent
+from rollup_node.tools.history.archive import BlockArchive
 
 PAUSES = (0.2, 0.5, 1.0, 2.0)
 """Seconds before each further attempt."""
@@ -32,17 +32,17 @@ class L1View(NamedTuple):
     time: int
 
 
-async def l1_view(config: L1Config, first: int) -> L1View:
-    """Return the view of the first endpoint; block `first` is read from the archive if it is there.
+async def l1_view(config: L1Config, first: int, archive: str | None = None) -> L1View:
+    """Return the view of the first endpoint; block `first` is read from the folder `archive` if it is there.
 
     Raises SetupError for an endpoint that fails each time."""
     client = JsonRpcClient(config.endpoints[0])
     try:
         for pause in PAUSES:
             with suppress(*FAILURES):
-                return await _view(client, config, first)
+                return await _view(client, config, first, archive)
             await asyncio.sleep(pause)
-        return await _view(client, config, first)
+        return await _view(client, config, first, archive)
     except (EndpointError, RpcFailure) as error:
         raise SetupError(f"--l1: {error}") from None
     except FAILURES:
@@ -51,18 +51,18 @@ async def l1_view(config: L1Config, first: int) -> L1View:
         await client.close()
 
 
-async def _view(client: JsonRpcClient, config: L1Config, first: int) -> L1View:
+async def _view(client: JsonRpcClient, config: L1Config, first: int, archive: str | None) -> L1View:
     head = int(await client.call("eth_blockNumber"), 16)
     number = min(first, head)
-    time = await _archived_time(config, number)
+    time = None if archive is None else await _archived_time(config, number, archive)
     if time is None:
         block: Any = await client.call("eth_getBlockByNumber", hex(number), False)
         time = int(block["timestamp"], 16)
     return L1View(head, await _finalized(client), time)
 
 
-async def _archived_time(config: L1Config, number: int) -> int | None:
-    header = None if config.archive is None else await BlockArchive(config.archive, config).header_json(number)
+async def _archived_time(config: L1Config, number: int, archive: str) -> int | None:
+    header = await BlockArchive(archive, config.rollups[0].l1_chain_id).header_json(number)
     try:
         ref = None if header is None else verify_block_ref(header, config.trust_rpc)
     except InvalidDataError:

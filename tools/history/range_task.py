@@ -176,7 +176,7 @@ def _command(task: RangeTask, rows: Path) -> list[str]:
         flags += ["--overlap", str(overlap)]
     if task.batcher is not None:
         flags += ["--batcher", task.batcher]
-    return [sys.executable, "-m", "rollup_node.node", "history", "range", *flags, *task.arguments]
+    return [sys.executable, "-m", "rollup_node", "history", "range", *flags, *task.arguments]
 
 
 class _Log:

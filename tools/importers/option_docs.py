@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollup_node.node.options.option import AnyOption
-from rollup_node.node.options.reloading import is_reloaded
 from rollup_node.node.options.table import SECTIONS
+from rollup_node.node.setup.reload import is_reloaded
 from rollup_node.tools.importers.marked_tests import marked
 
 ROOT = Path(__file__).resolve().parents[2]

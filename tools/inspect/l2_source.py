@@ -8,16 +8,17 @@ from typing import Any, Protocol
 
 import orjson
 
-from rollup_node.node.checks.engine import engine_client
+from rollup_node.node.checks.execution import engine_client
 from rollup_node.node.options.given_files import regular_file
 from rollup_node.stages.engine.process.engine_answers import Block, payload_of_block
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.block_refs import BlockError, payload_from_block_json, payload_of_header
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.headers import HeaderError, decode_header, header_hash
+from rollup_node.stages.protocol.headers import HeaderError, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 
 TIMEOUT = 10.0
 

@@ -269,4 +269,4 @@ class ChainsPrograms:
 
 
 def _node(words: Sequence[str], options: dict[str, str]) -> list[str]:
-    return python("rollup_node.node", *words, *(f"--{flag}={value}" for flag, value in options.items()))
+    return python("rollup_node", *words, *(f"--{flag}={value}" for flag, value in options.items()))

@@ -15,6 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
 from rollup_node.tools.devnet.settings import SEQUENCER
@@ -28,11 +32,10 @@ from rollup_node.tools.devnet.status import (
     persistent,
 )
 from rollup_node.tools.devnet.traffic import Traffic
-from rollup_node.tools.inspect.status_screen import AnyStatus, StatusClient, StatusError
+from rollup_node.tools.inspect.status_screen import AnyStatus, StatusClient, StatusError, status_lines
 from rollup_node.tools.multichain.messages import Messages
 from rollup_node.tools.multichain.programs import OP_SUPERNODE, ChainsPrograms
 from rollup_node.tools.multichain.settings import ChainsSettings
-from rollup_node.tools.multichain.view import ChainsView
 
 if TYPE_CHECKING:
     from rollup_node.tools.multichain.lying_source import LyingSource
@@ -44,6 +47,40 @@ CHAIN_ROLES = ("derivation", "engine", "p2p")
 _OF_OP_SUPERNODE = re.compile(r' msg="added block to deny list" .*height=(\d+) payloadHash=(0x\w{10})')
 _INVALIDATION = re.compile(r" code=INTEROP-INVALID chain=(\d+) block=(\d+:0x\w+) .*\[(\w+)\]")
 KILLED = (*CHAIN_ROLES, "supervisor", "l1", "blobs", "compute", "interop", "rpc")
+
+
+LINE_SECONDS, SCREEN_SECONDS = 4.0, 1.0
+
+
+class ChainsView:
+    """Shows messages and a line for the state of the network; `is_silent`, for --json, nothing.
+
+    `wants_status` is whether the state of a supernode is part of it."""
+
+    def __init__(self, is_silent: bool) -> None:
+        self._console = Console(quiet=is_silent, highlight=False, markup=False, soft_wrap=True)
+        self.wants_status = self._console.is_terminal and not is_silent
+        self.seconds = SCREEN_SECONDS if self.wants_status else LINE_SECONDS
+        self._live = Live(console=self._console, auto_refresh=False)
+        if self.wants_status:
+            self._live.start()
+
+    def message(self, text: str) -> None:
+        """Show a line of text."""
+        self._console.print(text)
+
+    def show(self, line: str, status: AnyStatus | None) -> None:
+        """Show the state of the network, with that of a supernode if it is known."""
+        if not self.wants_status:
+            self.message(line)
+            return
+        columns, rows = self._console.size
+        lines = [line[:columns], *([] if status is None else status_lines(status, columns, rows - 1))]
+        self._live.update(Text("\n".join(lines), no_wrap=True), refresh=True)
+
+    def close(self) -> None:
+        """End the display."""
+        self._live.stop()
 
 
 @dataclass

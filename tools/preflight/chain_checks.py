@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollup_node.node.checks.engine import FORKCHOICE
-from rollup_node.node.checks.execution import is_missing
+from rollup_node.node.checks.execution import FORKCHOICE, is_missing
 from rollup_node.node.checks.finding import Finding, error, not_checked, ok, warning
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.messages.codes import Code

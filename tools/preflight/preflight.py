@@ -33,8 +33,7 @@ from rollup_node.node.setup.endpoint_checks import (
     find_signer,
     has_answered,
 )
-from rollup_node.node.system.limits import free_tasks, task_limit_text
-from rollup_node.node.system.memory import Memory, in_mb, is_little, read_memory
+from rollup_node.node.system.resources import Memory, free_tasks, in_mb, is_little, read_memory, task_limit_text
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.client import BeaconEndpoints
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, is_ipc

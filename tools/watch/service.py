@@ -26,8 +26,7 @@ from rollup_node.tools.watch.games import (
 from rollup_node.tools.watch.l1_reader import FAILURES, L1Reader
 from rollup_node.tools.watch.metrics import MONITOR, OWN, WatchMetrics
 from rollup_node.tools.watch.node_reader import OwnSide, View
-from rollup_node.tools.watch.page import page
-from rollup_node.tools.watch.server import Pages
+from rollup_node.tools.watch.server import Pages, page
 
 AT_ONCE = 200
 """Games that are judged in one step; the others follow in the next ones."""

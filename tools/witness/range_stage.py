@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.checks.engine import engine_client
+from rollup_node.node.checks.execution import engine_client
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
 from rollup_node.stages.engine.starts.start_search import Base
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
@@ -21,8 +21,7 @@ from rollup_node.stages.protocol.headers import encode_header
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import AccountProof, ProofError
-from rollup_node.stages.protocol.output_root import output_preimage
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_header
+from rollup_node.stages.protocol.payloads import ExecutionPayload, output_preimage, payload_header
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, Hash
 from rollup_node.tools.inspect.l2_source import TIMEOUT, BlockSource, SourceError
 from rollup_node.tools.inspect.replay import BlockComparison

@@ -46,7 +46,7 @@ def run_witness_range(task: WitnessTask) -> RangeResult:
         if not packs.has(name):
             flags = ["--from-l2", str(task.first), "--to-l2", str(task.last), "--packs", task.packs]
             flags += ["--parent", str(os.getpid())]
-            command = [sys.executable, "-m", "rollup_node.node", "witness", "range", *flags, *task.arguments]
+            command = [sys.executable, "-m", "rollup_node", "witness", "range", *flags, *task.arguments]
             run_processes(lambda: command, packs.path / name)
         return packs.get(name, RangeResult, what)
     except OSError as error:

@@ -9,14 +9,15 @@ from rollup_node.stages.blobs.tasks import blob_content
 from rollup_node.stages.l1.filter import bloom_excludes_logs, filter_of_rollup, split_logs, wanted_events
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.block_refs import payload_of_header
-from rollup_node.stages.protocol.headers import Header, HeaderError, decode_header, l1_header
+from rollup_node.stages.protocol.headers import Header, HeaderError, l1_header
 from rollup_node.stages.protocol.hex_encoding import hash_from_hex
-from rollup_node.stages.protocol.inbox import inbox_transactions
-from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root, ordered_values
+from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ProofError, ordered_root
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.receipts import logs_of_receipts
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, BlockId, Hash, L1Block, Log
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
+from rollup_node.tools.recorded.encoded_blocks import decode_header, ordered_values
 from rollup_node.tools.witness.assembly import AGREED, CHAIN_ID, CLAIMED, CLAIMED_NUMBER, L1_HEAD, ROLLUP_CONFIG
 from rollup_node.tools.witness.manifest import Manifest, read_manifest, rollup_of
 from rollup_node.tools.witness.preimages import PreimageFolder, WitnessError

@@ -9,7 +9,7 @@ from yarl import URL
 
 from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.blobs.input_requests import Found, InputCache, PendingInput, PendingInputs
+from rollup_node.stages.blobs.pending_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_compressed
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url

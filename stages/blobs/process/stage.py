@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from hashlib import sha256
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
@@ -16,15 +15,13 @@ from rollup_node.stages.blobs.beacon_api import (
     SourceFailure,
     classify,
 )
-from rollup_node.stages.blobs.blob_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.config import BlobsConfig
-from rollup_node.stages.blobs.kzg import BLOB_SIZE, POINT_SIZE, versioned_hash
+from rollup_node.stages.blobs.pending_requests import PendingRequest, PendingRequests, content_size
 from rollup_node.stages.blobs.process.client import BeaconEndpoints, BlobOffer, BlobsNotFoundError, SourcesFailedError
 from rollup_node.stages.blobs.process.da_client import InputServer
 from rollup_node.stages.blobs.process.verifier import BlobVerifier
 from rollup_node.stages.blobs.tasks import BlobsVerified
 from rollup_node.stages.io import tracing
-from rollup_node.stages.io.files.archive import Archive, blob_name
 from rollup_node.stages.io.http.endpoint_errors import EndpointError
 from rollup_node.stages.io.log.lasting_conditions import LastingConditions
 from rollup_node.stages.io.log.logger import get_logger
@@ -35,50 +32,7 @@ from rollup_node.stages.messages.blobs import BlobContent, BlobsRequest, BlobsRe
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import seconds
 from rollup_node.stages.protocol.texts import one_line
-from rollup_node.stages.protocol.types import BlobRef, Hash
-
-_SIZES = (BLOB_SIZE, BLOB_SIZE + POINT_SIZE, BLOB_SIZE + 2 * POINT_SIZE)
-
-
-class BlobArchive:
-    """Unverified blobs in a folder, each with the commitment and KZG proof that came with it: checks are cheap then."""
-
-    def __init__(self, folder: str) -> None:
-        self._archive = Archive(folder, log)
-
-    async def read(self, wanted: Iterable[BlobRef]) -> dict[Hash, OfferedBlob]:
-        """Those of the wanted blobs that are there, by the hashes that they are kept under."""
-        result: dict[Hash, OfferedBlob] = {}
-        for ref in wanted:
-            data = await self._archive.read(blob_name(ref.hash), max(_SIZES))
-            if data is not None and len(data) not in _SIZES:
-                self._archive.damaged(blob_name(ref.hash), f"it has {len(data)} bytes")
-            elif data is not None:
-                points = data[BLOB_SIZE:]
-                commitment, proof = points[:POINT_SIZE] or None, points[POINT_SIZE:] or None
-                result[ref.hash] = OfferedBlob(data[:BLOB_SIZE], commitment, proof)
-        return result
-
-    async def keep(self, offered: Sequence[OfferedBlob], verified: BlobsVerified) -> None:
-        """Keep the offered blobs that are authentic."""
-        by_digest = {sha256(item.blob).digest(): item for item in offered}
-        for content, digest in zip(verified.contents, verified.digests, strict=True):
-            item = by_digest.get(digest)
-            if item is not None:
-                await self._archive.keep(blob_name(content.hash), _entry(content.hash, item))
-
-    def damaged(self, hashes: Iterable[Hash], problems: Sequence[str]) -> None:
-        """Warns of blobs that were read and are not authentic."""
-        for hash_ in hashes:
-            self._archive.damaged(blob_name(hash_), "; ".join(problems[:1]) or "it is another blob")
-
-
-def _entry(blob_hash: Hash, item: OfferedBlob) -> bytes:
-    """Return the evidence may belong to another blob, as endpoints do not say which is whose."""
-    if item.commitment is None or versioned_hash(item.commitment) != blob_hash:
-        return item.blob
-    return item.blob + item.commitment + (item.proof or b"")
-
+from rollup_node.stages.protocol.types import Hash
 
 log = get_logger("blobs")
 
@@ -110,7 +64,6 @@ class BlobsStage(Stage):
         self.periodic_tasks: list[PeriodicTask] = [self._work]
         self._workers = bus.dispatch("work.blobs")
         self._verifier = BlobVerifier(self._workers)
-        self._archive = None if config.archive is None else BlobArchive(config.archive)
         self._publisher = bus.publish("status.blobs")
         self._counts = PacedPublisher(self._publisher.set)
         self._server = bus.serve("blobs.contents", self._on_request)
@@ -192,11 +145,16 @@ class BlobsStage(Stage):
         pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
         return pause if all_sent else RESEND_SECONDS
 
+    @property
+    def has_source(self) -> bool:
+        """Whether blobs may come from anywhere."""
+        return bool(self._endpoints.all)
+
     def _start_fetch(self, pending: PendingRequest) -> None:
         """Start a fetch unless too many run; without an endpoint it fails, and is retried [O6].
 
         For an urgent one there is room for one more of each client that waits."""
-        if not self._endpoints.all and self._archive is None:
+        if not self.has_source:
             self._record_failure(pending, Code.BLOB_NO_SOURCE, NO_ENDPOINT, False)
             self._respond(pending)
             return
@@ -210,11 +168,7 @@ class BlobsStage(Stage):
         error: Exception | SourceFailure | None = None
         began = time.monotonic()
         try:
-            await self._read_archive(pending)
-            if pending.missing and not self._endpoints.all:
-                self._record_failure(pending, Code.BLOB_NO_SOURCE, f"not in the archive, and {NO_ENDPOINT}", False)
-            elif pending.missing:
-                error = await self._fetch_missing(pending)
+            error = await self._fetch_missing(pending)
         except _FetchErrors as failure:
             error = failure
         finally:
@@ -225,30 +179,26 @@ class BlobsStage(Stage):
             self._failed(pending, error)
         self._respond(pending)
 
-    async def _read_archive(self, pending: PendingRequest) -> None:
-        result = {} if self._archive is None else await self._archive.read(pending.missing)
-        if self._archive is None or not result:
-            return
-        verified = await self._verifier.verify(tuple(result), tuple(result.values()), pending)
-        pending.add(verified.contents)
-        self._cache(verified.contents)
-        self._archive.damaged(result.keys() - pending.contents.keys(), verified.problems)
-
     async def _fetch_missing(self, pending: PendingRequest) -> SourceFailure | None:
         """Fetch what is missing of a request from an endpoint; why something still is."""
         slot = await self._endpoints.clock.slot_at(pending.block.timestamp)
         offer = await self._endpoints.fetch(slot, pending.missing, prefetch=not pending.urgent)
         wanted = tuple(ref.hash for ref in pending.missing)
-        verified = await self._verifier.verify(wanted, offer.blobs, pending)
-        pending.add(verified.contents)
-        self._cache(verified.contents)
-        if self._archive is not None:
-            await self._archive.keep(offer.blobs, verified)
+        verified = await self._verify(wanted, offer.blobs, pending)
         if not pending.missing:
             return None
         error = _lacking(offer, len(wanted), verified, pending)
         self._endpoints.failed(offer, error.failed)
         return error
+
+    async def _verify(
+        self, wanted: Sequence[Hash], offered: Sequence[OfferedBlob], pending: PendingRequest
+    ) -> BlobsVerified:
+        """Take those of the offered blobs that are wanted and authentic."""
+        verified = await self._verifier.verify(tuple(wanted), tuple(offered), pending)
+        pending.add(verified.contents)
+        self._cache(verified.contents)
+        return verified
 
     def _cache(self, contents: Sequence[BlobContent]) -> None:
         """Keep blobs, and count those that others gave way to."""

@@ -45,10 +45,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady, AttributesResult
 from rollup_node.stages.protocol.attributes import deposits_only, is_deposits_only
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
-from rollup_node.stages.protocol.consolidation import Mismatch, first_mismatch
+from rollup_node.stages.protocol.consolidation import Mismatch, first_mismatch, sealed_mismatch
 from rollup_node.stages.protocol.errors import CriticalError, ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.protocol.unexecutable import unexecutable
 

@@ -86,21 +86,6 @@ class EntriesChange(msgspec.Struct, frozen=True):
     gap: Gap | None = None
 
 
-class PastSafeHeads(msgspec.Struct, frozen=True):
-    """Where safe heads that were derived elsewhere begin and end.
-
-    `before` is the safe head before the first of them, with the L1 block that had been derived then, `last` the number
-    of the last L1 block that was derived [SDB16]."""
-
-    before: SafeHeadEntry
-    last: int
-
-    def gap(self, genesis: BlockId) -> Gap | None:
-        """Return the L2 blocks that were safe before, of which it is not known since when."""
-        head = self.before.safe_head
-        return None if head == genesis else Gap(0, 0, 1, head.number)
-
-
 def record(entry: SafeHeadEntry) -> EntriesChange:
     """Return the change by a new safe head: entries of its L1 block and of higher ones go [SDB2, SDB11]."""
     return EntriesChange(entry.l1_block.number, (entry,), entry.safe_head.number)

@@ -20,8 +20,8 @@ MAX_FRESH = 32
 class StimulusLog:
     """At most SIZE lines, oldest first. Of blocks only texts are kept, from the next `settle` on [ENG44]."""
 
-    def __init__(self, size: int = SIZE) -> None:
-        self._entries: deque[tuple[float, str]] = deque(maxlen=size)
+    def __init__(self) -> None:
+        self._entries: deque[tuple[float, str]] = deque(maxlen=SIZE)
         self._fresh: list[tuple[float, str, tuple[object, ...]]] = []
 
     def __len__(self) -> int:

@@ -14,9 +14,9 @@ from rollup_node.stages.messages import control
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import AttributesAhead, AttributesReady, L2BlocksRequest, StartRequest
+from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, UnsafeBlock
-from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.config import end_text
 
 MAX_OVERLAP_BLOCKS = 4096

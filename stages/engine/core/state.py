@@ -29,8 +29,8 @@ from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import ControlResponse, OutputResponse, SafeHeadResponse
+from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.p2p import PayloadResponse
-from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef

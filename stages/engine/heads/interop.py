@@ -22,10 +22,10 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DerivedPair, InteropEvent, Replacement
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.consolidation import sealed_mismatch
 from rollup_node.stages.protocol.errors import ResetError
 from rollup_node.stages.protocol.forks.schedule import dependency_set_needed_from
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import BlockRef, Hash, L1BlockRef, L2BlockRef
 
 MAX_EVENTS = 100

@@ -10,7 +10,7 @@ import msgspec
 from rollup_node.stages.engine.calls.calls import CoreCall
 from rollup_node.stages.engine.calls.engine_api import Denied, NewPayload
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import BlockId, Hash
 
 AWAITING_REPLACEMENT = "unsafe blocks wait until derivation has replaced a denied block"

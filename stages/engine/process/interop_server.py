@@ -26,13 +26,18 @@ from rollup_node.stages.messages.interop import (
     InteropResponse,
 )
 from rollup_node.stages.protocol import types
-from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
+from rollup_node.stages.protocol.block_refs import (
+    BlockError,
+    l2_ref_object,
+    l2_ref_of_payload,
+    output_object,
+    ref_object,
+)
 from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.deposits import DepositError, decode_deposit, invalidated_block_deposit, is_deposit
 from rollup_node.stages.protocol.errors import INTERNAL_ERROR, SERVER_ERROR, TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_preimage
-from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
+from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, output_preimage
 
 BLOCK_NOT_FOUND = -39001
 CONFLICTING_BLOCK = -39002
@@ -216,7 +221,7 @@ class InteropServer:
         if result is None:
             raise InteropError(f"{name} reset target not found", BLOCK_NOT_FOUND)
         if result.hash != block.hash:
-            raise InteropError("conflicting block", CONFLICTING_BLOCK, shown_l2(result))
+            raise InteropError("conflicting block", CONFLICTING_BLOCK, l2_ref_object(result))
         return result
 
     async def _check_depth(self, unsafe: types.L2BlockRef) -> None:
@@ -241,7 +246,7 @@ class InteropServer:
         except InteropError as error:
             raise InteropError(f"failed to fetch L1 block ref: {error}") from None
         derived = await self._ref(genesis.l2.hash)
-        return {"source": shown_block(source), "derived": shown_block(decisions.block_ref(derived))}
+        return {"source": ref_object(source), "derived": ref_object(derived)}
 
     async def _fetch_receipts(self, request: InteropRequest) -> Any:
         async with self._receipts:
@@ -251,10 +256,10 @@ class InteropServer:
         return receipts
 
     async def _ref_by_number(self, request: InteropRequest) -> Any:
-        return shown_l2(await self._ref(request.number))
+        return l2_ref_object(await self._ref(request.number))
 
     async def _ref_by_timestamp(self, request: InteropRequest) -> Any:
-        return shown_l2(await self._ref(self._number_at(request.number)))
+        return l2_ref_object(await self._ref(self._number_at(request.number)))
 
     async def _output(self, request: InteropRequest) -> Any:
         return await self._output_at(self._number_at(request.number))
@@ -265,14 +270,14 @@ class InteropServer:
             ref = await self._ref(number)
             replaced = replaced_output(await self._payload(ref.hash, f"failed to fetch block ({_show(ref.id)})"))
             if replaced is not None:
-                return _shown_output(*replaced)
+                return output_object(*replaced)
         return await self._output_at(number)
 
     async def _output_at(self, number: int) -> Any:
         result = await self._reader.output(OutputRequest(0, number))
         if result.error is not None or result.block is None:
             raise InteropError(result.error or "not found")
-        return _shown_output(result.state_root, result.withdrawal_storage_root, result.block.hash)
+        return output_object(result.state_root, result.withdrawal_storage_root, result.block.hash)
 
     def _number_at(self, timestamp: int) -> int:
         genesis = self._rollup.genesis
@@ -328,27 +333,6 @@ class InteropServer:
 
 def _size(response: InteropResponse) -> int:
     return RESPONSE_BYTES + len(response.result) + len(response.error or "") + len(response.data or b"")
-
-
-def shown_block(ref: types.BlockRef) -> dict[str, Any]:
-    """Return a block reference as JSON [IOP21]."""
-    return {
-        "hash": to_hex(ref.hash),
-        "number": ref.number,
-        "parentHash": to_hex(ref.parent_hash),
-        "timestamp": ref.timestamp,
-    }
-
-
-def shown_l2(ref: types.L2BlockRef) -> dict[str, Any]:
-    """Return an L2 block reference as JSON [RPC21]."""
-    origin = {"hash": to_hex(ref.l1_origin.hash), "number": ref.l1_origin.number}
-    return {**shown_block(decisions.block_ref(ref)), "l1origin": origin, "sequenceNumber": ref.sequence_number}
-
-
-def _shown_output(state_root: types.Hash, storage_root: types.Hash, block_hash: types.Hash) -> dict[str, Any]:
-    names = ("stateRoot", "messagePasserStorageRoot", "blockHash")
-    return dict(zip(names, map(to_hex, (state_root, storage_root, block_hash)), strict=True))
 
 
 def _show(block: types.BlockId) -> str:

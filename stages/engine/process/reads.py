@@ -11,8 +11,7 @@ from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.block_refs import BlockError, l2_ref_of_payload
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_root
-from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.stages.protocol.payloads import ExecutionPayload, output_root
 from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, ZERO_HASH, Hash, L2BlockContent, L2BlockRef
 
 

@@ -2,10 +2,9 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -58,7 +57,6 @@ create table if not exists chain (chain_id integer not null, genesis blob not nu
 insert into chain select {chain_id}, x'{genesis}' where not exists (select 1 from chain);
 """
 _SELECT = "select l1_number, l1_hash, l2_number, l2_hash from safe_heads"
-_FIRST = f"{_SELECT} order by l1_number limit 1"
 _AT_L1 = f"{_SELECT} where l1_number <= ? order by l1_number desc limit 1"
 _L1_OF = f"{_SELECT} where l2_number >= ? order by l2_number, l1_number limit 1"
 # The index would be searched for all higher L2 numbers; the entries wanted follow closely in the order of L1.
@@ -82,8 +80,7 @@ class SafeHeadStore:
         if Path(path).is_dir():
             text = "is a directory (op-node's cannot be read): give the path of a file"
             raise StoreError(f"{WHAT} {path} {text} ({OPTION})")
-        self._genesis = rollup.genesis.l2
-        genesis = self._genesis.hash
+        genesis = rollup.genesis.l2.hash
         schema = _SCHEMA.format(chain_id=rollup.l2_chain_id, genesis=genesis.hex())
         try:
             self._connection = open_sqlite(path, FileKind(WHAT, OPTION, _APPLICATION, schema, "full"), check=check)
@@ -114,43 +111,6 @@ class SafeHeadStore:
                 case safe_head_entries.KeepSafeHeads():
                     self._apply(safe_head_entries.keep(write))
         return ended_at
-
-    def add_past(
-        self, past: safe_head_entries.PastSafeHeads, entries: Iterable[safe_head_entries.SafeHeadEntry]
-    ) -> int:
-        """Add entries below those of the file, which they must reach; returns how many. Raises StoreError [SDB16]."""
-        with self._errors(), transaction(self._connection):
-            first = self._find(_FIRST)
-            self._check_reaches(past, first)
-            end = MAX_NUMBER if first is None else first.l1_block.number
-            added, same = 0, first is None or first.l1_block.number == past.last + 1
-            for entry in chain((past.before,), entries):
-                if entry.l1_block.number >= end:
-                    same = same or entry == first
-                    break
-                self._connection.execute("insert into safe_heads values (?, ?, ?, ?)", _row(entry))
-                added += 1
-            if not same:
-                text = f"its first safe head, at L1 block {end}, is not that of the history: name another file"
-                raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
-            self._connection.execute("delete from gaps where l1_until = 0")
-            gap = past.gap(self._genesis)
-            if gap is not None:
-                self._connection.execute("insert into gaps values (?, ?, ?, ?)", msgspec.structs.astuple(gap))
-        return added
-
-    def _check_reaches(
-        self, past: safe_head_entries.PastSafeHeads, first: safe_head_entries.SafeHeadEntry | None
-    ) -> None:
-        text = ""
-        if first is not None and first.l1_block.number <= past.before.l1_block.number:
-            text = (
-                f"it has safe heads from L1 block {first.l1_block.number} on, before which the history does not begin"
-            )
-        elif first is not None and first.l1_block.number > past.last + 1:
-            text = f"its safe heads begin at L1 block {first.l1_block.number}: derive the history up to the one before"
-        if text:
-            raise StoreError(f"{WHAT} {self._path}: {text} ({OPTION})")
 
     def at_l1(self, number: int) -> safe_head_entries.SafeHeadEntry | None:
         """Return the last entry at or below an L1 block [SDB5]. Raises HistoryUnavailableError in a gap [SDB15]."""

@@ -40,9 +40,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
+from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import PayloadRequest
-from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.config import network_left
 
 WATCH_SECONDS = 3.0

@@ -29,10 +29,10 @@ from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_i
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.config import RollupConfig
+from rollup_node.stages.protocol.consolidation import sealed_mismatch
 from rollup_node.stages.protocol.errors import ResetError, StageError
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
-from rollup_node.stages.protocol.sealed_blocks import sealed_mismatch
 from rollup_node.stages.protocol.types import Hash, L2BlockRef
 
 RETRY_SECONDS = 1.0

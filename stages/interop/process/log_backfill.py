@@ -5,10 +5,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 
-from rollup_node.stages.interop.backfill import LogRange
 from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.process.engine_reader import MAX_BLOCKS, EngineReader
-from rollup_node.stages.interop.rounds import AddLogs
+from rollup_node.stages.interop.rounds import AddLogs, LogRange
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.texts import duration

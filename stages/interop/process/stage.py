@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.interop.backfill import backfill
 from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.interop.holding import (
     CODES,
@@ -17,14 +16,13 @@ from rollup_node.stages.interop.holding import (
     going_back,
     holding_chain,
     obstacle_of,
+    verdicts,
 )
-from rollup_node.stages.interop.io.store import InteropStore, Round
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
-from rollup_node.stages.interop.process.chain_view import ChainView
-from rollup_node.stages.interop.process.database import InteropDatabase
-from rollup_node.stages.interop.process.l1_reader import L1Reader
+from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
 from rollup_node.stages.interop.process.log_backfill import LogBackfill
-from rollup_node.stages.interop.process.round_server import RoundServer
+from rollup_node.stages.interop.process.store import InteropStore, Round
+from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (
     NO_L1_BLOCK,
     Advance,
@@ -41,18 +39,18 @@ from rollup_node.stages.interop.rounds import (
     Wait,
     WaitReason,
     advanced,
+    backfill,
     diverged,
     next_step,
     next_time,
 )
-from rollup_node.stages.interop.verdicts import verdicts
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask, Stage
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import DeniedBlock
+from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.config import utc_time
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.interop_messages import BlockLogs

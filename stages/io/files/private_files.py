@@ -87,9 +87,9 @@ def read_secret_file(path: str | Path, longest: int) -> bytes:
         return file.read(longest)
 
 
-def create_private_file(path: str | Path, data: bytes, mode: int = 0o600, folder: int | None = None) -> None:
+def create_private_file(path: str | Path, data: bytes) -> None:
     """Create a file that must not exist yet, and sync it to the disk."""
-    descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, folder)
+    descriptor = open_private_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
         file.flush()

@@ -110,14 +110,12 @@ class JsonRpcClient:
         answer = await self._answer(method, params, timeout or self._timeout, limit)
         return self._checked(lambda: decode_answer(answer, method, shape, limit))
 
-    async def call_raw(
-        self, method: str, *params: Any, timeout: float | None = None, limit: AnswerLimit | None = None
-    ) -> bytes:
+    async def call_raw(self, method: str, *params: Any, limit: AnswerLimit | None = None) -> bytes:
         """Return the whole body of the response, not decoded unless it is at most SHORT_BODY long.
 
         `limit` instead of that of the method. Raises as `call`, and AnswerTooLargeError."""
         limit = limit or answer_limit(method, params)
-        answer = await self._answer(method, params, timeout or self._timeout, limit)
+        answer = await self._answer(method, params, self._timeout, limit)
         if len(answer) <= SHORT_BODY:
             self._checked(lambda: decode_answer(answer, method, msgspec.Raw, limit))
         return answer

@@ -1,4 +1,4 @@
-"""Fetches L1 blocks, each from the archive or from one endpoint, and has compute workers verify them."""
+"""Fetches L1 blocks, each from one endpoint, and has compute workers verify them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,9 +13,7 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.filter import filter_of_rollup
 from rollup_node.stages.l1.head_tracker import NewestBlock
 from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers, blocks_per_request
-from rollup_node.stages.l1.process.block_archive import BlockArchive
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import BehindError, code_of
+from rollup_node.stages.l1.process.client import BehindError, L1Endpoint, L1Endpoints, code_of, describe_error
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
 from rollup_node.stages.l1.verify import InvalidDataError, VerifiedBlock
 from rollup_node.stages.messages.base import Problem
@@ -37,35 +35,27 @@ class FetchResult(NamedTuple):
     endpoint: L1Endpoint | None = None
 
 
-class _Answer:
-    """An answer about a block. One that no archive keeps is forgotten once it is taken for a task, which has a copy.
+class BlockAnswer:
+    """An answer about a block, which is forgotten once it is taken for a task: that has a copy.
 
     Nothing else may hold the body while the task waits for a worker, or the receipts for the endpoint."""
 
-    def __init__(self, body: bytes, keep: bool) -> None:
-        self._body, self._keep = body, keep
+    def __init__(self, body: bytes) -> None:
+        self.body = body
 
     def __len__(self) -> int:
-        return len(self._body)
-
-    @property
-    def body(self) -> bytes:
-        """The answer, empty once it is forgotten."""
-        return self._body
+        return len(self.body)
 
     def take(self) -> bytes:
         """Return the body for a task."""
-        body = self._body
-        if not self._keep:
-            self._body = b""
+        body, self.body = self.body, b""
         return body
 
 
 class BlockFetcher:
     """Runs requests side by side, so that one that fails or is slow delays no other.
 
-    `newest` has the answers of polls of the head, `archive` the blocks that are not asked for. `on_done` is called
-    whenever a fetch or a request has ended."""
+    `newest` has the answers of polls of the head. `on_done` is called whenever a fetch or a request has ended."""
 
     def __init__(
         self,
@@ -74,13 +64,12 @@ class BlockFetcher:
         newest: NewestBlock[L1Endpoint],
         workers: TaskDispatcher,
         on_done: Callable[[], None],
-        archive: BlockArchive | None = None,
     ) -> None:
         self._config = config
         self._trust = config.trust_rpc
         self._l1_filters = tuple([filter_of_rollup(rollup, config.inbox_hashes) for rollup in config.rollups])
         self._endpoints, self._newest, self._workers, self._on_done = endpoints, newest, workers, on_done
-        self._archive, self._large = archive, asyncio.Lock()
+        self._large = asyncio.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self._results: list[FetchResult] = []
         self._held = HeldAnswers()
@@ -129,10 +118,9 @@ class BlockFetcher:
         await cancel_all(self._tasks)
 
     async def _run(self, fetches: Sequence[Fetch]) -> None:
-        missing = [fetch for fetch in fetches if not await self._read_archive(fetch)]
-        endpoint = self._endpoints.in_use if len(missing) > 1 else None
-        if endpoint is None or not endpoint.takes_batches or not await self._run_batch(endpoint, missing):
-            for fetch in missing:
+        endpoint = self._endpoints.in_use if len(fetches) > 1 else None
+        if endpoint is None or not endpoint.takes_batches or not await self._run_batch(endpoint, fetches):
+            for fetch in fetches:
                 await self._run_single(fetch)
 
     async def _run_single(self, fetch: Fetch) -> None:
@@ -140,7 +128,7 @@ class BlockFetcher:
         try:
             polled = self._newest.take(fetch.number)
             endpoint = self._endpoints.pick() if polled is None else polled.endpoint
-            blocks = await self._fetch(endpoint, fetch.number, polled and self._answer(polled.body))
+            blocks = await self._fetch(endpoint, fetch.number, polled and BlockAnswer(polled.body))
             self._end(FetchResult(fetch, blocks, None, endpoint))
         except _FetchErrors as error:
             self._failed(endpoint, error, fetch)
@@ -154,15 +142,12 @@ class BlockFetcher:
         except (EndpointError, RpcFailure) as error:
             self._failed(endpoint, error, *fetches)
             return True
-        answers = [self._answer(body) if isinstance(body, bytes) else body for body in bodies]
+        answers = [BlockAnswer(body) if isinstance(body, bytes) else body for body in bodies]
         del bodies
         await asyncio.gather(*map(self._take_answer, repeat(endpoint), fetches, answers))
         return True
 
-    def _answer(self, body: bytes) -> _Answer:
-        return _Answer(body, keep=self._archive is not None)
-
-    async def _take_answer(self, endpoint: L1Endpoint, fetch: Fetch, answer: _Answer | RpcFailure | None) -> None:
+    async def _take_answer(self, endpoint: L1Endpoint, fetch: Fetch, answer: BlockAnswer | RpcFailure | None) -> None:
         try:
             if isinstance(answer, RpcFailure):
                 raise answer
@@ -187,38 +172,7 @@ class BlockFetcher:
             tracing.end(tracing.ROOT, result.fetch.number, result.blocks[0].ref.hash, number=result.fetch.number)
         self._results.append(result)
 
-    async def _read_archive(self, fetch: Fetch) -> bool:
-        """Take the block of a fetch from the archive; False if it is not there."""
-        try:
-            archived = await self._from_archive(fetch)
-        except TaskFailed as error:
-            self._failed(None, error, fetch)
-            return True
-        if archived is not None:
-            self._end(FetchResult(fetch, archived, None))
-        return archived is not None
-
-    async def _from_archive(self, fetch: Fetch) -> tuple[L1Block, ...] | None:
-        """Return the block if the archive has it; after a contradiction the endpoints say which is canonical."""
-        archive = self._archive
-        result = None if archive is None or fetch.generation else await archive.block(fetch.number)
-        if archive is None or result is None:
-            return None
-
-        async def receipts_of(block: VerifiedBlock, limit: AnswerLimit) -> bytes | None:
-            return await archive.receipts(block.header.hash, limit)
-
-        try:
-            answer = _Answer(result.body, keep=False)
-            verified, _ = await self._verified(ORDINARY_L1_BLOCK, fetch.number, answer, receipts_of)
-            if verified is not None and (block_hash := verified[0].header.hash) != result.hash:
-                raise InvalidDataError(f"it is block 0x{block_hash.hex()}")
-            return verified
-        except InvalidDataError as error:
-            archive.damaged(result.hash, str(error))
-            return None
-
-    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: _Answer | None) -> tuple[L1Block, ...] | None:
+    async def _fetch(self, endpoint: L1Endpoint, number: int, polled: BlockAnswer | None) -> tuple[L1Block, ...] | None:
         try:
             return await self._fetch_within(ORDINARY_L1_BLOCK, endpoint, number, polled)
         except AnswerTooLargeError:
@@ -227,30 +181,27 @@ class BlockFetcher:
             return await self._fetch_within(L1_BLOCK, endpoint, number)
 
     async def _fetch_within(
-        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: _Answer | None = None
+        self, limit: AnswerLimit, endpoint: L1Endpoint, number: int, answer: BlockAnswer | None = None
     ) -> tuple[L1Block, ...] | None:
         if answer is None:
             body = await endpoint.block_body(to_quantity(number), limit)
             if body is None:
                 return None
-            answer = self._answer(body)
+            answer = BlockAnswer(body)
             del body
 
         async def receipts_of(block: VerifiedBlock, most: AnswerLimit) -> bytes | None:
             return await endpoint.receipts_body(block.header.hash, block.transaction_hashes, most)
 
-        blocks, receipts = await self._verified(limit, number, answer, receipts_of)
+        blocks = await self._verified(limit, number, answer, receipts_of)
         if blocks is None:
             raise BehindError("the endpoint does not have the receipts yet")
-        if self._archive is not None and limit is ORDINARY_L1_BLOCK:
-            await self._archive.keep(blocks[0].header, answer.body, None if receipts is None else receipts.body)
         return blocks
 
     async def _verified(
-        self, limit: AnswerLimit, number: int, answer: _Answer, receipts_of: ReceiptsOf
-    ) -> tuple[tuple[L1Block, ...] | None, _Answer | None]:
-        """Return the block and receipts in a response, if there are any. Raises InvalidDataError, as `receipts_of`."""
-        receipts = None
+        self, limit: AnswerLimit, number: int, answer: BlockAnswer, receipts_of: ReceiptsOf
+    ) -> tuple[L1Block, ...] | None:
+        """Return the block in a response, None where `receipts_of` has none of it. Raises InvalidDataError, as that."""
         self._held.hold(number, len(answer))
         result = await self._workers.run(VerifyBlock(number, answer.take(), self._trust, self._l1_filters))
         self._held.hold(number, len(answer))
@@ -261,11 +212,11 @@ class BlockFetcher:
                 most = AnswerLimit(min(most.bytes, limit.bytes), min(most.values, limit.values))
             body = await receipts_of(block, most)
             if body is None:
-                return None, None
-            receipts = self._answer(body)
+                return None
+            receipts = BlockAnswer(body)
             del body
             self._held.hold(number, len(answer) + len(receipts))
             result = await self._workers.run(VerifyReceipts(block, receipts.take(), self._l1_filters))
         if isinstance(result, Verified):
-            return result.take(), receipts
+            return result.take()
         raise InvalidDataError(result.reason if isinstance(result, Invalid) else "unexpected result from a worker")

@@ -7,15 +7,16 @@ from typing import Any, TypeVar
 import msgspec
 import orjson
 
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, RpcFailure, is_throttled, tls_code
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.http.json_answers import Call
-from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
+from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process import failures
+from rollup_node.stages.l1.process import client
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -39,6 +40,44 @@ _BLOCK_BY_HASH = "eth_getBlockByHash"
 _NULL = msgspec.Raw(b"null")
 _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
+
+
+class ThrottledError(EndpointError):
+    """The endpoint asked to be left alone for a while."""
+
+
+class OtherChainError(EndpointError):
+    """The endpoint is of another chain than the rollup's L1."""
+
+
+class BehindError(InvalidDataError):
+    """The endpoint does not have yet what belongs to a block that it has."""
+
+
+def code_of(error: Exception) -> Code:
+    """Return the code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
+    if isinstance(error, OtherChainError):
+        return Code.L1_CHAIN
+    if _is_throttled(error):
+        return Code.L1_THROTTLED
+    if not isinstance(error, EndpointError):
+        return Code.L1_BLOCK
+    return tls_code(str(error)) or Code.L1_UNREACHABLE
+
+
+def fault_of(error: Exception) -> EndpointFault:
+    """Return the fault of the endpoint that the error of a call, or of the data that it returned, shows."""
+    if isinstance(error, OtherChainError):
+        return EndpointFault.OTHER_CHAIN
+    if _is_throttled(error):
+        return EndpointFault.THROTTLED
+    if isinstance(error, InvalidDataError):
+        return EndpointFault.BEHIND if isinstance(error, BehindError) else EndpointFault.WRONG_DATA
+    return EndpointFault.FAILING if isinstance(error, RpcFailure) else EndpointFault.UNREACHABLE
+
+
+def _is_throttled(error: Exception) -> bool:
+    return isinstance(error, ThrottledError) or is_throttled(error)
 
 
 class L1Endpoint:
@@ -253,7 +292,7 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = failures.OtherChainError(
+            error = client.OtherChainError(
                 self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}"
             )
             self._record_failure(error, 0)
@@ -261,7 +300,7 @@ class L1Endpoint:
         self._chain_checked = True
 
     def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, failures.fault_of(error) is EndpointFault.THROTTLED)
+        self.record.failed(error, calls, client.fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Awaits a call, or a batch of `calls`, and records its metrics."""
@@ -309,7 +348,7 @@ class L1Endpoints:
             return endpoint
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise failures.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise client.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
 
     async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
         """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
@@ -321,12 +360,12 @@ class L1Endpoints:
             if endpoint is not None:
                 self.failed(endpoint, error)
             text = f"{what}: {describe_error(endpoint, error)}"
-            raise TemporaryError(text, failures.code_of(error)) from None
+            raise TemporaryError(text, client.code_of(error)) from None
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
-        self.set_aside(endpoint, failures.fault_of(error), describe_error(endpoint, error), retry_after)
+        self.set_aside(endpoint, client.fault_of(error), describe_error(endpoint, error), retry_after)
 
     def set_aside(
         self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None

@@ -12,8 +12,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadChange, HeadTracker, NewestBlock, NewestBody
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error, header_json_in
-from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, code_of, describe_error, header_json_in
 from rollup_node.stages.l1.receipts import is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem

@@ -7,9 +7,7 @@ from typing import Any
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.block_archive import BlockArchive
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, describe_error
-from rollup_node.stages.l1.process.failures import code_of
+from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, code_of, describe_error
 from rollup_node.stages.l1.proof import Proof
 from rollup_node.stages.l1.proven_chain import Standing
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
@@ -29,19 +27,18 @@ MAX_PENDING = 8
 class RefsReader:
     """Answers requests, oldest first; `wake` schedules a `step`.
 
-    Requests beyond MAX_PENDING are ignored: clients repeat them. A single reference is read from `archive` if that
-    has the block. With `proof` none is answered that is forged, or not linked to the proven head yet [LCP15]."""
+    Requests beyond MAX_PENDING are ignored: clients repeat them. With `proof` none is answered that is forged, or not
+    linked to the proven head yet [LCP15]."""
 
     def __init__(
         self,
         config: L1Config,
         endpoints: L1Endpoints,
         wake: Callable[[], None],
-        archive: BlockArchive | None = None,
         proof: Proof | None = None,
     ) -> None:
         self._proof = proof
-        self._trust, self._endpoints, self._wake, self._archive = config.trust_rpc, endpoints, wake, archive
+        self._trust, self._endpoints, self._wake = config.trust_rpc, endpoints, wake
         allowed = int(config.rate_limit * RATE_LIMIT_SECONDS) or 1
         self._max_refs = min(MAX_REFS, allowed) if config.rate_limit > 0 else MAX_REFS
         self._pending: deque[tuple[ProcessId, L1RefsRequest]] = deque()
@@ -63,9 +60,6 @@ class RefsReader:
 
     async def _read(self, request: L1RefsRequest) -> L1RefsResponse:
         first = max(0, request.last - min(max(request.count, 1), self._max_refs) + 1)
-        archived = await self._from_archive(request.last) if first == request.last else ()
-        if archived:
-            return L1RefsResponse(request.last, archived, None)
         endpoint: L1Endpoint | None = None
         try:
             endpoint = self._endpoints.pick()
@@ -77,14 +71,6 @@ class RefsReader:
             if endpoint is not None:
                 self._endpoints.failed(endpoint, error)
             return L1RefsResponse(request.last, (), Problem(code_of(error), "", describe_error(endpoint, error)))
-
-    async def _from_archive(self, number: int) -> tuple[L1BlockRef, ...]:
-        header = None if self._archive is None else await self._archive.header_json(number)
-        try:
-            return linked_refs([header], number, self._trust)
-        except InvalidDataError:
-            # The fetch of the block warns of it.
-            return ()
 
 
 def check_refs(proof: Proof, refs: Sequence[L1BlockRef]) -> Problem | None:

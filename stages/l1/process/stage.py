@@ -16,7 +16,6 @@ from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker, NewestBlock
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow, grouped, memory_of
-from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
 from rollup_node.stages.l1.process.block_gate import BlockGate
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
@@ -68,6 +67,9 @@ _HANGS = Problem(Code.L1_UNREACHABLE, "head", f"L1 has not answered for {LATE_SE
 class L1Stage(Stage):
     """State: the heads, the window of blocks, a subscription per client, and the running fetches."""
 
+    new_fetcher: Callable[..., BlockFetcher] = BlockFetcher
+    new_refs: Callable[..., RefsReader] = RefsReader
+
     def __init__(self, config: L1Config, bus: Bus, meter: Meter) -> None:
         self._config, self._meter = config, meter
         self._shown: dict[str, L1BlockRef] = {}
@@ -89,8 +91,7 @@ class L1Stage(Stage):
         self._counts = PacedPublisher(self._publisher.set)
         newest = NewestBlock[L1Endpoint](config.poll_interval, self._is_awaited)
         self._workers = bus.dispatch("work.l1")
-        archive = None if config.archive is None else BlockArchive(config.archive, config)
-        self._fetcher = BlockFetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set, archive)
+        self._fetcher = self.new_fetcher(config, self._endpoints, newest, self._workers, self._blocks.wake.set)
         self._poller = HeadPoller(
             config, self._endpoints, self._tracker, newest, meter, self._on_new_head, self._on_finality_polled
         )
@@ -98,7 +99,7 @@ class L1Stage(Stage):
         self._proof = None if self._prover is None else self._prover.proof
         self._gate = None if self._proof is None else self._new_gate(self._proof)
         refs = PeriodicTask("references", self._step_refs)
-        self._refs = RefsReader(config, self._endpoints, refs.wake.set, archive, self._proof)
+        self._refs = self.new_refs(config, self._endpoints, refs.wake.set, self._proof)
         self._checks = EndpointChecks(self._endpoints, self._tracker, config, self.publish_health)
         checks = PeriodicTask("endpoints", self._checks.step)
         self._checks.on_due = self._endpoints.on_set_aside = checks.wake.set

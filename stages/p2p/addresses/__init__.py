@@ -1,1 +1,1 @@
-"""IP addresses and multiaddrs."""
+"""Peers: their ids, IP addresses and multiaddrs."""

@@ -8,8 +8,14 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.peer_id import (
+    IdentityError,
+    PeerId,
+    parse_peer_id,
+    peer_id_text,
+    validate_peer_id,
+)
 from rollup_node.stages.p2p.encoding import varint
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text, validate_peer_id
 
 MAX_BYTES = 1024
 _MAX_HOST_NAME = 253

@@ -7,11 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, host_prefix, is_plausible_ip, is_within
+from rollup_node.stages.p2p.addresses.ip import (
+    IpAddress,
+    Subnet,
+    host_prefix,
+    is_plausible_ip,
+    is_within,
+    network_prefix,
+)
 from rollup_node.stages.p2p.discv5 import calls, messages
 from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
-from rollup_node.stages.p2p.discv5.ip_votes import IpVotes
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
 from rollup_node.stages.p2p.discv5.sessions import RandomBytes
@@ -414,3 +420,39 @@ class Discv5Node:
     def _send(self, sending: calls.OutgoingPacket) -> None:
         if self._may_reach(sending.endpoint):
             self._outputs.append(sending)
+
+
+VOTE_SECONDS = 300.0
+MIN_VOTES = 10
+_MAX_VOTES = 200
+
+
+class IpVotes:
+    """The votes on our external address of the last minutes: each PONG has the address at which its sender sees us.
+
+    Each network has one vote, and only a clear majority of enough recent votes counts [DSC4]."""
+
+    def __init__(self) -> None:
+        self._votes: OrderedDict[bytes, tuple[Endpoint, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._votes)
+
+    def add(self, voter: NodeId, voter_at: Endpoint, seen: Endpoint, now: float) -> None:
+        """Add the vote of a node at `voter_at` that sees us at `seen`."""
+        if not seen.port or not is_plausible_ip(seen.ip, voter_at.ip):
+            return
+        key = network_prefix(voter_at.ip) or voter
+        self._votes.pop(key, None)
+        self._votes[key] = (seen, now)
+        while len(self._votes) > _MAX_VOTES:
+            self._votes.popitem(last=False)
+
+    def winner(self, now: float) -> Endpoint | None:
+        """Return the address with more than half of the recent votes, None while there are too few or is none."""
+        while self._votes and next(iter(self._votes.values()))[1] <= now - VOTE_SECONDS:
+            self._votes.popitem(last=False)
+        if len(self._votes) < MIN_VOTES:
+            return None
+        ((address, count),) = Counter(seen for seen, _ in self._votes.values()).most_common(1)
+        return address if 2 * count > len(self._votes) else None

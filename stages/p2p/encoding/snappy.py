@@ -64,9 +64,9 @@ def compress_framed(data: bytes) -> bytes:
     return bytes(cramjam.snappy.compress(data))
 
 
-def decompress_framed(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
-    """Decompresses a whole stream in framed format to at most `max_bytes` bytes."""
-    length = _framed_length(data, max_bytes)
+def decompress_framed(data: bytes) -> bytes | SnappyFailure:
+    """Decompresses a whole stream in framed format to at most MAX_BYTES bytes."""
+    length = _framed_length(data)
     if isinstance(length, SnappyFailure):
         return length
     try:
@@ -75,7 +75,7 @@ def decompress_framed(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | Snappy
         return SnappyFailure.BAD_DATA
 
 
-def _framed_length(data: bytes, max_bytes: int) -> int | SnappyFailure:
+def _framed_length(data: bytes) -> int | SnappyFailure:
     """Return the sum of the lengths that all chunks declare; 0 for an empty stream."""
     if data and not data.startswith(_STREAM_IDENTIFIER):
         return SnappyFailure.BAD_DATA
@@ -90,7 +90,7 @@ def _framed_length(data: bytes, max_bytes: int) -> int | SnappyFailure:
         if length is None:
             return SnappyFailure.BAD_DATA
         total += length
-        if total > max_bytes:
+        if total > MAX_BYTES:
             return SnappyFailure.TOO_LARGE
         offset += 4 + size
     return total

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub.message_cache import CachedMessage, MessageCache, MessageId
 from rollup_node.stages.p2p.gossipsub.params import GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class LazyGossip:

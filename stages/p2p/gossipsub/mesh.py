@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub.params import MAX_PRUNE_BACKOFF, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import Prune
-from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 
 class MeshChange(NamedTuple):

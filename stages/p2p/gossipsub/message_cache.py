@@ -5,8 +5,8 @@ from enum import Enum
 from hashlib import sha256
 from typing import Generic, NamedTuple, TypeVar
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 MessageId = bytes
 ID_SIZE = 20

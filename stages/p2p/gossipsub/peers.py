@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class TraceEvent(StrEnum):

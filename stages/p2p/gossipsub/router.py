@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
 from rollup_node.stages.p2p.gossipsub.message_cache import (
@@ -42,8 +43,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     encode_frame,
 )
 from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
-from rollup_node.stages.p2p.identity.peer_id import PeerId
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 
 class MalformedRpc(NamedTuple):

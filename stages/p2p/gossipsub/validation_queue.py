@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
@@ -17,7 +18,6 @@ from rollup_node.stages.p2p.gossipsub.message_cache import (
 )
 from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 from rollup_node.stages.protocol.pacing import TokenBucket
 
 

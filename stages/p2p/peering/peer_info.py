@@ -9,7 +9,7 @@ import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import PeerId, extract_public_key, node_id, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.p2p.addresses.ip import colocation_groups
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.gating.connections import PeerBackoff
@@ -20,8 +21,7 @@ from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected, PeerDisconnected, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 WRITE_TIMEOUT = 60.0

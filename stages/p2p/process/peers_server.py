@@ -12,11 +12,11 @@ from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, parse_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostEvent, PeerConnected
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, PeerId, parse_peer_id, peer_id_text
 from rollup_node.stages.p2p.peering import peer_info
 from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED, ScoreService

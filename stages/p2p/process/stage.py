@@ -24,12 +24,12 @@ from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, 
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager, ScoreService
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
+from rollup_node.stages.p2p.peering.peer_score import peer_scorer
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.peers_server import DiagnosisService, PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
-from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.storage.io.key_file import load_identity

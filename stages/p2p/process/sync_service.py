@@ -9,11 +9,11 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import (
     BlockFound,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rollup_node.stages.messages.p2p import GapEnd
-from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
+from rollup_node.stages.p2p.peering.peer_score import ApplicationScorer
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
 from rollup_node.stages.p2p.reqresp.server_limits import PEER_BURST, RequestLimiter
-from rollup_node.stages.p2p.scoring.peer_score import ApplicationScorer
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
 

@@ -3,7 +3,7 @@
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 
-from rollup_node.stages.p2p.identity.peer_id import PeerId
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.reqresp.payload_by_number import ResultCode
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket

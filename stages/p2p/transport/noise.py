@@ -9,20 +9,27 @@ import hmac
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidSignature, InvalidTag, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
 
-from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.identity import signatures
-from rollup_node.stages.p2p.identity.peer_id import (
+from rollup_node.stages.p2p.addresses.peer_id import (
+    ECDSA,
+    ED25519,
+    RSA,
+    SECP256K1,
     IdentityError,
     NetworkIdentity,
     PeerId,
+    PublicKey,
     decode_public_key,
     peer_id_text,
 )
+from rollup_node.stages.p2p.encoding import protobuf
+from rollup_node.stages.protocol import secp256k1
 
 MAX_MESSAGE_BYTES = 65535
 KEY_BYTES, TAG_BYTES = 32, 16
@@ -305,8 +312,51 @@ def _verify_payload(payload: bytes, static: bytes, expected_peer: PeerId | None)
         key = decode_public_key(fields.bytes_value(_KEY_FIELD) or b"")
     except (protobuf.ProtobufError, IdentityError) as error:
         raise NoiseError(f"handshake payload: {error}") from None
-    if not signatures.verify(key, _SIGNATURE_PREFIX + static, signature):
+    if not verify_signature(key, _SIGNATURE_PREFIX + static, signature):
         raise NoiseError("the remote end does not prove its identity")
     if expected_peer is not None and key.peer_id != expected_peer:
         raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")
     return key.peer_id, tuple(name.decode(errors="replace") for name in offered)
+
+
+_MAX_SIGNATURE_BYTES = 1024
+
+
+def verify_signature(key: PublicKey, message: bytes, signature: bytes) -> bool:
+    """Whether `signature` is that of the key's owner of `message`; False also for a key that is unusable.
+
+    Keys are of any of libp2p's types: https://github.com/libp2p/specs/blob/master/peer-ids/peer-ids.md"""
+    if len(signature) > _MAX_SIGNATURE_BYTES:
+        return False
+    try:
+        return _VERIFIERS[key.kind](key.data, message, signature)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+
+
+def _verify_secp256k1(key: bytes, message: bytes, signature: bytes) -> bool:
+    return secp256k1.verify_der(key, hashlib.sha256(message).digest(), signature)
+
+
+def _verify_ed25519(key: bytes, message: bytes, signature: bytes) -> bool:
+    ed25519.Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    return True
+
+
+def _verify_rsa(key: bytes, message: bytes, signature: bytes) -> bool:
+    loaded = load_der_public_key(key)
+    if not isinstance(loaded, rsa.RSAPublicKey) or not 2048 <= loaded.key_size <= 8192:
+        return False
+    loaded.verify(signature, message, padding.PKCS1v15(), hashes.SHA256())
+    return True
+
+
+def _verify_ecdsa(key: bytes, message: bytes, signature: bytes) -> bool:
+    loaded = load_der_public_key(key)
+    if not isinstance(loaded, ec.EllipticCurvePublicKey):
+        return False
+    loaded.verify(signature, message, ec.ECDSA(hashes.SHA256()))
+    return True
+
+
+_VERIFIERS = {RSA: _verify_rsa, ED25519: _verify_ed25519, SECP256K1: _verify_secp256k1, ECDSA: _verify_ecdsa}

@@ -6,8 +6,8 @@ Yamux may be negotiated early within the handshake. Sans-I/O: bytes come in by `
 from enum import Enum, auto
 from typing import NamedTuple
 
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.transport import noise, yamux
 from rollup_node.stages.p2p.transport import noise as noise_channel
 from rollup_node.stages.p2p.transport.noise import NoiseError, NoiseKeys

@@ -1,8 +1,8 @@
 """JSON-RPC by WebSocket with subscriptions of the L2 heads, as kona-node has them [RPC100]."""
 
-import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -16,8 +16,9 @@ from rollup_node.stages.rpc.process.http_server import RpcServer
 from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.websocket import (
+    AcceptedSocket,
+    OpenSessions,
     Session,
-    accept,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -44,7 +45,8 @@ class WebSocketRpcServer:
 
     def __init__(self, http: RpcServer, node: NodeView) -> None:
         self._http, self._node = http, node
-        self._sessions: set[_HeadSession] = set()
+        self._sessions = OpenSessions[_HeadSession]()
+        self.close = self._sessions.close
         node.on_engine = self._notify
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
@@ -55,32 +57,19 @@ class WebSocketRpcServer:
             return await self._http.handle(request, exchange, path)
         if not access.accepts_origin(request.headers.get("Origin")):
             return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
-        if len(self._sessions) >= MAX_SESSIONS:
+        if self.connections >= MAX_SESSIONS:
             return web.Response(status=503, text=f"{MAX_SESSIONS} clients are connected by WebSocket already\n")
-        accepted = await accept(request, exchange, MAX_MESSAGE)
-        if accepted is None:
-            return web.Response(status=400, text="not a WebSocket request\n")
         admin_error = access.admin_error(request.headers.get("Authorization", ""), time.time())
-        session = _HeadSession(*accepted, exchange, self._http, self._node, admin_error)
-        self._sessions.add(session)
-        try:
-            await session.run()
-        finally:
-            self._sessions.discard(session)
-        return accepted[0]
+        new_session = partial(_HeadSession, self._http, self._node, admin_error)
+        return await self._sessions.serve(request, exchange, MAX_MESSAGE, new_session)
 
     @property
     def connections(self) -> int:
         """How many there are."""
-        return len(self._sessions)
-
-    async def close(self) -> None:
-        """End the connections."""
-        for session in list(self._sessions):
-            await session.close()
+        return len(self._sessions.open)
 
     def _notify(self, status: EngineStatus) -> None:
-        for session in list(self._sessions):
+        for session in list(self._sessions.open):
             session.notify(status)
 
 
@@ -96,16 +85,8 @@ class _Head:
 class _HeadSession(Session):
     """The connection of a client; without an `admin_error` it had a token when it connected, or needs none."""
 
-    def __init__(
-        self,
-        socket: web.WebSocketResponse,
-        transport: asyncio.Transport,
-        exchange: Exchange,
-        http: RpcServer,
-        node: NodeView,
-        admin_error: str | None,
-    ) -> None:
-        super().__init__(socket, transport, exchange, MAX_WAITING_BYTES)
+    def __init__(self, http: RpcServer, node: NodeView, admin_error: str | None, connection: AcceptedSocket) -> None:
+        super().__init__(connection, MAX_WAITING_BYTES)
         self._http, self._node, self._admin_error = http, node, admin_error
         self._heads: dict[str, _Head] = {}
 

@@ -17,6 +17,7 @@ from rollup_node.stages.messages.interop import (
     InteropRequest,
     InteropResponse,
 )
+from rollup_node.stages.protocol.block_refs import ref_object
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlockId, BlockRef
@@ -90,14 +91,7 @@ def _pair(pair: DerivedPair | None) -> dict[str, Any] | None:
 
 
 def _block(ref: BlockRef | None) -> dict[str, Any] | None:
-    if ref is None:
-        return None
-    return {
-        "hash": to_hex(ref.hash),
-        "number": ref.number,
-        "parentHash": to_hex(ref.parent_hash),
-        "timestamp": ref.timestamp,
-    }
+    return None if ref is None else ref_object(ref)
 
 
 REPEAT_SECONDS = 1.0

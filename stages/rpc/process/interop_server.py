@@ -1,8 +1,8 @@
 """The server for a supervisor: JSON-RPC by WebSocket and HTTP with a JWT, and a subscription of events [IOP1, IOP6]."""
 
-import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -19,8 +19,9 @@ from rollup_node.stages.rpc.process.listener import Exchange
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.websocket import (
+    AcceptedSocket,
+    OpenSessions,
     Session,
-    accept,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -44,7 +45,8 @@ class InteropRpcServer:
     ) -> None:
         self.client, self._secret = client, jwt_secret
         self._http = RpcServer(node, status, meter, interop_methods(client), LABEL)
-        self._sessions: set[_Session] = set()
+        self._sessions = OpenSessions[_Session]()
+        self.close = self._sessions.close
 
     async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
         """Answer an HTTP request, which may become a WebSocket connection."""
@@ -54,44 +56,21 @@ class InteropRpcServer:
         if error is not None:
             return web.Response(status=401, text=f"{error}\n")
         if asks_for_websocket(request):
-            return await self._serve_websocket(request, exchange)
+            new_session = partial(_Session, self._http, self.client.stream)
+            return await self._sessions.serve(request, exchange, MAX_MESSAGE, new_session)
         return await self._http.handle(request, exchange)
 
     @property
     def waiting_bytes(self) -> int:
         """The bytes that wait to be sent to all clients by WebSocket."""
-        return sum(session.waiting_bytes for session in self._sessions)
-
-    async def close(self) -> None:
-        """End the WebSocket connections."""
-        for session in list(self._sessions):
-            await session.close()
-
-    async def _serve_websocket(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        accepted = await accept(request, exchange, MAX_MESSAGE)
-        if accepted is None:
-            return web.Response(status=400, text="not a WebSocket request\n")
-        session = _Session(*accepted, exchange, self._http, self.client.stream)
-        self._sessions.add(session)
-        try:
-            await session.run()
-        finally:
-            self._sessions.discard(session)
-        return accepted[0]
+        return sum(session.waiting_bytes for session in self._sessions.open)
 
 
 class _Session(Session):
     """The connection of a supervisor, with at most one subscription of events [IOP31]."""
 
-    def __init__(
-        self,
-        socket: web.WebSocketResponse,
-        transport: asyncio.Transport,
-        exchange: Exchange,
-        http: RpcServer,
-        stream: EventStream,
-    ) -> None:
-        super().__init__(socket, transport, exchange, MAX_WAITING_BYTES)
+    def __init__(self, http: RpcServer, stream: EventStream, connection: AcceptedSocket) -> None:
+        super().__init__(connection, MAX_WAITING_BYTES)
         self._http, self._stream = http, stream
         self._subscriptions: dict[str, Any] = {}
 

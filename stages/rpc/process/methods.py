@@ -2,17 +2,25 @@
 
 import asyncio
 import os
+import signal
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 
+from rollup_node.stages.io.files.private_files import read_private_file
 from rollup_node.stages.io.log.logger import get_logger, parse_level, set_level_of_node
+from rollup_node.stages.io.task import ReloadResult
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse, PublishSignedRequest
+from rollup_node.stages.protocol.block_refs import block_id_object
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.engine_json import attributes_from_json, envelope_from_json, envelope_to_json
-from rollup_node.stages.protocol.errors import SERVER_ERROR
+from rollup_node.stages.protocol.errors import DECODE_ERRORS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes, payload_block_hash
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -21,7 +29,6 @@ from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
 from rollup_node.stages.rpc.process.node_view import NodeView
-from rollup_node.stages.rpc.process.reload import reload_options
 from rollup_node.stages.rpc.process.supernode import Supernode
 from rollup_node.stages.rpc.process.superroot import super_root, supernode_super_root
 
@@ -59,7 +66,7 @@ async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
     response = await node.control.request(lambda request_id: control.SafeHeadRequest(request_id, number))
     if not isinstance(response, control.SafeHeadResponse) or response.error is not None:
         raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no safe head")
-    return {"l1Block": responses.block_id(response.l1_block), "safeHead": responses.block_id(response.safe_head)}
+    return {"l1Block": block_id_object(response.l1_block), "safeHead": block_id_object(response.safe_head)}
 
 
 async def _dependency_set(node: NodeView) -> Any:
@@ -289,3 +296,28 @@ def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
     """Return the methods whose namespaces are switched on by options."""
     switches = {"admin": config.enable_admin, "opp2p": config.p2p, "opstack": config.sequencer_api}
     return tuple(method for method in METHODS if switches.get(method.namespace, True))
+
+
+LOOK_SECONDS = 0.05
+WAIT_SECONDS = 30.0
+"""More than the checks of new endpoints take."""
+MAX_FILE = 1 << 20
+
+
+async def reload_options(file: str) -> ReloadResult:
+    """Have the supervisor, our parent, read the options again; return the result that it writes into `file` [RPC99].
+
+    Raises JsonRpcError if it refuses."""
+    if not file:
+        raise JsonRpcError(SERVER_ERROR, "this program has nothing to read again")
+    began = time.monotonic()
+    os.kill(os.getppid(), signal.SIGUSR1)
+    while time.monotonic() < began + WAIT_SECONDS:
+        with suppress(OSError, *DECODE_ERRORS):
+            result = msgspec.json.decode(read_private_file(Path(file), MAX_FILE), type=ReloadResult)
+            if result.began >= began:
+                if result.error:
+                    raise JsonRpcError(SERVER_ERROR, f"reload refused, nothing is changed: {result.error}")
+                return result
+        await asyncio.sleep(LOOK_SECONDS)
+    raise JsonRpcError(SERVER_ERROR, f"the reload has not ended within {WAIT_SECONDS:g} s: see the log")

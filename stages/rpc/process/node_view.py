@@ -14,9 +14,9 @@ from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
 from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
 from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
+from rollup_node.stages.messages.interop import RoundRequest, RoundResponse, Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
-from rollup_node.stages.messages.verification import RoundRequest, RoundResponse, Verdicts
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.messages import control
-from rollup_node.stages.messages.verification import RoundResponse
+from rollup_node.stages.messages.interop import RoundResponse
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.protocol.payloads import output_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import orjson
 from aiohttp import WSMsgType, web
@@ -32,32 +32,26 @@ PING_SECONDS = 30.0
 log = get_logger("rpc")
 
 
-async def accept(
-    request: web.BaseRequest, exchange: Exchange, longest: int
-) -> tuple[web.WebSocketResponse, asyncio.Transport] | None:
-    """Return the connection that a request becomes; None for a request that asks for none. Messages have a length."""
-    socket = web.WebSocketResponse(max_msg_size=longest, heartbeat=PING_SECONDS, compress=False)
-    transport = request.transport
-    if not socket.can_prepare(request) or transport is None:
-        return None
-    await socket.prepare(request)
-    exchange.stream(0)
-    return socket, transport
-
-
 def asks_for_websocket(request: web.BaseRequest, path: str | None = None) -> bool:
     """Whether a request is to become a WebSocket connection; `path` is the part of its path that counts, None: all."""
     asked = request.path if path is None else path
     return request.headers.get("Upgrade", "").lower() == "websocket" and asked in ("/", "/ws")
 
 
+class AcceptedSocket(NamedTuple):
+    """What a request by HTTP has become."""
+
+    socket: web.WebSocketResponse
+    transport: asyncio.Transport
+    exchange: Exchange
+
+
 class Session(ABC):
     """One connection; a subclass answers the calls. `longest_wait` is how many bytes may wait, without the last."""
 
-    def __init__(
-        self, socket: web.WebSocketResponse, transport: asyncio.Transport, exchange: Exchange, longest_wait: int
-    ) -> None:
-        self._socket, self._transport, self._exchange, self._longest_wait = socket, transport, exchange, longest_wait
+    def __init__(self, connection: AcceptedSocket, longest_wait: int) -> None:
+        self._socket, self._transport, self._exchange = connection
+        self._longest_wait = longest_wait
         self._waiting: asyncio.Queue[bytes] = asyncio.Queue(MAX_WAITING)
         self.waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,6 +161,39 @@ class Session(ABC):
         log.warn("closing a WebSocket connection", code=Code.RPC_CLIENTS.text, reason=reason)
         self.ended()
         self._transport.abort()
+
+
+S = TypeVar("S", bound=Session)
+
+
+class OpenSessions(Generic[S]):
+    """The open connections of a server."""
+
+    def __init__(self) -> None:
+        self.open: set[S] = set()
+
+    async def serve(
+        self, request: web.BaseRequest, exchange: Exchange, longest: int, new_session: Callable[[AcceptedSocket], S]
+    ) -> web.StreamResponse:
+        """Serve the connection that a request becomes, until it ends; a message has at most `longest` bytes."""
+        socket = web.WebSocketResponse(max_msg_size=longest, heartbeat=PING_SECONDS, compress=False)
+        transport = request.transport
+        if not socket.can_prepare(request) or transport is None:
+            return web.Response(status=400, text="not a WebSocket request\n")
+        await socket.prepare(request)
+        exchange.stream(0)
+        session = new_session(AcceptedSocket(socket, transport, exchange))
+        self.open.add(session)
+        try:
+            await session.run()
+        finally:
+            self.open.discard(session)
+        return socket
+
+    async def close(self) -> None:
+        """End the connections."""
+        for session in list(self.open):
+            await session.close()
 
 
 def new_subscription() -> str:

@@ -1,12 +1,11 @@
 """The option table is consistent, and every option does something."""
 
 import ast
-import importlib
-import inspect
+import functools
 import subprocess
 import sys
-import textwrap
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -15,22 +14,26 @@ from rollup_node.node.options.table import OPTIONS, SECTIONS, SHARED_VARIABLE
 from rollup_node.stages.l1.receipts import KINDS
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.stages.protocol.forks.table import FORK_NAMES, OVERRIDABLE
+from tests.support.source_trees import tree_of
 
+ROOT = Path(__file__).parents[3]
 NO_EFFECT = "No effect."
 
 
-def used_names(path: str) -> set[str]:
-    """Return the strings in a function, given as `module:function` below rollup_node.node; in place of `{fork}` every
-    fork."""
-    module, _, name = path.partition(":")
-    function = getattr(importlib.import_module(f"rollup_node.node.{module}"), name)
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    if "override." in strings:
-        strings |= {f"override.{fork}" for fork in OVERRIDABLE}
-    if {"rollup.", "-bundle"} <= strings:
-        strings |= {f"rollup.{fork}-bundle" for fork in SELECTABLE}
-    return strings
+@functools.cache
+def read_names() -> set[str]:
+    """Return the strings in all functions of the node but of its option table; in place of `{fork}` every fork."""
+    functions = [
+        node
+        for path in (ROOT / "node").rglob("*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    parts = (part for function in functions for node in function.body for part in ast.walk(node))
+    strings = {part.value for part in parts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
+    assert {"override.", "rollup.", "-bundle"} <= strings
+    strings |= {f"override.{fork}" for fork in OVERRIDABLE}
+    return strings | {f"rollup.{fork}-bundle" for fork in SELECTABLE}
 
 
 def test_names_and_variables_are_unique() -> None:
@@ -56,11 +59,9 @@ def test_a_row_is_complete(option: AnyOption) -> None:
 def test_an_option_sets_a_field_or_is_used_or_says_that_it_has_no_effect(option: AnyOption) -> None:
     if option.help == NO_EFFECT:
         assert option.warning is not None
-        assert (option.field, option.used_by) == (None, ())
+        assert option.field is None
         return
-    assert option.field is not None or option.used_by
-    for path in option.used_by:
-        assert option.name in used_names(path), path
+    assert option.field is not None or option.name in read_names()
 
 
 def test_the_shared_variable_is_that_of_the_first_option() -> None:

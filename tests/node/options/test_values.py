@@ -1,7 +1,22 @@
 """Values of options and their sources."""
 
+import functools
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rollup_node.node.options.option import AnyOption, Option
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import GivenTexts, Values
+from rollup_node.node.options.value_types import COUNT
+from rollup_node.node.options.values import FIELD_OPTIONS, GivenTexts, Values, build_config
+from rollup_node.node.setup.networks import find_network
+from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.stages.blobs.config import BlobsConfig
+from rollup_node.stages.io.log.logger import Level
+from tests.node.setup.planning import JWT, prepare
+from tests.support.engine.remote_signers import TlsSetUp
 
 
 def given(text: str, *, split: bool = True) -> GivenTexts:
@@ -32,3 +47,173 @@ def test_every_invalid_value_is_an_error_and_the_others_can_be_read() -> None:
     values = Values({"rpc.port": given("x"), "metrics.port": given("y"), "l2": given("http://e")})
     assert [error.split()[2] for error in values.errors] == ['"x"', '"y"']
     assert values["l2"] == "http://e"
+
+
+ROLLUP = find_network("op-sepolia").config
+
+
+class DoorConfig(msgspec.Struct, frozen=True):
+    """A configuration of the test."""
+
+    width: int
+    material: str
+    colour: str = "red"
+
+
+WIDTH = Option(name="width", value_type=COUNT, default="1", variable="WIDTH", help="Width.", field=DoorConfig.width)
+
+
+@pytest.fixture(autouse=True)
+def door_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    config: type[msgspec.Struct] = DoorConfig
+    options: dict[str, AnyOption] = {"width": WIDTH}
+    monkeypatch.setitem(FIELD_OPTIONS, config, options)
+    monkeypatch.setitem(OPTIONS, "width", WIDTH)
+
+
+def test_options_and_computed_values_fill_a_configuration() -> None:
+    values = Values({"width": GivenTexts(("2",), "", True)})
+    assert build_config(DoorConfig, values, material="oak") == DoorConfig(2, "oak", "red")
+
+
+@pytest.mark.parametrize(
+    ("computed", "error"),
+    [
+        ({}, "material"),
+        ({"material": "oak", "size": 3}, "size"),
+        ({"material": "oak", "width": 3}, "width"),
+        ({"material": 5}, r"Expected `str`, got `int` - at `\$\.material`"),
+    ],
+)
+def test_contradictions_are_named(computed: dict[str, object], error: str) -> None:
+    with pytest.raises((TypeError, msgspec.ValidationError), match=error):
+        build_config(DoorConfig, Values({}), **computed)
+
+
+def test_the_option_table_sets_each_field_once() -> None:
+    by_class = FIELD_OPTIONS
+    assert {config.__name__ for config in by_class} == {
+        "DoorConfig",
+        *(
+            "L1Config",
+            "BlobsConfig",
+            "DaServerConfig",
+            "DerivationConfig",
+            "EngineConfig",
+            "P2pConfig",
+            "SignerConfig",
+            "RpcConfig",
+        ),
+        "LogSettings",
+    }
+    assert sum(map(len, by_class.values())) == sum(option.field is not None for option in OPTIONS.values())
+
+
+def test_configurations_are_built_from_the_option_table() -> None:
+    values = Values({"log.level": GivenTexts(("debug",), "", True), "l1.beacon": GivenTexts(("http://b",), "", True)})
+    assert build_config(LogSettings, values) == LogSettings(level=Level.DEBUG)
+    blobs = build_config(BlobsConfig, values, timeout=5.0)
+    assert (blobs.beacon, blobs.fallbacks, blobs.header, blobs.timeout) == ("http://b", (), None, 5.0)
+
+
+SIGNER = (f"--signer.address={20 * '11'}", "--signer.endpoint=https://s:1")
+NEEDED = {
+    "conductor.enabled": ("--sequencer.enabled",),
+    "conductor": ("--sequencer.enabled", "--conductor.enabled"),
+    "signer": SIGNER,
+    "rollup.halt": ("--network=op-mainnet",),
+    "interop.rpc.addr": ("--interop.jwt-secret=secret",),
+    "altda": ("--altda.enabled", "--altda.da-server=http://d", "--network=redstone-mainnet"),
+}
+"""What else must be given, by option or by the first part of its name."""
+
+SAMPLES = {
+    "bool": "true",
+    "int": "77",
+    "number": "7.5",
+    "duration": "77s",
+    "url": "http://sample:7",
+    "list of url": "http://sample:7",
+    "path": "memory",
+    "string (IP address)": "127.0.0.77",
+    "list of string": "sample",
+    "string": "sample",
+    "list of CIDR": "127.0.0.77/32",
+    "l1.beacon-header": "X-Sample: 7",
+    "p2p.sequencer.key": "77" * 32,
+    "p2p.priv.raw": "77" * 32,
+    "p2p.static": "/ip4/127.0.0.1/tcp/7/p2p/16Uiu2HAmB2zwbdqFhKcK6XvdMRBQHcqqxvGwq1aGRdVVFzDbRCgd",
+    "p2p.gossip.mesh.lo": "7",
+    "p2p.gossip.mesh.d": "9",
+    "p2p.peers.lo": "7",
+    "p2p.listen.tcp": "7777",
+    "p2p.listen.udp": "7777",
+    "p2p.advertise.tcp": "7777",
+    "p2p.advertise.udp": "7777",
+    "altda.da-server": "http://sample:7",
+    "safedb.path": "safe-heads",
+    "signer.address": "77" * 20,
+    "signer.header": "x=7",
+    "signer.tls.ca": "other/ca.crt",
+    "signer.tls.cert": "other/tls.crt",
+    "signer.tls.key": "other/tls.key",
+    "log.level": "debug",
+    "conductor.rpc": "http://sample:7",
+}
+"""Values that are no default, by option or by type."""
+
+
+def configurations(*words: str) -> dict[type, object]:
+    """Return the configurations of a node with these words, by class."""
+    node = prepare(*words)
+    result = [config for config in vars(node.configs).values() if config is not None]
+    result.append(node.settings.log)
+    if node.configs.p2p is not None and node.configs.p2p.signer is not None:
+        result.append(node.configs.p2p.signer)
+    if node.configs.blobs is not None:
+        result += node.configs.blobs.da_servers.values()
+    return {type(config): config for config in result}
+
+
+def write_tls_files(directory: Path) -> None:
+    """The files of a remote signer under their default names, and once more in another folder."""
+    (directory / "tls").mkdir()
+    TlsSetUp(directory / "tls")
+    for suffix in ("crt", "key"):
+        shutil.copy(directory / "tls" / f"node.{suffix}", directory / "tls" / f"tls.{suffix}")
+    shutil.copytree(directory / "tls", directory / "other")
+
+
+@pytest.fixture(scope="module")
+def node_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a node with a remote signer, for all options."""
+    directory = tmp_path_factory.mktemp("node")
+    (directory / "node_jwt.txt").write_text(JWT.hex())
+    write_tls_files(directory)
+    return directory
+
+
+@functools.cache
+def configurations_without(*needed: str) -> dict[type, object]:
+    """Those without the option that is tested."""
+    return configurations(*needed)
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.field is not None])
+def test_every_option_that_sets_a_field_changes_it(
+    name: str, node_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else the table says: from the flag to the configuration that the process gets."""
+    monkeypatch.chdir(node_directory)
+    option = OPTIONS[name]
+    assert option.config_field is not None
+    config, field = option.config_field
+    sample = SAMPLES.get(option.name) or SAMPLES.get(option.value_type.label) or ""
+    if option.value_type.allowed:
+        sample = next(word for word in option.value_type.allowed if word != option.default)
+    elif option.default == "true":
+        sample = "false"
+    needed = NEEDED.get(option.name) or NEEDED.get(option.name.split(".")[0]) or ()
+    before = getattr(configurations_without(*needed)[config], field)
+    after = getattr(configurations(*needed, f"--{option.name}={sample}")[config], field)
+    assert after != before

@@ -18,7 +18,7 @@ from rollup_node.node.setup.plan import (
     processes,
 )
 from rollup_node.node.setup.secrets import load_secrets
-from rollup_node.node.setup.state_files import check_state_files
+from rollup_node.node.setup.start import check_state_files
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.process_table import ProcessSpec
 

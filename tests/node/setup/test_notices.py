@@ -13,8 +13,8 @@ from rollup_node.node.setup.chain import choose_chain
 from rollup_node.node.setup.networks import find_network, network_names, registry_version
 from rollup_node.node.setup.notices import Notice, introduction, log_notices, schedule_notices
 from rollup_node.node.supervisor.settings import NodeSettings
-from rollup_node.node.system.limits import usable_cores
 from rollup_node.node.system.log_formats import LogSettings
+from rollup_node.node.system.resources import usable_cores
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.protocol.forks import bundles

@@ -10,17 +10,32 @@ import pytest
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.setup import start
+from rollup_node.node.setup.networks import find_network
+from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.reload import RunningOptions
-from rollup_node.node.setup.start import start_chains, start_node
+from rollup_node.node.setup.start import (
+    check_interop_store,
+    check_state_files,
+    sequencer_stopped,
+    start_chains,
+    start_node,
+)
 from rollup_node.node.supernode import plan_chains
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
+from rollup_node.stages.engine.process.sequencer_store import AdminStateFile
+from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
+from rollup_node.stages.interop.process.store import InteropStore
+from rollup_node.stages.io.log.logger import Level
+from rollup_node.stages.p2p.config import P2pConfig
+from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.forks import bundles
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from rollup_node.stages.protocol.upgrade_transactions import bundle_of
-from tests.node.setup.planning import NETWORK, REQUIRED
+from tests.node.setup.planning import NETWORK, REQUIRED, prepare
 from tests.support.processes.local_chains import local_chains
 
 Started = list[tuple[Sequence[ProcessSpec], NodeSettings]]
@@ -137,3 +152,147 @@ def test_the_log_goes_to_a_file_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_pa
     names = sorted(path.name for path in tmp_path.glob("node.log*"))
     assert names == ["node.log", "node.log.1"]
     assert all((1 << 19) < (tmp_path / name).stat().st_size <= 1 << 20 for name in names[1:])
+
+
+ROLLUP = find_network("op-sepolia").config
+NEEDED = ("--l2=http://127.0.0.1:1", "--network=op-sepolia")
+
+
+def test_missing_databases_are_created(working_directory: Path) -> None:
+    prepare()
+    names = {path.name for path in working_directory.iterdir()}
+    assert {"node_peerstore_db", "node_discovery_db"} <= names
+
+
+def test_only_a_node_that_signs_has_a_file_of_signed_blocks(working_directory: Path) -> None:
+    prepare()
+    assert not list(working_directory.glob("*signed*"))
+    prepare(f"--p2p.sequencer.key={32 * '11'}")
+    assert (working_directory / "node_peerstore_db_signed_blocks").is_file()
+
+
+def test_without_discovery_there_is_no_discovery_database(working_directory: Path) -> None:
+    check_state_files(
+        P2pConfig(ROLLUP, discovery_path="discovery", peerstore_path="peers", no_discovery=True), ROLLUP, None
+    )
+    assert not list(working_directory.glob("discovery*")) and list(working_directory.glob("peers*"))
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        (P2pConfig(ROLLUP, peerstore_path="bad.txt"), "bad.txt is no peer store: give another path"),
+        (
+            P2pConfig(ROLLUP, peerstore_path="p", sequencer_key=bytes(31) + b"\x01"),
+            "p_signed_blocks is no file of signed blocks",
+        ),
+        (P2pConfig(ROLLUP, discovery_path="bad.txt"), "bad.txt is no database of nodes"),
+    ],
+)
+def test_a_damaged_database_is_named(working_directory: Path, config: P2pConfig, error: str) -> None:
+    for name in ("bad.txt", "p_signed_blocks"):
+        (working_directory / name).write_text("not what it should be, and long enough to be looked at" * 4)
+    with pytest.raises(SetupError, match=error):
+        check_state_files(config, ROLLUP, None)
+
+
+def test_the_peerstore_of_another_node_is_named() -> None:
+    config = P2pConfig(ROLLUP, peerstore_path="node_peerstore_db")
+    store = PeerStore("node_peerstore_db")
+    try:
+        with pytest.raises(SetupError, match="peer store node_peerstore_db is in use by another node"):
+            check_state_files(config, ROLLUP, None)
+    finally:
+        store.close()
+    check_state_files(config, ROLLUP, None)
+
+
+def test_the_safe_head_database_is_created_where_it_is_wanted(working_directory: Path) -> None:
+    """[SDB1]"""
+    prepare("--p2p.disable", "--safedb.path=")
+    assert list(working_directory.glob("safe*")) == []
+    prepare("--p2p.disable", "--safedb.path=safe")
+    assert (working_directory / "safe").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_safe_head_database_that_cannot_be_used_is_named(working_directory: Path) -> None:
+    """[SDB12]: one line with the option and what to do."""
+    other = find_network("op-mainnet").config
+    SafeHeadStore("other", other).close()
+    (working_directory / "folder").mkdir()
+    (working_directory / "text").write_text("a file of something else, which must not be overwritten" * 4)
+    used = SafeHeadStore("used", ROLLUP)
+    for path, problem in (
+        ("other", f"is of chain {other.l2_chain_id} with genesis 0x"),
+        ("folder", "is a directory (op-node's cannot be read): give the path of a file"),
+        ("text", "text is no safe head database: give another path"),
+        ("text/safe", "give a path that this node may write"),
+        ("used", "is in use by another node: give each its own"),
+    ):
+        with pytest.raises(SetupError) as caught:
+            check_state_files(None, ROLLUP, path)
+        assert problem in str(caught.value) and str(caught.value).endswith("(safedb.path)")
+    used.close()
+
+
+def begins_stopped(notices: list[Notice], *words: str) -> bool:
+    values = parse_options([*NEEDED, *words], {}).values
+    return sequencer_stopped(values, notices.append)
+
+
+def test_the_stored_state_of_the_sequencer_beats_the_option(tmp_path: Path) -> None:
+    """[ADM3, ADM5]"""
+    path = tmp_path / "state.json"
+    notices: list[Notice] = []
+    words = ("--sequencer.enabled", f"--rpc.admin-state={path}")
+    assert begins_stopped(notices, *words, "--sequencer.stopped")
+    assert path.read_text() == '{"sequencerStarted":false}\n' and notices == []
+    assert begins_stopped(notices, *words)
+    assert [notice.level for notice in notices] == [Level.WARN]
+    AdminStateFile(str(path)).store(started=True)
+    assert not begins_stopped(notices, *words, "--sequencer.stopped")
+    assert not begins_stopped(notices, *words)
+    assert len(notices) == 2
+    assert path.read_text() == '{"sequencerStarted":true}\n'
+
+
+def test_a_verifier_does_not_touch_the_file(tmp_path: Path) -> None:
+    """[ADM3]"""
+    path = tmp_path / "state.json"
+    for text in (b"[", b'{"sequencer\xd3tarted":true}'):
+        path.write_bytes(text)
+        assert not begins_stopped([], f"--rpc.admin-state={path}")
+        assert path.read_bytes() == text
+        with pytest.raises(SetupError, match=r"invalid config file .*\(--rpc\.admin-state\)"):
+            begins_stopped([], "--sequencer.enabled", f"--rpc.admin-state={path}")
+
+
+def test_a_stored_state_and_the_conductor_exclude_each_other(tmp_path: Path) -> None:
+    """[ADM4, OPT56]"""
+    path = tmp_path / "state.json"
+    words = ("--sequencer.enabled", "--conductor.enabled", f"--rpc.admin-state={path}")
+    assert not begins_stopped([], *words)
+    assert not path.exists()
+    path.write_text("{}")
+    assert not begins_stopped([], *words)
+    path.write_text('{"sequencerStarted":false}')
+    with pytest.raises(SetupError, match="config persistence must be disabled when conductor is enabled"):
+        begins_stopped([], *words)
+
+
+def test_an_interop_database_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """[VDB2, LIF9]: one line with the option; one that is missing is created."""
+    engine = ChainEngine(ROLLUP, "http://127.0.0.1:1", bytes(32), 1.0)
+    config = InteropProcessConfig({ROLLUP.l2_chain_id: engine}, 0, str(tmp_path / "interop.db"))
+    check_interop_store(config)
+    check_interop_store(config)
+    used = InteropStore(config.store_path, config.dependency_set)
+    with pytest.raises(SetupError, match=r"interop\.db is in use by another node: .*\(data-dir\)$"):
+        check_interop_store(config)
+    used.close()
+    raw = bytearray(Path(config.store_path).read_bytes())
+    raw[4096:8192] = b"\xff" * 4096
+    for content, problem in ((bytes(raw), "is damaged"), (b"no database" * 100, "is no interop database")):
+        Path(config.store_path).write_bytes(content)
+        with pytest.raises(SetupError, match=rf"interop\.db {problem}.*\(data-dir\)$"):
+            check_interop_store(config)

@@ -12,9 +12,9 @@ from rollup_node.node.supervisor import metrics as supervisor_metrics
 from rollup_node.node.supervisor.metrics import SupervisorMetrics
 from rollup_node.node.supervisor.supervised_process import SupervisedProcess
 from rollup_node.node.supervisor.watchdog import RestartPolicy
-from rollup_node.node.system.memory import Memory
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS, MetricsFile
 from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.resources import Memory
 from tests.support.processes.toy_harness import PROCESSES, StartNode
 
 

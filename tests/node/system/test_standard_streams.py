@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = f"{sys.executable} -m rollup_node.node"
+COMMAND = f"{sys.executable} -m rollup_node"
 NODE = (
     f"{COMMAND} --network=op-sepolia --l1.beacon.ignore --p2p.disable --l2=http://127.0.0.1:1 --rpc.port=0"
     " --rpc.addr=127.0.0.1 --l2.jwt-secret=jwt"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS
 from rollup_node.stages.messages.engine import AttributesOutcome
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.stages.engine.conftest import Run
 from tests.support.chains.chain_fixture import ChainFixture

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollup_node.stages.interop.backfill import backfill
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,
@@ -25,6 +24,7 @@ from rollup_node.stages.interop.rounds import (
     Rewind,
     Wait,
     WaitReason,
+    backfill,
     next_step,
     next_time,
 )

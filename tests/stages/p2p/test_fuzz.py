@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rollup_node.stages.io.files.sqlite_file import StoreError
+from rollup_node.stages.p2p.addresses import peer_id
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import (
     MultiaddrError,
@@ -15,6 +16,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import (
     parse_multiaddr,
     tcp_multiaddr,
 )
+from rollup_node.stages.p2p.addresses.peer_id import IdentityError, NetworkIdentity
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.ssz import SszError
@@ -28,8 +30,6 @@ from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import rpc
 from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.identity import peer_id
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 from rollup_node.stages.p2p.nat import nat_pmp, upnp
 from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
 from rollup_node.stages.p2p.nat.upnp import UpnpError

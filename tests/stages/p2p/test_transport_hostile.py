@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
-from rollup_node.stages.p2p.gating import budgets
+from rollup_node.stages.p2p.gating import connections
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import connection as transport
 from rollup_node.stages.p2p.host.io import streams as transport_streams
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.yamux import INITIAL_WINDOW
 from tests.support.p2p.hosts import ECHO, RecordingHost, echo_through, running_host
 from tests.support.p2p.raw import (
@@ -252,7 +252,7 @@ async def test_window_is_acknowledged_once() -> None:
 
 async def test_a_peer_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_SMALL_FRAMES", 1 << 40)
-    monkeypatch.setattr(budgets, "TOTAL_SHARE", 1e6)
+    monkeypatch.setattr(connections, "TOTAL_SHARE", 1e6)
     async with (
         guarded(limits=ResourceLimits(backlog_bytes=300_000)) as (ours, _),
         raw_peer(ours.port, receive_buffer=4096) as peer,
@@ -382,8 +382,8 @@ async def test_handlers_of_reset_streams_are_bounded() -> None:
 
 
 async def test_a_peer_whose_bytes_take_too_much_work_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budgets, "MAX_SAVED", 0.0)
-    monkeypatch.setattr(budgets, "TOTAL_SHARE", 0.002)
+    monkeypatch.setattr(connections, "MAX_SAVED", 0.0)
+    monkeypatch.setattr(connections, "TOTAL_SHARE", 0.002)
     async with running_host(1) as ours, raw_peer(ours.port) as peer:
         await until(lambda: STRANGER in ours.peers())
         began = time.monotonic()

@@ -25,13 +25,14 @@ from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, decode_deposit, 
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.headers import decode_header, l1_header
+from rollup_node.stages.protocol.headers import l1_header
 from rollup_node.stages.protocol.l1_chains import L1_CHAINS
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, packed_scalar, system_config_of_block
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1Header, L2BlockRef, Log
 from rollup_node.stages.protocol.upgrade_transactions import FUND, SET_FEATURE, load_bundle
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 
 PORTAL, L1_CONFIG = b"\x04" * 20, b"\x99" * 20

@@ -12,13 +12,13 @@ from rollup_node.stages.protocol.block_refs import BlockError
 from rollup_node.stages.protocol.config import Genesis, SystemConfig
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat
 from rollup_node.stages.protocol.forks.table import FORK_NAMES
-from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.l1_info import L1Info, l1_info_deposit
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash, payload_header
 from rollup_node.stages.protocol.system_config import packed_scalar
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.tools.devnet.chain.blocks import header_json
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.sample_payload import SAMPLE_PAYLOAD
 

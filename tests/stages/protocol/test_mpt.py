@@ -145,35 +145,3 @@ def test_recorded_accounts_in_a_recorded_state(shared_data: Path) -> None:
     assert slot & (2**64 - 1) == 8_085_312, "the L1 origin of the parent, one before that of the block"
     with pytest.raises(ProofError, match="the proof has no node"):
         mpt.verify_account(state_root, L2_TO_L1_MESSAGE_PASSER, nodes)
-
-
-@given(st.lists(st.binary(min_size=1, max_size=80), max_size=300))
-def test_the_nodes_of_a_list_give_its_values_back(values: list[bytes]) -> None:
-    nodes: dict[bytes, bytes] = {}
-    root = mpt.ordered_root(values, nodes)
-    assert root == mpt.ordered_root(values)
-    assert all(keccak256(node) == digest for digest, node in nodes.items())
-    assert mpt.ordered_values(root, nodes.__getitem__) == values
-
-
-def test_tries_that_are_no_list_are_refused() -> None:
-    nodes: dict[bytes, bytes] = {}
-    root = mpt.ordered_root([bytes([index]) * 40 for index in range(3)], nodes)
-    with pytest.raises(KeyError):
-        mpt.ordered_values(root, lambda digest: {root: nodes[root]}[digest])
-    with pytest.raises(ProofError):
-        mpt.ordered_values(root, lambda digest: b"\xc1\x80")
-    leaf = rlp.encode([b"\x20\x05", b"x" * 40])
-    with pytest.raises(ProofError, match="keys of the trie are not those of a list"):
-        mpt.ordered_values(keccak256(leaf), lambda digest: leaf)
-
-
-def test_a_trie_that_names_the_same_nodes_again_and_again_ends() -> None:
-    """Few nodes, and more paths than any list has values."""
-    node, nodes = rlp.encode([b"\x20", b"x" * 40]), dict[bytes, bytes]()
-    for _ in range(12):
-        nodes[keccak256(node)] = node
-        node = rlp.encode([keccak256(node)] * 16 + [b""])
-    nodes[keccak256(node)] = node
-    with pytest.raises(ProofError, match="larger than that of a list"):
-        mpt.ordered_values(keccak256(node), nodes.__getitem__)

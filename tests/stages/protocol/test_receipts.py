@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import receipts, rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
-from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import ReceiptError, decode_receipt
 from rollup_node.stages.protocol.rlp import RlpError
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.logs_bloom import logs_bloom
 
 ADDRESS, TOPIC = b"\x77" * 20, b"\x01" * 32

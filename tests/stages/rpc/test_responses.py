@@ -10,7 +10,7 @@ from rollup_node.stages.messages.control import OutputResponse
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.protocol.output_root import super_root
+from rollup_node.stages.protocol.payloads import super_root
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import DependencySet
 from rollup_node.stages.rpc.responses import (

@@ -122,7 +122,7 @@ class LocalChain:
 
     def node(self, *words: str, **changes: object) -> Program:
         """Start a node with those options."""
-        return Program(self._leftovers, "rollup_node.node", *self.options(**changes), *words)
+        return Program(self._leftovers, "rollup_node", *self.options(**changes), *words)
 
     def __enter__(self) -> Self:
         return self

@@ -13,12 +13,13 @@ from rollup_node.stages.blobs.tasks import decode_blob
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC
-from rollup_node.stages.protocol.headers import Header, decode_header, l1_header
-from rollup_node.stages.protocol.inbox import inbox_transactions
+from rollup_node.stages.protocol.headers import Header, l1_header
 from rollup_node.stages.protocol.l1_info import l1_info_of_block
 from rollup_node.stages.protocol.receipts import logs_of_receipts
 from rollup_node.stages.protocol.system_config import CONFIG_UPDATE_TOPIC, system_config_of_block
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from rollup_node.stages.protocol.types import BlobRef, L1Block, L2BlockContent, L2BlockRef
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 
 FIRST_L1 = 6_582_895
 LAST_DERIVED_L1 = 6_582_952

@@ -58,9 +58,9 @@ from rollup_node.stages.messages.engine import (
     PipelineStart,
     StartRequest,
 )
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.messages.l1 import L1BlockResponse, L1Heads
 from rollup_node.stages.messages.p2p import LatestBlocksResponse, PayloadRequest, PayloadResponse, UnsafeBlock
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.signer.signed_blocks import (
     BlockFate,

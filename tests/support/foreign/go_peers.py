@@ -20,9 +20,9 @@ from typing import NamedTuple
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import peer_id_text
 from rollup_node.stages.p2p.encoding import protobuf, varint
 from rollup_node.stages.p2p.encoding.protobuf import Fields
-from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 
 DAEMON = "ROLLUP_NODE_P2PD"
 """The environment variable with the path of the daemon, which is otherwise searched on PATH."""

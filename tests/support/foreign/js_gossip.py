@@ -7,7 +7,7 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from rollup_node.stages.p2p.identity.peer_id import parse_peer_id
+from rollup_node.stages.p2p.addresses.peer_id import parse_peer_id
 from tests.support.foreign.js_peers import JsPeer, by, js_peer
 from tests.support.p2p.nodes import P2pNode
 

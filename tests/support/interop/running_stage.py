@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
 from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
-from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.stage import RUNNING, InteropStage
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import ChainVerdict, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, Verdicts
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.support.interop.served_world import ServedChain, ServedL1, ServedWorld, served_engines

@@ -18,8 +18,8 @@ from rollup_node.stages.messages.control import (
     SafeHeadResponse,
 )
 from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.messages.verification import Verdicts
 from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256

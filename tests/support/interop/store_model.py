@@ -3,8 +3,8 @@
 import msgspec
 
 from rollup_node.stages.interop.config import InteropConfig
-from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.message_checks import LogPlace
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,
@@ -17,7 +17,7 @@ from rollup_node.stages.interop.rounds import (
     Transition,
     VerifiedRound,
 )
-from rollup_node.stages.messages.verification import HeadOutput
+from rollup_node.stages.messages.interop import HeadOutput
 from rollup_node.stages.protocol.interop_messages import BlockLogs
 from rollup_node.stages.protocol.types import BlockId
 

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from rollup_node.stages.interop.io.store import InteropStore
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
     AddLogs,
     Advance,

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import protobuf, snappy, varint
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
@@ -22,9 +23,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc, Subscriptio
 from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, StreamError
-from rollup_node.stages.p2p.host.io.ping_service import PROTOCOL as PING_PROTOCOL
+from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.tools.bench.signed_blocks import CHAIN_ID, TOPIC
 from tests.support.p2p.blocks import block

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveredPeer, Discv5Server
 from tests.support.p2p.discv5_nodes import secret_of
 from tests.support.p2p.hosts import config

@@ -23,7 +23,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer, peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer, peer_scorer
 
 TOPIC = "/optimism/901/3/blocks"
 OTHER_TOPIC = "/optimism/901/2/blocks"

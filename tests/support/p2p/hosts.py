@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected, PeerIdentified
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from tests.support.timing.conditions import until
 

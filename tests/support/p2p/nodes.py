@@ -27,8 +27,8 @@ from rollup_node.stages.messages.p2p import (
     UnsafeBlock,
     UnsafeBlocksRequest,
 )
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, peer_id_text
 from rollup_node.stages.p2p.process.stage import P2pStage, build
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash

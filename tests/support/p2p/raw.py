@@ -7,8 +7,8 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable, Iterable
 
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.encoding.multistream import HEADER, encode_line
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import Upgrader
 

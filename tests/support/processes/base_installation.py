@@ -19,7 +19,7 @@ class BaseInstallation(PathFinder):
         return None if name.partition(".")[0] in {names} else super().find_spec(name, path, target)
 
 
-if "rollup_node.node" in sys.orig_argv and "devnet" not in sys.orig_argv:
+if "rollup_node" in sys.orig_argv and "devnet" not in sys.orig_argv:
     sys.meta_path[:] = [BaseInstallation if finder is PathFinder else finder for finder in sys.meta_path]
     open(os.path.join(os.path.dirname(__file__), str(os.getpid())), "x").close()
 """

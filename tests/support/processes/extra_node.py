@@ -91,7 +91,7 @@ class ExtraNode:
         """Start the node, with these options besides."""
         self._options |= fields
         words = [f"--{name}={value}" for name, value in self._options.items()]
-        self.program = Program(self._watch, "rollup_node.node", *words)
+        self.program = Program(self._watch, "rollup_node", *words)
         return self.program
 
     @property

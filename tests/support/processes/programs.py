@@ -241,7 +241,7 @@ class Devnet(Program):
         pace = ("--l1-block-time", "1", "--l2-block-time", "1", "--duration", f"{duration:g}")
         form = ("--json",) if json else ()
         command = ("devnet", "--data-dir", str(self.root), *pace, *form, *words)
-        super().__init__(leftovers, "rollup_node.node", *command, **environment)
+        super().__init__(leftovers, "rollup_node", *command, **environment)
 
     @property
     def network(self) -> dict[str, Any]:

@@ -16,8 +16,8 @@ from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Health, Message
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.interop import RoundRequest, RoundResponse
 from rollup_node.stages.messages.l1 import L1Heads
-from rollup_node.stages.messages.verification import RoundRequest, RoundResponse
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process.stage import RpcStage

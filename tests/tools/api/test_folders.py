@@ -6,9 +6,9 @@ import aiohttp
 import pytest
 
 import rollup_node
-from rollup_node.stages.io.files.archive import number_name
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.tools.api.folders import FolderKind, kind_of_folder, last_block, served_folder
+from rollup_node.tools.history.archive import number_name
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.chains.recordings import FIRST, write_recording
 

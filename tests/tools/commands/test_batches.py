@@ -30,7 +30,7 @@ def flags(url: str, first: Any, last: Any) -> tuple[str, ...]:
 
 def start(leftovers: Leftovers, url: str, first: int, last: int, *words: str) -> Program:
     """Start the command as a program."""
-    return Program(leftovers, "rollup_node.node", "batches", *flags(url, first, last), *words)
+    return Program(leftovers, "rollup_node", "batches", *flags(url, first, last), *words)
 
 
 def batcher_transactions(folder: Path) -> dict[str, int]:

@@ -51,7 +51,7 @@ class BundledNode(NamedTuple):
     def bundle(self, *words: str, code: int = 0) -> str:
         """Run the command as the node's user does; its output."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith("NODE_")}
-        command = [sys.executable, "-m", "rollup_node.node", "bundle", *words]
+        command = [sys.executable, "-m", "rollup_node", "bundle", *words]
         environment |= {"NODE_P2P_SEQUENCER_KEY": KEY, "http_proxy": "http://127.0.0.1:1"}
         run = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=50)
         assert run.returncode == code, run.stderr
@@ -75,7 +75,7 @@ def node(module_leftovers: Leftovers) -> Iterator[BundledNode]:
             metrics_enabled="true",
             sequencer_enabled="true",
         )
-        with Program(module_leftovers, "rollup_node.node", *flags, NODE_P2P_SEQUENCER_KEY=KEY) as program:
+        with Program(module_leftovers, "rollup_node", *flags, NODE_P2P_SEQUENCER_KEY=KEY) as program:
             program.wait_for_line(' processes are ready"')
             url = wait_for((folder / "run" / "rpc.url").read_text, "the URL")
             wait_for(lambda: not unready_reasons(url), "the node is ready")

@@ -14,8 +14,8 @@ import pytest
 
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.blobs.tasks import decode_blob
-from rollup_node.stages.protocol.inbox import inbox_transactions
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.transactions import inbox_transactions
 from tests.support.processes.cli import Cli
 from tests.support.processes.programs import FinishedProgram
 
@@ -312,7 +312,7 @@ def test_as_a_program_of_little_memory(tmp_path: Path) -> None:
 
 
 def test_output_without_a_reader(hildr: Path) -> None:
-    command = f'"{sys.executable}" -m rollup_node.node decode {" ".join([str(hildr)] * 500)} --as channel --full'
+    command = f'"{sys.executable}" -m rollup_node decode {" ".join([str(hildr)] * 500)} --as channel --full'
     shell = ["sh", "-c", f"{command} | head -c 10"]
     done = subprocess.run(shell, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -49,7 +49,7 @@ def test_what_is_dropped_on_the_way_to_a_block(explain: Explain, recording_folde
 
 def test_up_to_an_l1_block(recorded: str, recording_folder: Path) -> None:
     """As a program that nobody has forked."""
-    command = [sys.executable, "-m", "rollup_node.node", *_words(recorded, recording_folder, "--to-l1", "6582909")]
+    command = [sys.executable, "-m", "rollup_node", *_words(recorded, recording_folder, "--to-l1", "6582909")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

@@ -55,7 +55,7 @@ def _words(course: ServedCourse, out: Path, *more: str, command: str = "run") ->
 
 
 def _program(words: list[str]) -> "subprocess.Popen[str]":
-    return subprocess.Popen([sys.executable, "-m", "rollup_node.node", *words], stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-m", "rollup_node", *words], stderr=subprocess.PIPE, text=True)
 
 
 def _run(words: list[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """`rollup-node history safedb`: what a node answers with the safe heads of a history."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,10 +11,15 @@ from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
 from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadEntry
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
+from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
+from rollup_node.tools.commands.history_safedb import PastSafeHeads, PastStore
 from rollup_node.tools.history.folder import HistoryFolder
 from rollup_node.tools.history.manifest import rollup_digest
+from tests.support.chains.chain_fixture import make_rollup
 from tests.support.chains.small_history import FIRST, LAST, forged, l1_hash, l2_hash, run_file, small_history
+from tests.support.engine.safe_head_writer import entries_of
+from tests.support.engine.safe_heads import entry
 from tests.support.processes.cli import Cli
 
 VALUES = parse_options(["--network=op-sepolia", "--l1.beacon.ignore"], {}).values
@@ -76,3 +83,66 @@ def test_what_is_not_imported(folder: HistoryFolder, tmp_path: Path, cli: Cli) -
     forged(folder, folder.manifests()["range-000000000110"], l2_blocks=7)
     text = "is not proved: L1 blocks 110 to 119: 7 L2 blocks lead from 218 to 238: see history verify"
     assert text in cli.refused(*_words(folder)) and not Path(database[1]).exists()
+
+
+ROLLUP = make_rollup()
+
+
+@pytest.fixture
+def memory() -> Iterator[PastStore]:
+    """Yield a database in memory."""
+    with contextlib.closing(PastStore(MEMORY, ROLLUP)) as store:
+        yield store
+
+
+PAST = PastSafeHeads(entry(9, 20), 15)
+"""Safe heads of L1 blocks 10 to 15."""
+ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
+
+
+def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: PastStore) -> None:
+    """[SDB16]: those before it are a gap."""
+    assert memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2) == 4
+    assert [memory.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
+    assert memory.l1_of(21) == ENTRIES[0]
+    with pytest.raises(HistoryUnavailableError):
+        memory.l1_of(20)
+    memory.write(RecordSafeHead(entry(16, 30)))
+    assert memory.l1_of(27) == entry(16, 30)
+
+
+def test_a_history_from_genesis_has_no_gap(memory: PastStore) -> None:
+    genesis = ROLLUP.genesis
+    past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
+    first = entry(genesis.l1.number + 5, 22)
+    memory.add_past(past, [first], ROLLUP.genesis.l2)
+    assert memory.l1_of(genesis.l2.number) == past.before and memory.l1_of(1) == first
+
+
+@pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
+def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry], memory: PastStore) -> None:
+    for item in own:
+        memory.write(RecordSafeHead(item))
+    added = memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2)
+    known = [PAST.before, *(entry for entry in ENTRIES if entry.l1_block.number < own[0].l1_block.number), *own]
+    assert added == len(known) - len(own) and entries_of(memory) == known
+
+
+NOT_THAT = "is not that of the history: name another file"
+
+
+@pytest.mark.parametrize(
+    ("own", "text"),
+    [
+        (entry(9, 20), "it has safe heads from L1 block 9 on, before which the history does not begin"),
+        (entry(17, 30), "its safe heads begin at L1 block 17: derive the history up to the one before"),
+        (entry(14, 26, 1), f"its first safe head, at L1 block 14, {NOT_THAT}"),
+        (entry(13, 26), f"its first safe head, at L1 block 13, {NOT_THAT}"),
+        (entry(15, 27), f"its first safe head, at L1 block 15, {NOT_THAT}"),
+    ],
+)
+def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str, memory: PastStore) -> None:
+    memory.write(RecordSafeHead(own))
+    with pytest.raises(StoreError, match=text):
+        memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2)
+    assert entries_of(memory) == [own]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, parse_peer_id
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, parse_peer_id
 from rollup_node.stages.protocol import secp256k1
 from tests.support.processes.cli import Cli
 

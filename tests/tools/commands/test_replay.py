@@ -48,7 +48,7 @@ def _numbers(done: FinishedProgram) -> list[int]:
 
 
 def test_real_blocks_come_out_as_they_were_built(recorded: str, leftovers: Leftovers, blocks: Path) -> None:
-    with Program(leftovers, "rollup_node.node", *_words(recorded, blocks, *RANGE, *FROM_L1)) as program:
+    with Program(leftovers, "rollup_node", *_words(recorded, blocks, *RANGE, *FROM_L1)) as program:
         done = program.wait_for_exit()
     assert done.code == 0, done.err
     assert "warning: reading begins at L1 block 6582944" in done.err

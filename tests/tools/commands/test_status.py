@@ -23,7 +23,7 @@ PIPE = asyncio.subprocess.PIPE
 @asynccontextmanager
 async def command(*flags: str, stdout: int = PIPE) -> AsyncIterator[asyncio.subprocess.Process]:
     """Yield the running command, which ends with the block at the latest."""
-    words = (sys.executable, "-m", "rollup_node.node", "status", *flags)
+    words = (sys.executable, "-m", "rollup_node", "status", *flags)
     # Where tests run in the background of a shell, Ctrl-C is ignored, and children inherit that.
     interruptible = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = await asyncio.create_subprocess_exec(*words, stdout=stdout, stderr=PIPE, preexec_fn=interruptible)

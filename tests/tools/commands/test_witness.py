@@ -42,7 +42,7 @@ def made(
     """Return the folder of a witness of the recorded range, and what the command printed."""
     folder = tmp_path_factory.mktemp("witness")
     words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--out", str(folder / "one"))
-    with Program(module_leftovers, "rollup_node.node", "witness", *words) as program:
+    with Program(module_leftovers, "rollup_node", "witness", *words) as program:
         done = program.wait_for_exit()
     assert done.code == 0, done.err
     return folder / "one", done.out
@@ -143,7 +143,7 @@ def test_an_interrupted_run_leaves_nothing(
     size: str, reached: str, recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
 ) -> None:
     words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--range-size", size)
-    with Program(leftovers, "rollup_node.node", "witness", *words, "--out", str(tmp_path / "out")) as program:
+    with Program(leftovers, "rollup_node", "witness", *words, "--out", str(tmp_path / "out")) as program:
         wait_for(lambda: next(tmp_path.glob(reached), None), reached)
         assert program.stop().code == 130
     assert not list(tmp_path.iterdir())
@@ -153,7 +153,7 @@ def test_a_disk_that_refuses_files_ends_the_run_in_a_line(
     recorded: str, recording_folder: Path, leftovers: Leftovers, tmp_path: Path
 ) -> None:
     words = (*_words(recorded, recording_folder / "l2_blocks.json"), *RANGE, "--out", str(tmp_path / "out"))
-    with Program(leftovers, "rollup_node.node", "witness", *words) as program:
+    with Program(leftovers, "rollup_node", "witness", *words) as program:
         store = wait_for(lambda: [path.parent for path in tmp_path.glob(".*.partial/store/kvformat")], "the store")[0]
         shutil.rmtree(store)
         store.write_bytes(b"")

@@ -13,7 +13,7 @@ END_SECONDS = 58.0
 def test_one_chain_whatever_happens_to_the_sequencers(leftovers: Leftovers) -> None:
     pace = ("--l1-block-time", "1", "--blocks", str(BLOCKS))
     roles = ("--sequencers", "2", "--conductor", "--chaos", "2", "--chaos-faults", str(FAULTS))
-    with Program(leftovers, "rollup_node.node", "devnet", "--json", *pace, *roles, *CALLDATA) as program:
+    with Program(leftovers, "rollup_node", "devnet", "--json", *pace, *roles, *CALLDATA) as program:
         ended = program.wait_for_exit(END_SECONDS)
     assert (ended.code, ended.err) == (0, ""), ended
     result = ended.json_result()

@@ -81,7 +81,7 @@ def test_programs_of_the_network_are_forked_and_others_are_commands(tmp_path: Pa
     assert child.process.wait(50) == 3
     children.check()
     assert forks.asked == [("l1", "rollup_node.tools.devnet.l1", ["--port", "0"], log)] * 2
-    node = children.start("node", python("rollup_node.node", "--version"), tmp_path / "node")
+    node = children.start("node", python("rollup_node", "--version"), tmp_path / "node")
     own = children.start("own", [sys.executable, "-c", "print('own')"], tmp_path / "own")
     assert (node.process.wait(50), own.process.wait(50)) == (0, 0) and len(forks.asked) == 2
     assert "version" in (tmp_path / "node").read_text() and (tmp_path / "own").read_text() == "own\n"

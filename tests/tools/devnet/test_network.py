@@ -23,14 +23,14 @@ END_SECONDS = 50.0
 
 
 def start(watch: Leftovers, *words: str) -> Program:
-    return Program(watch, "rollup_node.node", "devnet", *words)
+    return Program(watch, "rollup_node", "devnet", *words)
 
 
 def listed_batches(watch: Leftovers, net: Devnet, last: int, *words: str) -> list[dict[str, Any]]:
     """Return the batches that `rollup-node batches` lists on the L1 of a network."""
     files = f"--rollup.config={net.root}/rollup.json", f"--rollup.l1-chain-config={net.root}/l1-chain-config.json"
     flags = (f"--l1={net.network['l1']}", *files, "--from-l1=1", f"--to-l1={last}", "--json", *words)
-    with Program(watch, "rollup_node.node", "batches", *flags) as command:
+    with Program(watch, "rollup_node", "batches", *flags) as command:
         return [json.loads(line) for line in command.wait_for_exit(END_SECONDS).lines()]
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.block_archive import BlockArchive
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId, L2BlockContent, L2BlockRef
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.history import l1_view as module
+from rollup_node.tools.history.archive import BlockArchive
 from rollup_node.tools.history.l1_view import L1View, RecentBlocks, l1_view, read_blocks
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -36,11 +36,11 @@ async def _view(methods: Methods, first: int, archive: Path | None = None) -> tu
 
     known: Methods = {"eth_blockNumber": lambda: "0x9", "eth_getBlockByNumber": by_number}
     async with listening(json_rpc_app({**known, **methods})) as urls:
-        config = L1Config(urls, (PLAIN_ROLLUP,), archive=None if archive is None else str(archive), archive_last=9)
+        config = L1Config(urls, (PLAIN_ROLLUP,))
         if archive is not None:
             body = msgspec.json.encode({"result": CHAIN.block_json(4)})
-            await BlockArchive(str(archive), config).keep(CHAIN.block(4).header, body, None)
-        return await l1_view(config, first), asked
+            await BlockArchive(str(archive), PLAIN_ROLLUP.l1_chain_id, 9).keep(CHAIN.block(4).header, body, None)
+        return await l1_view(config, first, None if archive is None else str(archive)), asked
 
 
 async def test_head_finalized_block_and_time(tmp_path: Path) -> None:

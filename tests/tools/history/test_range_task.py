@@ -145,5 +145,5 @@ def test_what_a_range_waits_for_is_said_at_once(
 def test_the_command_of_a_range() -> None:
     words = range_task._command(msgspec.structs.replace(_task(Path("out")), safe_head=7), Path("rows"))
     flags = f"--from-l1 100 --to-l1 109 --rows rows --warmup 50 --floor 40 --parent {os.getpid()} --safe-head 7"
-    assert words[1:5] == ["-m", "rollup_node.node", "history", "range"] and words[-2:] == ["--network", "x"]
+    assert words[1:5] == ["-m", "rollup_node", "history", "range"] and words[-2:] == ["--network", "x"]
     assert dict(zip(words[5:-2:2], words[6:-2:2], strict=True)) == dict(re.findall(r"(\S+) (\S+)", flags))

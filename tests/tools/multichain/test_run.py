@@ -8,15 +8,18 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.tools.devnet.run import LOCK
+from rollup_node.tools.multichain import run
 from rollup_node.tools.multichain.programs import ChainsPrograms
-from rollup_node.tools.multichain.run import ChainsRun, clear, safe_heads
+from rollup_node.tools.multichain.run import LINE_SECONDS, ChainsRun, ChainsView, clear, safe_heads
 from rollup_node.tools.multichain.settings import parse
 from tests.support.processes.chains import Chains
 from tests.support.processes.leftovers import Leftovers
 from tests.support.servers.http_listener import json_rpc_app, listening
+from tests.tools.inspect.test_status_screen import SUPERNODE
 
 SETTINGS = parse(["--chains=2", "--interop", "--op-supernode=op-supernode"])
 
@@ -60,7 +63,7 @@ async def test_heads_that_are_zeros_are_not_told() -> None:
 def test_chains_with_messages_have_equal_roots() -> None:
     """[SNO7, LB7] A supernode of two chains that execute messages of each other, and another one."""
     words = ["--chains=2", "--supernodes=2", "--interop=4", "--blocks=20", "--l1-block-time=2", "--l2-block-time=1"]
-    command = [sys.executable, "-m", "rollup_node.node", "devnet", *words, "--json"]
+    command = [sys.executable, "-m", "rollup_node", "devnet", *words, "--json"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
     result = json.loads(run.stdout)
@@ -88,3 +91,32 @@ def test_a_sequencer_to_which_its_source_lies_goes_on(leftovers: Leftovers) -> N
         net.wait_for_height(net.height(901) + 10)
         result = net.finish()
     assert result["lies"] > 0
+
+
+LINE = "   12 s  safe {901: 7, 902: 7, 903: 8}  messages {}"
+
+
+def test_all_processes_of_three_chains_have_room_on_a_small_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(record=True, force_terminal=True, width=80, height=24)
+    monkeypatch.setattr(run, "Console", lambda **options: console)
+    shown = ChainsView(False)
+    shown.message("status pages  supernode http://127.0.0.1:1")
+    shown.show(LINE, None)
+    shown.show(LINE, SUPERNODE)
+    shown.close()
+    screen = console.export_text().rpartition(LINE)[2]
+    assert shown.wants_status and screen.count("\n") < 24 and max(map(len, screen.split("\n"))) <= 80
+    for role in ("supervisor", "l1", "blobs", "compute x2", "derivationx3", "engine x3", "p2p x3", "rpc"):
+        assert screen.count(f"{role} ") == 1, screen
+    assert all(chain in screen for chain in SUPERNODE.chains)
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_elsewhere_it_shows_lines_or_nothing(capsys: pytest.CaptureFixture[str], is_silent: bool) -> None:
+    shown = ChainsView(is_silent)
+    shown.message("[901] is no markup, and not cut" + 100 * ".")
+    shown.show(LINE, SUPERNODE)
+    shown.close()
+    lines = [] if is_silent else ["[901] is no markup, and not cut" + 100 * ".", LINE]
+    assert capsys.readouterr().out.splitlines() == lines
+    assert not shown.wants_status and shown.seconds == LINE_SECONDS

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.node.checks.engine import engine_client, offered_methods
+from rollup_node.node.checks.execution import engine_client, offered_methods
 from rollup_node.node.checks.finding import FindingLevel
 from rollup_node.node.setup.networks import find_network
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
@@ -31,7 +31,7 @@ from rollup_node.tools.preflight.chain_checks import (
     read_block,
     read_safe_head,
 )
-from tests.node.checks.test_engine import NOW, ask
+from tests.node.checks.test_execution import NOW, ask
 from tests.support.chains.l2_test_chain import L2TestChain
 from tests.support.servers.checked_endpoints import BATCHER, GENESIS, METHODS, ORIGIN, SAFE, SECRET, CheckedEndpoints
 from tests.support.servers.checked_endpoints import ROLLUP as ZORA

@@ -11,7 +11,7 @@ import pytest
 
 from rollup_node.node.checks.finding import FindingLevel, ok
 from rollup_node.node.setup.endpoint_checks import NodeEndpoints
-from rollup_node.node.system.memory import Memory
+from rollup_node.node.system.resources import Memory
 from rollup_node.stages.l1.config import CheckpointConfig
 from rollup_node.stages.messages.codes import Code
 from rollup_node.tools.devnet.files import l1_genesis

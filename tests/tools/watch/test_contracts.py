@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.watch import contracts
 from rollup_node.tools.watch.contracts import ContractError, GameData, Listed
 

@@ -9,7 +9,7 @@ import pytest
 from rollup_node.stages.io.http.jsonrpc import RpcFailure
 from rollup_node.stages.l1.verify import InvalidDataError
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, set_anchor_call

@@ -12,7 +12,7 @@ import pytest
 
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.stages.protocol.output_root import super_preimage
+from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import L2_CHAIN_ID
 from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
 from tests.support.processes.games import claim, send_to_l1
@@ -52,7 +52,7 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
     right, wrong = _root(net, 5), bytes(32 * [7])
     claim(net.network["l1"], right, 5)
     send_to_l1(net.network["l1"], ANCHOR, set_anchor_call(_root(net, 4), 4))
-    with Program(leftovers, "rollup_node.node", *_words(net, "--metrics", "--metrics.port", "0")) as program:
+    with Program(leftovers, "rollup_node", *_words(net, "--metrics", "--metrics.port", "0")) as program:
         program.wait_for_line("agree: the anchor", on_stderr=True)
         (port,) = re.findall(r"games.json at http://[\d.]+:(\d+)/", program.err)
         wait_for(lambda: len(_records(program)) == 1, "the game from before the start")
@@ -80,7 +80,7 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
 
 def test_a_watch_goes_on_after_its_node_was_away(net: Devnet, leftovers: Leftovers) -> None:
     """The node's rpc process is killed, and restarted at once: the claim made then is judged."""
-    with Program(leftovers, "rollup_node.node", *_words(net)) as program:
+    with Program(leftovers, "rollup_node", *_words(net)) as program:
         program.wait_for_line("comparing the games", on_stderr=True)
         before = wait_for(lambda: _records(program), "the games so far")
         os.kill(net.process_entry("verifier", "rpc")["pid"], signal.SIGKILL)
@@ -100,7 +100,7 @@ def test_a_claim_of_a_super_root_is_compared_with_ours(net: Devnet, leftovers: L
     assert to_hex(keccak256(right)) == root
     for preimage in (right, wrong):
         claim(l1, keccak256(preimage), preimage, 4)
-    with Program(leftovers, "rollup_node.node", *_words(net)) as program:
+    with Program(leftovers, "rollup_node", *_words(net)) as program:
 
         def judged() -> list[str]:
             return [item["verdict"] for item in _records(program) if item["gameType"] == 4 and item["proven"]]

@@ -18,10 +18,10 @@ def test_a_witness_of_a_running_network(leftovers: Leftovers, tmp_path: Path) ->
         chain = ("--rollup.config", str(net.root / "rollup.json"), "--rollup.l1-chain-config", l1_chain)
         endpoints = ("--l1", net.network["l1"], "--l1.beacon", net.network["beacon"], "--l2", node["engine"])
         words = ("witness", *chain, *endpoints, "--from-l2", "0", "--to-l2", "5")
-        with Program(leftovers, "rollup_node.node", *words, "--out", str(tmp_path / "made")) as program:
+        with Program(leftovers, "rollup_node", *words, "--out", str(tmp_path / "made")) as program:
             done = program.wait_for_exit()
         assert done.code == 0, done.err
-        with Program(leftovers, "rollup_node.node", *words, "--execution", "--out", str(tmp_path / "no")) as program:
+        with Program(leftovers, "rollup_node", *words, "--execution", "--out", str(tmp_path / "no")) as program:
             refused = program.wait_for_exit()
         assert refused.code == 1 and "the L2 source does not serve debug_executePayload" in refused.err
         outputs = [call(node["rpc"], "optimism_outputAtBlock", hex(number)) for number in range(6)]

@@ -11,14 +11,14 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import ExitRequested
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, TemporaryError
-from rollup_node.stages.protocol.headers import decode_header, header_hash
-from rollup_node.stages.protocol.output_root import output_preimage
-from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
+from rollup_node.stages.protocol.headers import header_hash
+from rollup_node.stages.protocol.payloads import ExecutionPayload, output_preimage, payload_block_hash
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.inspect.l2_source import FileSource, SourceError
 from rollup_node.tools.inspect.replay_stage import ReplayConfig, ReplayFailed
 from rollup_node.tools.inspect.row_formats import RowFormat
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from rollup_node.tools.witness.packs import L2Pack, PackFolder, RangeResult, execution_name, l2_name, range_name
 from rollup_node.tools.witness.range_stage import EXECUTE, RecordingSource, WitnessRangeConfig, WitnessRangeStage
 from tests.support.chains.chain_fixture import ChainFixture

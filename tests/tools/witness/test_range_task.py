@@ -38,7 +38,7 @@ def test_a_range_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(range_task, "run_processes", run)
     assert run_witness_range(_task(tmp_path)) == RESULT == run_witness_range(_task(tmp_path))
     (command,) = ran
-    assert command[:5] == [sys.executable, "-m", "rollup_node.node", "witness", "range"]
+    assert command[:5] == [sys.executable, "-m", "rollup_node", "witness", "range"]
     assert command[5:11] == ["--from-l2", "5", "--to-l2", "9", "--packs", str(tmp_path)]
     assert command[-2:] == ["--l2", "http://x"]
 

@@ -11,9 +11,9 @@ from rollup_node.stages.blobs.tasks import VerifyBlobs
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks as l1_tasks
 from rollup_node.stages.l1.tasks import Invalid, NeedsReceipts, Verified, VerifyBlock, VerifyReceipts
-from rollup_node.stages.protocol.mpt import ordered_values
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.batcher.kzg_proofs import verify_proof
+from rollup_node.tools.recorded.encoded_blocks import ordered_values
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.witness.packs import PackFolder, StoredPack, blob_name, l1_name, receipts_name
 from rollup_node.tools.witness.recording_stage import Recorder, RecordingConfig, build

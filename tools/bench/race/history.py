@@ -164,7 +164,7 @@ def history(course: Course, out: Path, size: int, workers: int, *more: str) -> R
 def run_command(*words: str) -> Run:
     """Run a command of the node to its end. Raises subprocess.CalledProcessError where it fails."""
     began, peak = time.monotonic(), 0.0
-    command = [sys.executable, "-m", "rollup_node.node", *words]
+    command = [sys.executable, "-m", "rollup_node", *words]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         text: list[bytes] = []

@@ -25,7 +25,7 @@ from rollup_node.tools.bench.race.course_files import CourseSize
 from rollup_node.tools.bench.race.history import PER_L1_BLOCK, Course, served
 
 RATE, WITNESS, IMPORT = 0.9, 1.3, 0.25
-NODE = ("-m", "rollup_node.node")
+NODE = ("-m", "rollup_node")
 DERIVE = """
 import sys, rollup_node
 chain, l1, beacon, l2, last = sys.argv[1:]

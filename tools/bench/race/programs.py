@@ -74,7 +74,7 @@ def rollup_node(extra: Sequence[str]) -> RaceProgram:
 
     def command(course: CourseFiles, place: Place) -> list[str]:
         options = _common(course, place) | _own(place)
-        return [sys.executable, "-m", "rollup_node.node", *_arguments(options), *extra]
+        return [sys.executable, "-m", "rollup_node", *_arguments(options), *extra]
 
     return RaceProgram(OURS, command)
 
@@ -89,7 +89,7 @@ def supernode(extra: Sequence[str]) -> RaceProgram:
         for chain, engine in zip(chains, place.servers.engines, strict=True):
             for name, value in _of_chain(chain, engine).items():
                 options[f"vn.{chain.config.l2_chain_id}.{name}"] = value
-        return [sys.executable, "-m", "rollup_node.node", "supernode", *_arguments(options), *extra]
+        return [sys.executable, "-m", "rollup_node", "supernode", *_arguments(options), *extra]
 
     return RaceProgram(SUPERNODE, command, all_chains=True)
 

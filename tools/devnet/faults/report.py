@@ -14,15 +14,15 @@ from typing import Any
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
+from rollup_node.stages.p2p.peering.peer_score import peer_scorer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.stage import is_own_machine
-from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError

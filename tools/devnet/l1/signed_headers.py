@@ -2,12 +2,14 @@
 
 States and block bodies have what light clients prove, at its place, and zeros elsewhere."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from hashlib import sha256
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from py_arkworks_bls12381 import G1Point, G2Point, Scalar
 
 from rollup_node.stages.l1.light_client.containers import (
     BeaconBlockHeader,
@@ -16,6 +18,8 @@ from rollup_node.stages.l1.light_client.containers import (
     LightClientBootstrap,
     LightClientHeader,
     LightClientUpdate,
+    SyncAggregate,
+    SyncCommittee,
     upgraded,
 )
 from rollup_node.stages.l1.light_client.network import (
@@ -25,17 +29,58 @@ from rollup_node.stages.l1.light_client.network import (
     BeaconNetwork,
     Preset,
 )
-from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_signing_root
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_signing_root, hash_pair
+from rollup_node.stages.l1.light_client.store import DST
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
 from rollup_node.tools.devnet.l1.light_client_json import Json, bootstrap_json, header_json, update_json
-from rollup_node.tools.devnet.l1.sync_committee import CommitteeKeys, prove
 
 DEVELOPMENT = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=16)
 """With a new committee every 64 slots."""
 BID_BLOCK_HASH = 22_857
 """Generalized index of `signed_execution_payload_bid.message.block_hash` in a block body of Gloas."""
+
+
+def prove(leaves: Mapping[int, Root]) -> tuple[Root, dict[int, Branch]]:
+    """Return the root of a tree with these nodes by generalized index, zeros elsewhere, and the branch of each."""
+    nodes = dict(leaves)
+    for level in range(max(leaves).bit_length() - 1, 0, -1):
+        for index in [index for index in nodes if index.bit_length() - 1 == level]:
+            left = index & ~1
+            nodes[index // 2] = hash_pair(nodes.get(left, ZERO_ROOT), nodes.get(left + 1, ZERO_ROOT))
+    return nodes[1], {leaf: _branch(nodes, leaf) for leaf in leaves}
+
+
+def _branch(nodes: Mapping[int, Root], index: int) -> Branch:
+    result = []
+    while index > 1:
+        result.append(nodes.get(index ^ 1, ZERO_ROOT))
+        index //= 2
+    return tuple(result)
+
+
+class CommitteeKeys:
+    """The secret keys of a sync committee of `size` members, made from a seed: for local networks and tests alone."""
+
+    def __init__(self, seed: bytes, size: int) -> None:
+        digests = [sha256(seed + index.to_bytes(4, "big")).digest() for index in range(size)]
+        self._secrets = [int.from_bytes(digest, "big") >> 2 for digest in digests]
+        points = [G1Point() * _scalar(secret) for secret in self._secrets]
+        keys = tuple(bytes(point.to_compressed_bytes()) for point in points)
+        self.committee = SyncCommittee(keys, bytes(sum(points[1:], points[0]).to_compressed_bytes()))
+
+    def sign(self, signing_root: Root, bits: Sequence[bool] | None = None) -> SyncAggregate:
+        """Return the aggregate of the members with a bit, of all without `bits`; their one key is the sum of theirs."""
+        chosen = tuple(bits) if bits is not None else (True,) * len(self._secrets)
+        secret = sum(item for item, bit in zip(self._secrets, chosen, strict=True) if bit)
+        signature = G2Point.hash_to_curve(signing_root, DST) * _scalar(secret)
+        return SyncAggregate(chosen, bytes(signature.to_compressed_bytes()))
+
+
+def _scalar(secret: int) -> Scalar:
+    order = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
+    return Scalar.from_be_bytes((secret % order).to_bytes(32, "big"))
 
 
 def beacon_network(config: Mapping[str, object], genesis_time: int, slot_seconds: int, preset: Preset) -> BeaconNetwork:

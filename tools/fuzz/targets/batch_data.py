@@ -26,7 +26,7 @@ from rollup_node.stages.protocol.deposits import (
     encode_deposit,
 )
 from rollup_node.stages.protocol.forks.rules import L1InfoFormat, L1Rules
-from rollup_node.stages.protocol.headers import HeaderError, decode_header, encode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.headers import HeaderError, encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.l1_info import L1InfoError, encode_l1_info, parse_l1_info
 from rollup_node.stages.protocol.receipts import decode_receipt, logs_of_receipts, receipt_from_json
@@ -39,6 +39,7 @@ from rollup_node.tools.fuzz.targets.chain_seeds import l1_seed, payload
 from rollup_node.tools.fuzz.targets.target import FuzzTarget
 from rollup_node.tools.inspect.batch_summary import hashes_digest
 from rollup_node.tools.inspect.lazy_batches import lazy_batch
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 
 RULES = SpanRules(seeds.CHAIN_ID, seeds.GENESIS_TIME, seeds.BLOCK_TIME)
 LIMIT = 1_000_000

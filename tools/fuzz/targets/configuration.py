@@ -9,7 +9,7 @@ import orjson
 from rollup_node.node.options.errors import OptionError, WrongOptions
 from rollup_node.node.options.file import OptionsFile
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 from rollup_node.stages.protocol.config import ConfigError, check_config
 from rollup_node.stages.protocol.config_json import parse_rollup_config, rollup_config_object

@@ -33,13 +33,12 @@ from rollup_node.stages.engine.process.sequencer_store import (
     SequencerState,
     SequencerStateFile,
 )
-from rollup_node.stages.io.files.archive import _read
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
 from rollup_node.stages.io.profiling.profile_files import ProfileFiles
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import SignerConfig
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFiles
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import SignedBlocksFile
 from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, SigningRequest
@@ -52,6 +51,7 @@ from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
 from rollup_node.tools.fuzz.targets.discovery import _STRANGER_RECORD
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
+from rollup_node.tools.history.archive import _read
 
 GENESIS = rollup().genesis.l2.hash
 PEER = NetworkIdentity(b"\x01" * 32)

@@ -27,9 +27,9 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
+from rollup_node.stages.p2p.peering.peer_score import peer_scorer
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound
-from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.tools.fuzz.targets.chain_seeds import GENESIS_TIME, L2_CHAIN, payload, rollup
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of

@@ -3,10 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from rollup_node.stages.p2p.addresses.multiaddr import MultiaddrError, decode_multiaddr, parse_multiaddr
-from rollup_node.stages.p2p.encoding import protobuf, varint
-from rollup_node.stages.p2p.encoding.multistream import HEADER, Initiator, MultistreamError, Responder, encode_line
-from rollup_node.stages.p2p.host import identify
-from rollup_node.stages.p2p.identity.peer_id import (
+from rollup_node.stages.p2p.addresses.peer_id import (
     IdentityError,
     NetworkIdentity,
     decode_public_key,
@@ -14,6 +11,9 @@ from rollup_node.stages.p2p.identity.peer_id import (
     peer_id_text,
     validate_peer_id,
 )
+from rollup_node.stages.p2p.encoding import protobuf, varint
+from rollup_node.stages.p2p.encoding.multistream import HEADER, Initiator, MultistreamError, Responder, encode_line
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.transport.noise import FrameDecoder, NoiseError, NoiseHandshake, NoiseKeys, encode_frame
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, Upgrader
 from rollup_node.stages.p2p.transport.yamux import YamuxError, YamuxSession

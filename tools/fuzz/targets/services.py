@@ -9,8 +9,7 @@ from zlib import compress
 
 import msgspec
 
-from rollup_node.node.checks.engine import offered_methods
-from rollup_node.node.checks.execution import check_chain
+from rollup_node.node.checks.execution import check_chain, offered_methods
 from rollup_node.stages.blobs.process.da_client import InputReading
 from rollup_node.stages.io.http.connection import (
     BodyEncodingError,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.encoding.multistream import Initiator, Responder
 from rollup_node.stages.p2p.gating.peer_drops import PeerDrop, PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.transport import yamux
 from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, TcpAddress
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.connection import Connection, TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction
-from rollup_node.stages.p2p.identity.peer_id import PeerId, short_peer_id
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.host.io.host import Host

@@ -12,22 +12,22 @@ from rollup_node.stages.io.system import stop_accepting
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import colocation_groups, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.gating.budgets import MemoryBudget, WorkShares
 from rollup_node.stages.p2p.gating.connections import (
     ConnectionGater,
     ConnectionManager,
+    MemoryBudget,
     PendingHandshakes,
+    WorkShares,
     is_over_host_limit,
 )
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.identify_service import IdentifyService
-from rollup_node.stages.p2p.host.io.ping_service import PingService
+from rollup_node.stages.p2p.host.io.services import IdentifyService, PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
 _BACKLOG = 256

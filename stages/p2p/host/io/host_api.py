@@ -4,8 +4,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.host.identify import IdentifyMessage
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 
 class StreamError(Exception):

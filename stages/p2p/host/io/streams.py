@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.multistream import Initiator, MultistreamError, Responder
 from rollup_node.stages.p2p.host.io.host_api import Direction, StreamError
-from rollup_node.stages.p2p.identity.peer_id import PeerId
 
 if TYPE_CHECKING:
     from rollup_node.stages.p2p.host.io.connection import Connection

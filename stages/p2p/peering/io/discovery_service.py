@@ -14,6 +14,7 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5 import node as discv5
@@ -24,7 +25,6 @@ from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort, PortMapper
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase

@@ -12,13 +12,13 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
+from rollup_node.stages.p2p.addresses.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.gating.connections import PeerBackoff, TrimCandidate
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import PeerId, peer_id_text, short_peer_id
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
-from rollup_node.stages.p2p.scoring.peer_score import PeerScorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 

@@ -12,8 +12,8 @@ from rollup_node.stages.io.files.private_files import (
     read_secret_file,
     why_unusable,
 )
+from rollup_node.stages.p2p.addresses.peer_id import IdentityError, NetworkIdentity
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.identity.peer_id import IdentityError, NetworkIdentity
 
 _MAX_FILE_BYTES = 4096
 

@@ -11,9 +11,9 @@ import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, Subnet, parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, decode_supported
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.p2p.gating.connections import ConnectionGater
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity, PeerId
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.errors import DECODE_ERRORS

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.stages.blobs import blob_requests
+from rollup_node.stages.blobs import pending_requests
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.blobs.process import da_client
 from rollup_node.stages.blobs.process import stage as blobs
@@ -322,7 +322,7 @@ async def test_an_input_fetched_ahead_is_there_when_it_is_needed(inputs: InputsC
 async def test_failures_are_answered_and_retried_until_the_input_is_there(
     inputs: InputsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blob_requests, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(pending_requests, "FIRST_PAUSE", 0.05)
     for number, (status, not_found) in enumerate(((404, True), (500, False)), start=1):
         inputs.server.failing[COMMITMENTS[0]] = status
         inputs.request(0, number=number)
@@ -364,7 +364,7 @@ async def test_a_wrong_input_that_cannot_be_verified_does_not_survive_a_start() 
 
 
 async def test_a_failure_names_the_last_request_before_the_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blob_requests, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(pending_requests, "FIRST_PAUSE", 0.05)
     async with running(max_requests=2) as client:
         client.server.failing[COMMITMENTS[0]] = 404
         client.server.is_open.clear()

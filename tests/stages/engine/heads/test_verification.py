@@ -12,7 +12,7 @@ from rollup_node.stages.engine.heads.verification import AWAITING_VERDICTS, Veri
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.control import ResetDerivationRequest
 from rollup_node.stages.messages.engine import AttributesOutcome
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedBlock, Verdicts
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedBlock, Verdicts
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.core_harness import CoreHarness

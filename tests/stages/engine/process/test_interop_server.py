@@ -13,15 +13,14 @@ from rollup_node.stages.engine.process.interop_server import (
     ReplacementError,
     replaced_output,
     replacement_attributes,
-    shown_block,
-    shown_l2,
 )
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.messages.interop import InteropEvents, InteropEventsRequest, InteropRequest, InteropResponse
+from rollup_node.stages.protocol.block_refs import l2_ref_object, ref_object
 from rollup_node.stages.protocol.deposits import decode_deposit, is_deposit
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import output_preimage, output_root
+from rollup_node.stages.protocol.payloads import output_preimage, output_root
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, BlockId
 from tests.stages.engine.conftest import RunOn
 from tests.stages.engine.heads.test_interop import FORKS
@@ -69,11 +68,11 @@ async def test_reads(chain: ChainFixture, engine: FakeExecutionEngine, run_on: R
     async with run_on(engine)(interop=True) as node:
         at = refs[2].timestamp
         for method, number in (("l2BlockRefByNumber", 2), ("l2BlockRefByTimestamp", at + 1)):
-            assert result(await node.supervise(method, number=number)) == shown_l2(refs[2])
+            assert result(await node.supervise(method, number=number)) == l2_ref_object(refs[2])
         for method in ("outputV0AtTimestamp", "pendingOutputV0AtTimestamp"):
             assert result(await node.supervise(method, number=at)) == shown
         anchor = result(await node.supervise("anchorPoint"))
-        assert anchor["source"] == shown_block(chain.l1_ref(100)) and anchor["derived"]["number"] == 0
+        assert anchor["source"] == ref_object(chain.l1_ref(100)) and anchor["derived"]["number"] == 0
         receipts = await node.supervise("fetchReceipts", blocks=(refs[2].id,))
         assert result(receipts) == [{"status": "0x1"}]
         assert error(await node.supervise("fetchReceipts", blocks=(ABSENT,))) == (-32000, "querying block: not found")
@@ -118,7 +117,7 @@ async def test_decisions_and_their_errors(chain: ChainFixture, engine: FakeExecu
         wrong = (BlockId(3, b"\x01" * 32), *good[1:])
         response = await node.supervise("reset", blocks=wrong)
         assert error(response) == (-39002, "conflicting block") and response.data is not None
-        assert msgspec.json.decode(response.data) == shown_l2(refs[3])
+        assert msgspec.json.decode(response.data) == l2_ref_object(refs[3])
         engine.answers["eth_getBlockByNumber"] = [EngineFailure(-32000, "busy")]
         response = await node.supervise("reset", blocks=good)
         assert error(response) == (-32603, "failed to find block reference") and response.data == b'"unsafe"'
@@ -261,7 +260,7 @@ async def test_a_decision_waits_for_those_before_it_and_few_receipts_are_read_at
         for request in requests:
             node.interop.send(request)
         await node.until(lambda: len(engine.slow) == MAX_RECEIPTS + 1)
-        assert result(await node.supervise("l2BlockRefByNumber", number=2)) == shown_l2(refs[2])
+        assert result(await node.supervise("l2BlockRefByNumber", number=2)) == l2_ref_object(refs[2])
 
         def answered() -> list[int]:
             return [message.id for message in received(node, InteropResponse) if message.id > 100]

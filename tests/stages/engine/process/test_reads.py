@@ -11,7 +11,7 @@ from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.messages.engine import EngineStatus, L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
-from rollup_node.stages.protocol.output_root import output_root
+from rollup_node.stages.protocol.payloads import output_root
 from tests.support.chains.chain_fixture import ALL_FORKS, ChainFixture, chain_with
 from tests.support.engine.engine_node import follow
 from tests.support.engine.fake_engine import SECRET, EngineFailure, FakeExecutionEngine

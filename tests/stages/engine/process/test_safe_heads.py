@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
-    PastSafeHeads,
     RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
@@ -361,58 +360,3 @@ def test_a_kill_at_any_moment_loses_no_entry(tmp_path: Path) -> None:
     assert ended.returncode == 0, f"{seed}: {ended.stderr[-2000:]}"
     counts = json.loads(ended.stdout)
     assert counts["kills"] == KILLS and counts["reported"] > KILLS and counts["most_entries"] > 10
-
-
-# --- safe heads of a history ---------------------------------------------------------------------------------------
-
-PAST = PastSafeHeads(entry(9, 20), 15)
-"""Safe heads of L1 blocks 10 to 15."""
-ENTRIES = [entry(10, 22), entry(12, 25), entry(14, 26)]
-
-
-def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: SafeHeadStore) -> None:
-    """[SDB16]: those before it are a gap."""
-    assert memory.add_past(PAST, ENTRIES) == 4
-    assert [memory.at_l1(number) for number in (8, 9, 11, 99)] == [None, PAST.before, ENTRIES[0], ENTRIES[2]]
-    assert memory.l1_of(21) == ENTRIES[0]
-    with pytest.raises(HistoryUnavailableError):
-        memory.l1_of(20)
-    memory.write(RecordSafeHead(entry(16, 30)))
-    assert memory.l1_of(27) == entry(16, 30)
-
-
-def test_a_history_from_genesis_has_no_gap(memory: SafeHeadStore) -> None:
-    genesis = ROLLUP.genesis
-    past = PastSafeHeads(SafeHeadEntry(genesis.l1, genesis.l2), genesis.l1.number + 9)
-    first = entry(genesis.l1.number + 5, 22)
-    memory.add_past(past, [first])
-    assert memory.l1_of(genesis.l2.number) == past.before and memory.l1_of(1) == first
-
-
-@pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
-def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry], memory: SafeHeadStore) -> None:
-    for item in own:
-        memory.write(RecordSafeHead(item))
-    added = memory.add_past(PAST, ENTRIES)
-    known = [PAST.before, *(entry for entry in ENTRIES if entry.l1_block.number < own[0].l1_block.number), *own]
-    assert added == len(known) - len(own) and entries_of(memory) == known
-
-
-NOT_THAT = "is not that of the history: name another file"
-
-
-@pytest.mark.parametrize(
-    ("own", "text"),
-    [
-        (entry(9, 20), "it has safe heads from L1 block 9 on, before which the history does not begin"),
-        (entry(17, 30), "its safe heads begin at L1 block 17: derive the history up to the one before"),
-        (entry(14, 26, 1), f"its first safe head, at L1 block 14, {NOT_THAT}"),
-        (entry(13, 26), f"its first safe head, at L1 block 13, {NOT_THAT}"),
-        (entry(15, 27), f"its first safe head, at L1 block 15, {NOT_THAT}"),
-    ],
-)
-def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str, memory: SafeHeadStore) -> None:
-    memory.write(RecordSafeHead(own))
-    with pytest.raises(StoreError, match=text):
-        memory.add_past(PAST, ENTRIES)
-    assert entries_of(memory) == [own]

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from rollup_node.stages.interop.backfill import NONE, LogRange
 from rollup_node.stages.interop.block_content import BlockContent
 from rollup_node.stages.interop.process.engine_reader import MAX_BLOCKS
 from rollup_node.stages.interop.process.log_backfill import IN_FLIGHT, LogBackfill
-from rollup_node.stages.interop.rounds import AddLogs
+from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
 from rollup_node.stages.protocol.errors import TemporaryError
 from tests.support.interop.values import numbered_content
 from tests.support.timing.manual_clock import ManualClock

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
-from rollup_node.stages.interop.io.store import InteropStore
 from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import Change, StoreState
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.verification import DeniedBlock
+from rollup_node.stages.messages.interop import DeniedBlock
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.running_stage import (

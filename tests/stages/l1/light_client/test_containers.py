@@ -12,7 +12,7 @@ from rollup_node.stages.l1.light_client.containers import (
 )
 from rollup_node.stages.l1.light_client.network import EXECUTION_PAYLOAD
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, branch_root, hash_pair, uint64_root
-from rollup_node.tools.devnet.l1.sync_committee import prove
+from rollup_node.tools.devnet.l1.signed_headers import prove
 from tests.support.chains.fake_beacon_chain import beacon_network
 
 CAPELLA = {"capella": 0, "deneb": 9, "electra": 9, "fulu": 9}

@@ -20,7 +20,7 @@ from rollup_node.stages.l1.light_client.ssz import (
     merkle_root,
     uint64_root,
 )
-from rollup_node.tools.devnet.l1.sync_committee import prove
+from rollup_node.tools.devnet.l1.signed_headers import prove
 
 NODES = st.binary(min_size=32, max_size=32)
 

@@ -22,7 +22,7 @@ from rollup_node.stages.l1.light_client.store import (
     fast_aggregate_verify,
     public_keys,
 )
-from rollup_node.tools.devnet.l1.sync_committee import CommitteeKeys
+from rollup_node.tools.devnet.l1.signed_headers import CommitteeKeys
 from tests.support.chains.fake_beacon_chain import SIZE, FakeBeaconChain, beacon_network, keys_of, with_root
 
 PERIOD = 32

@@ -9,11 +9,21 @@ import orjson
 import pytest
 from aiohttp import web
 
+from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
-from rollup_node.stages.l1.process.client import L1Endpoints
-from rollup_node.stages.l1.process.failures import OtherChainError
+from rollup_node.stages.l1.endpoint_pool import EndpointFault
+from rollup_node.stages.l1.process.client import (
+    BehindError,
+    L1Endpoints,
+    OtherChainError,
+    ThrottledError,
+    code_of,
+    fault_of,
+)
+from rollup_node.stages.l1.verify import InvalidDataError
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
@@ -224,3 +234,36 @@ async def test_metrics_of_endpoints_and_of_their_requests() -> None:
         assert f"op_node_default_{line}\n" in text
     sent = len(b'{"jsonrpc":"2.0","id":2,"method":"eth_getBlockByNumber","params":["latest",false]}')
     assert f'rpc_client_params_size_total{{method="eth_getBlockByNumber",rpc="l1"}} {sent}.0\n' in text
+
+
+@pytest.mark.condition("C3")
+@pytest.mark.parametrize(
+    ("error", "code", "fault"),
+    [
+        (EndpointError("l1", "cannot connect"), Code.L1_UNREACHABLE, EndpointFault.UNREACHABLE),
+        (EndpointError("l1", "HTTP status 401", 401), Code.L1_UNREACHABLE, EndpointFault.UNREACHABLE),
+        (EndpointError("l1", "HTTP status 503", 503), Code.L1_UNREACHABLE, EndpointFault.UNREACHABLE),
+        (EndpointError("l1", "HTTP status 429", 429), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (EndpointError("l1", "HTTP status 503", 503, retry_after=3.0), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (ThrottledError("l1", "is overloaded"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (RpcFailure(-32005, "daily request count exceeded"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (RpcFailure(429, "exceeded its compute units per second"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (
+            RpcFailure(-32000, "Your app has exceeded its compute units per second"),
+            Code.L1_THROTTLED,
+            EndpointFault.THROTTLED,
+        ),
+        (RpcFailure(-32000, "Too Many Requests"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
+        (RpcFailure(-32000, "database is down"), Code.L1_BLOCK, EndpointFault.FAILING),
+        (RpcFailure(-32000, "missing trie node"), Code.L1_BLOCK, EndpointFault.FAILING),
+        (InvalidDataError("the receipts root differs"), Code.L1_BLOCK, EndpointFault.WRONG_DATA),
+        (BehindError("no receipts yet"), Code.L1_BLOCK, EndpointFault.BEHIND),
+        (OtherChainError("l1", "is on L1 chain 7, the rollup on 1"), Code.L1_CHAIN, EndpointFault.OTHER_CHAIN),
+        (EndpointError("l1", f"TLS: {NO_TLS}"), Code.TLS_PORT, EndpointFault.UNREACHABLE),
+        (EndpointError("l1", f"TLS: {BAD_CERTIFICATE}, expired"), Code.TLS_CERTIFICATE, EndpointFault.UNREACHABLE),
+    ],
+    ids=str,
+)
+def test_the_code_of_an_error(error: Exception, code: Code, fault: EndpointFault) -> None:
+    """And what it shows of the endpoint."""
+    assert code_of(error) is code and fault_of(error) is fault

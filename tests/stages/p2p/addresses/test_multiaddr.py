@@ -12,7 +12,7 @@ from rollup_node.stages.p2p.addresses.multiaddr import (
     parse_multiaddr,
     tcp_multiaddr,
 )
-from rollup_node.stages.p2p.identity.peer_id import parse_peer_id
+from rollup_node.stages.p2p.addresses.peer_id import parse_peer_id
 
 PEER = "16Uiu2HAmEWQnHq2jLKJypwVnVoQeFCULuyop6atvq2eWjYSUjzNi"
 KNOWN = {

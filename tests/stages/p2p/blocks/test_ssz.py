@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.blocks import ssz
 from rollup_node.stages.p2p.blocks.ssz import FIXED_SIZES, SszError
 from rollup_node.stages.protocol.block_refs import payload_of_header
-from rollup_node.stages.protocol.headers import decode_header
 from rollup_node.stages.protocol.payloads import ExecutionPayload
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.p2p.blocks import block
 
 VERSIONS = sorted(FIXED_SIZES)

@@ -4,7 +4,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
 from rollup_node.stages.p2p.peering import peer_info
 from tests.support.p2p.hosts import RecordingHost
 

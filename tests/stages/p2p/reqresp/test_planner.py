@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.messages.p2p import GapEnd
+from rollup_node.stages.p2p.peering.peer_score import ApplicationScorer
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.planner import (
     MAX_BLOCKS,
@@ -20,7 +21,6 @@ from rollup_node.stages.p2p.reqresp.planner import (
     QuarantineRelease,
     SyncPlanner,
 )
-from rollup_node.stages.p2p.scoring.peer_score import ApplicationScorer
 from rollup_node.stages.p2p.storage.peer_record import ReqRespScores
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.p2p.blocks import block, chain

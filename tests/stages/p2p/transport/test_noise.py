@@ -2,11 +2,21 @@
 resulting session."""
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.p2p.addresses.peer_id import (
+    ECDSA,
+    IdentityError,
+    NetworkIdentity,
+    PublicKey,
+    decode_public_key,
+    peer_id_text,
+)
 from rollup_node.stages.p2p.encoding import protobuf
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.transport.noise import (
     MAX_PLAINTEXT_BYTES,
     CipherState,
@@ -18,6 +28,7 @@ from rollup_node.stages.p2p.transport.noise import (
     NoiseKeys,
     SecureSession,
     encode_frame,
+    verify_signature,
 )
 
 PROLOGUE = "4a6f686e2047616c74"
@@ -244,3 +255,24 @@ def test_the_frame_decoder_returns_trailing_data() -> None:
     assert decoder.receive_data(b"\x05ab") == []
     assert decoder.take_trailing_data() == b"\x00\x05ab"
     assert decoder.take_trailing_data() == b""
+
+
+HELLO = b"hello"
+
+
+def test_ecdsa_keys_verify() -> None:
+    private = ec.generate_private_key(ec.SECP256R1())
+    key = PublicKey(ECDSA, private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+    assert verify_signature(key, HELLO, private.sign(HELLO, ec.ECDSA(hashes.SHA256())))
+    assert not verify_signature(key, b"other", private.sign(HELLO, ec.ECDSA(hashes.SHA256())))
+    assert peer_id_text(key.peer_id).startswith("Qm")
+
+
+@given(st.integers(0, 5), st.binary(max_size=120), st.binary(max_size=80))
+def test_verify_never_raises(key_type: int, data: bytes, signature: bytes) -> None:
+    try:
+        key = decode_public_key(PublicKey(key_type, data).encode())
+    except IdentityError:
+        assert key_type > 3
+        return
+    assert verify_signature(key, HELLO, signature) is False

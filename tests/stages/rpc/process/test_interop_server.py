@@ -14,10 +14,11 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
 
 from rollup_node.stages.engine.heads import interop
-from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS, shown_block
+from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import InteropEvent
+from rollup_node.stages.protocol.block_refs import ref_object
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.process import interop_server, websocket
@@ -179,7 +180,7 @@ async def test_a_supervisor_that_missed_an_event_gets_it_again(quick: None, supe
     assert first["params"]["result"] == second["params"]["result"]
     assert second["params"]["result"]["data"]["exhaustL1"]["source"]["number"] == 105
     provided = supervisor.chain.l1_ref(106)
-    assert (await supervisor.call(socket, "provideL1", shown_block(provided)))["result"] is None
+    assert (await supervisor.call(socket, "provideL1", ref_object(provided)))["result"] is None
     await node.until(lambda: node.status is not None and node.status.provided_l1 == provided)
     await socket.close()
 
@@ -248,7 +249,7 @@ async def test_calls_are_answered_at_the_same_time_and_decisions_in_order(superv
     engine = supervisor.engine
     socket = await supervisor.connect()
     engine.ready.clear()
-    provided = shown_block(supervisor.chain.l1_ref(105))
+    provided = ref_object(supervisor.chain.l1_ref(105))
     absent = {"hash": "0x" + "99" * 32, "number": 9}
     receipts = request(1, "fetchReceipts", to_hex(supervisor.refs[2].hash))
     await socket.send_json([receipts, request(2, "updateFinalized", absent)])

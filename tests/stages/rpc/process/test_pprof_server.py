@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from rollup_node.node.runtime.process_profiles import ProcessProfiles
+from rollup_node.node.runtime.runtime import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.profiling import profile_files

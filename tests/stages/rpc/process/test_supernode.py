@@ -12,8 +12,8 @@ from rollup_node.stages.io.task import ChainAside, ProcessEntry
 from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.verification import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
-from rollup_node.stages.protocol.output_root import output_root, super_root
+from rollup_node.stages.messages.interop import ChainVerdict, DeniedOutput, HeadOutput, RoundResponse, Verdicts
+from rollup_node.stages.protocol.payloads import output_root, super_root
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.process import superroot
 from tests.support.rpc.supernode import CHAINS, GENESIS_TIME, SAFE, SupernodeHarness, l1_ref, l2_ref

@@ -11,7 +11,7 @@ from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputReque
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.output_root import super_root
+from rollup_node.stages.protocol.payloads import super_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from tests.support.rpc.harness import L1, L2, ROLLUP, RunWithRpc
 

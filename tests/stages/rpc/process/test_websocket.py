@@ -14,8 +14,8 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcRequest, ParsedBody, Response
 from rollup_node.stages.rpc.process.listener import Exchange, Listener
 from rollup_node.stages.rpc.process.websocket import (
     MAX_CALLS,
+    OpenSessions,
     Session,
-    accept,
     asks_for_websocket,
     new_subscription,
     subscription,
@@ -52,12 +52,10 @@ class Echo(Session):
 @asynccontextmanager
 async def connected() -> AsyncIterator[ClientWebSocketResponse]:
     async def handle(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
-        accepted = await accept(request, exchange, 1000) if asks_for_websocket(request) else None
-        if accepted is None:
-            return web.Response(status=400)
-        await Echo(*accepted, exchange, 10_000).run()
-        return accepted[0]
+        assert asks_for_websocket(request)
+        return await sessions.serve(request, exchange, 1000, lambda connection: Echo(connection, 10_000))
 
+    sessions = OpenSessions[Echo]()
     Echo.go, Echo.running, Echo.answers, Echo.ends = asyncio.Event(), 0, 0, 0
     listener = Listener(handle, "echo", "127.0.0.1", 0, Limits(10, 10, 1 << 20), Meter("rpc"))
     await listener.start()
@@ -66,6 +64,7 @@ async def connected() -> AsyncIterator[ClientWebSocketResponse]:
             yield socket
     finally:
         await listener.close()
+        assert not sessions.open
 
 
 def call(method: str, number: int) -> dict[str, object]:

@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.stages.protocol.config import ChainOpConfig
 from rollup_node.stages.protocol.engine_json import attributes_from_json
-from rollup_node.stages.protocol.headers import Header, decode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.headers import Header, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -31,6 +31,7 @@ from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, data
 from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES, ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.l2_test_chain import L2TestChain
 
 USER, RECEIVER, HALTING = b"\xee" * 20, b"\xdd" * 20, b"\xcc" * 20

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
-from rollup_node.stages.protocol.headers import decode_header, encode_header, header_from_json, header_hash
+from rollup_node.stages.protocol.headers import encode_header, header_from_json, header_hash
 from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import Fees, blob_transaction, dynamic_fee_transaction
@@ -27,6 +27,7 @@ from rollup_node.tools.devnet.files import (
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, SAFE_DISTANCE, L1Backend
 from rollup_node.tools.devnet.traffic import TRANSACTION_DEPOSITED, deposit_call
+from rollup_node.tools.recorded.encoded_blocks import decode_header
 
 GENESIS_TIME = 1_700_000_000
 SLOT = 2

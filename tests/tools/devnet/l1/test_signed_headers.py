@@ -1,21 +1,31 @@
 """The signed beacon chain of the local network: the node's light client follows it over periods and forks."""
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import msgspec
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
 from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
 from rollup_node.stages.l1.light_client.network import BeaconNetwork, Preset
-from rollup_node.stages.l1.light_client.store import LightClientStore, Refusal, check_bootstrap
+from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, hash_pair, is_valid_branch
+from rollup_node.stages.l1.light_client.store import (
+    LightClientStore,
+    Refusal,
+    check_bootstrap,
+    fast_aggregate_verify,
+    public_keys,
+)
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
 from rollup_node.tools.devnet.l1.light_client_json import Json
-from rollup_node.tools.devnet.l1.signed_headers import beacon_network, committee_keys
+from rollup_node.tools.devnet.l1.signed_headers import CommitteeKeys, beacon_network, committee_keys, prove
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
 PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
@@ -197,3 +207,39 @@ def test_forks_activate_with_epochs() -> None:
     forks = beacon_network(config, GENESIS_TIME, SLOT, PRESET).forks
     assert [(fork.name, fork.epoch) for fork in forks[-3:]] == [("electra", 0), ("fulu", 1), ("gloas", 3)]
     assert len({fork.version for fork in forks}) == len(forks) == 8
+
+
+MESSAGE = sha256(b"message").digest()
+
+
+@given(st.dictionaries(st.integers(16, 31), st.binary(min_size=32, max_size=32), min_size=1))
+def test_every_leaf_is_proven(leaves: dict[int, bytes]) -> None:
+    root, branches = prove(leaves)
+    assert branches.keys() == leaves.keys()
+    for index, leaf in leaves.items():
+        assert is_valid_branch(leaf, branches[index], index, root)
+        other = bytes(32) if any(leaf) else b"\x01" * 32
+        assert not is_valid_branch(other, branches[index], index, root)
+
+
+def test_leaves_of_different_depths() -> None:
+    root, branches = prove({4: b"\x04" * 32, 11: b"\x0b" * 32})
+    five = hash_pair(ZERO_ROOT, b"\x0b" * 32)
+    assert root == hash_pair(hash_pair(b"\x04" * 32, five), ZERO_ROOT)
+    assert branches == {4: (five, ZERO_ROOT), 11: (ZERO_ROOT, b"\x04" * 32, ZERO_ROOT)}
+
+
+@pytest.mark.parametrize("size", [4, 32])
+def test_who_has_signed(size: int) -> None:
+    keys = CommitteeKeys(b"seed", size)
+    assert len(set(keys.committee.pubkeys)) == size and keys.committee == CommitteeKeys(b"seed", size).committee
+    points = public_keys(keys.committee.pubkeys)
+    assert sum(points[1:], points[0]) == public_keys([keys.committee.aggregate_pubkey])[0]
+    for bits in (None, [place % 3 == 0 for place in range(size)], [place == 1 for place in range(size)]):
+        aggregate = keys.sign(MESSAGE, bits)
+        signers = [point for point, bit in zip(points, aggregate.bits, strict=True) if bit]
+        assert len(signers) == aggregate.participants == (size if bits is None else sum(bits))
+        assert fast_aggregate_verify(signers, MESSAGE, aggregate.signature)
+        assert not fast_aggregate_verify(signers, sha256(MESSAGE).digest(), aggregate.signature)
+    others = public_keys(CommitteeKeys(b"other", size).committee.pubkeys)
+    assert not fast_aggregate_verify(others, MESSAGE, keys.sign(MESSAGE).signature)

@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import ResourceLimits
 from rollup_node.stages.p2p.host.io.host_api import DialError, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p.hosts import RecordingHost, echo_through, running_host, two_hosts
 from tests.support.p2p.raw import raw_peer
 from tests.support.timing.conditions import until

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import DialError, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from tests.support.p2p.hosts import echo_through, running_host, two_hosts
 
 

@@ -13,10 +13,10 @@ import pytest
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import peer_id_text
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.identity.peer_id import peer_id_text
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import (
     DiscoveredPeer,

@@ -6,12 +6,12 @@ import time
 import pytest
 
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, ScoreService
-from rollup_node.stages.p2p.scoring.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import peer_scorer
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadata, PeerScores, ReqRespScores
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks
 from tests.support.timing.conditions import until

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, generate_secret, load_identity
 from tests.support.p2p.hosts import config
 

@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.identity.peer_id import NetworkIdentity
+from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.storage.io import peerstore
 from rollup_node.stages.p2p.storage.io.peerstore import MAX_ADDRESSES, RECORD_TTL, PeerStore
 from rollup_node.stages.p2p.storage.peer_record import (

@@ -1,1 +1,0 @@
-"""The interop database: logs, verified rounds, denied blocks and the transition that is being carried out."""

@@ -1,0 +1,219 @@
+"""What the interop process sees of one chain and of L1: heads, blocks, and hashes by number [VR3, VR4]."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from rollup_node.ipc.bus.bus import Bus, GroupView
+from rollup_node.stages.interop.block_content import BlockContent
+from rollup_node.stages.interop.config import ChainEngine
+from rollup_node.stages.interop.process.engine_reader import EngineReader
+from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, L1View, WaitReason
+from rollup_node.stages.io.requests import RequestClient
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import (
+    L1_HISTORY_UNAVAILABLE,
+    L1_NOT_FOUND,
+    L1AtSafeHeadRequest,
+    SafeHeadResponse,
+)
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+
+AHEAD = 32
+"""Blocks that are read at once where the chain is ahead of the rounds."""
+PATIENCE_SECONDS = 10.0
+
+
+@dataclass
+class _Segment:
+    """Blocks from `first` on that became safe with one L1 block, up to the safe head then; `blocks` are those read."""
+
+    first: int
+    safe_head: BlockId
+    l1: BlockId
+    blocks: dict[int, BlockContent]
+
+
+class ChainView:
+    """One chain; `on_change` is called when its heads change. `error` is why its last answer was none, or empty.
+
+    A block and its L1 block are of one state of the chain: the safe head database is asked first, and its safe head has
+    to be the engine's after the block was read. They may be of an earlier state, as L1 tells."""
+
+    def __init__(self, engine: ChainEngine, bus: Bus | GroupView, on_change: Callable[[], None]) -> None:
+        self.rollup, self._on_change = engine.rollup, on_change
+        self.status: EngineStatus | None = None
+        self.error = ""
+        self.reader = EngineReader(engine)
+        self._control = RequestClient(bus, "engine.control")
+        self._segment: _Segment | None = None
+        bus.subscribe("status.engine", self._on_status)
+
+    async def close(self) -> None:
+        await self.reader.close()
+
+    @property
+    def local_safe(self) -> L2BlockRef | None:
+        """The last block that is derived, None while that is not known."""
+        return None if self.status is None else self.status.local_safe
+
+    @property
+    def transition(self) -> int:
+        """The last transition that the chain has carried out in this life of its engine process."""
+        return 0 if self.status is None else self.status.transition
+
+    def forget(self) -> None:
+        """Read all blocks again."""
+        self._segment = None
+
+    def _on_status(self, message: Any) -> None:
+        if not isinstance(message, EngineStatus):
+            return
+        if self.status is None or message.reset != self.status.reset or message.local_safe is None:
+            self.forget()
+        self.status = message
+        self._on_change()
+
+    def known(self, number: int) -> ChainBlock | WaitReason:
+        """Return what `observe` would, as far as it is read [VR6]."""
+        segment, head = self._segment, self.local_safe
+        if segment is None or head is None or number not in segment.blocks or number > head.number:
+            return WaitReason.NOT_READY
+        return _chain_block(segment.blocks[number], segment.l1)
+
+    async def observe(self, number: int) -> ChainBlock | WaitReason:
+        """Return the local safe block of a number with its L1 block [VR3]."""
+        self.error, genesis = "", self.rollup.genesis.l2
+        if self.local_safe is None or not genesis.number <= number <= self.local_safe.number:
+            return WaitReason.NOT_READY
+        try:
+            if number == genesis.number:
+                (content,) = await self.reader.blocks(number, number)
+                return _chain_block(content, NO_L1_BLOCK)
+            return await self._safe_block(number)
+        except TemporaryError as error:
+            self.error = str(error)
+            return WaitReason.NOT_READY
+
+    async def _safe_block(self, number: int) -> ChainBlock | WaitReason:
+        segment = self._segment
+        if segment is None or not segment.first <= number <= segment.safe_head.number:
+            result = await self._find_segment(number)
+            if isinstance(result, WaitReason):
+                return result
+            segment = self._segment = result
+        if number not in segment.blocks and not await self._read(segment, number):
+            self.forget()
+            return WaitReason.NOT_READY
+        return _chain_block(segment.blocks[number], segment.l1)
+
+    async def _find_segment(self, number: int) -> _Segment | WaitReason:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                response = await self._control.request(lambda id_: L1AtSafeHeadRequest(id_, number))
+        except TimeoutError:
+            raise TemporaryError("its engine process does not answer") from None
+        if isinstance(response, SafeHeadResponse) and response.error is None:
+            return _Segment(number, response.safe_head, response.l1_block, {})
+        if response.error == L1_HISTORY_UNAVAILABLE:
+            return WaitReason.NO_HISTORY
+        self.error = "" if response.error == L1_NOT_FOUND else str(response.error)
+        return WaitReason.NOT_READY
+
+    async def _read(self, segment: _Segment, number: int) -> bool:
+        """Read the next blocks of a segment; return whether the engine still has its safe head."""
+        head = segment.safe_head
+        last = min(number + AHEAD - 1, head.number)
+        blocks = await self.reader.blocks(number, last)
+        segment.blocks = dict(enumerate(blocks, number))
+        at_head = blocks[-1].logs.block.hash if last == head.number else await self.reader.block_hash(head.number)
+        return at_head == head.hash
+
+
+def _chain_block(content: BlockContent, l1: BlockId) -> ChainBlock:
+    return ChainBlock(content.logs, l1, content.state_root, content.storage_root)
+
+
+REPEAT_SECONDS = 0.6
+MAX_KNOWN = 4096
+
+
+class L1Reader:
+    """Asks for each block once as long as L1's chain only grows, so that rounds cost L1 next to nothing.
+
+    `finalized` is the number of the finalized block, which begins with the one given and never goes back. `on_change`
+    is called when the head or that changes."""
+
+    def __init__(self, bus: Bus, finalized: int, on_change: Callable[[], None]) -> None:
+        self.finalized, self._on_change = finalized, on_change
+        self._head: L1BlockRef | None = None
+        self._known: dict[int, Hash] = {}
+        self._asked: dict[int, asyncio.Future[L1RefsResponse]] = {}
+        self._client = bus.connect("l1.origins", self._on_refs)
+        bus.subscribe("status.l1", self._on_status)
+
+    def known(self, numbers: Collection[int]) -> L1View:
+        """Return what `view` would, without the hashes that it would ask for."""
+        return L1View({number: self._known.get(number) for number in numbers}, self.finalized)
+
+    async def view(self, numbers: Collection[int], *, fresh: bool = False) -> L1View:
+        """Return the hashes of blocks by number; `fresh` asks for all of them. Raises TemporaryError."""
+        if fresh:
+            self._known.clear()
+        missing = [number for number in numbers if number not in self._known]
+        head = self._head
+        read = dict(zip(missing, await asyncio.gather(*map(self._hash, missing)), strict=True))
+        hashes = self.known(numbers).hashes | read
+        if head is not None and head == self._head:
+            known = {number: hashed for number, hashed in read.items() if hashed is not None}
+            self._keep({number: hashed for number, hashed in known.items() if number < head.number})
+        return L1View(hashes, self.finalized)
+
+    def _keep(self, hashes: dict[int, Hash]) -> None:
+        if len(self._known) + len(hashes) > MAX_KNOWN:
+            self._known.clear()
+        self._known |= hashes
+
+    async def _hash(self, number: int) -> Hash | None:
+        """Return the hash of one block, None if L1 has none of that number."""
+        response = self._asked.get(number)
+        if response is None:
+            response = self._asked[number] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while not response.done():
+                    self._client.send(L1RefsRequest(number, 1))
+                    await asyncio.wait((response,), timeout=REPEAT_SECONDS)
+        except TimeoutError:
+            text = f"L1 block {number} is unavailable: the l1 process does not answer"
+            raise TemporaryError(text, Code.PROCESS_SILENT) from None
+        finally:
+            self._asked.pop(number, None)
+        answer = response.result()
+        if answer.error is not None:
+            raise TemporaryError(f"L1 block {number} is unavailable: {answer.error.text}", answer.error.code)
+        return answer.refs[-1].hash if answer.refs else None
+
+    def _on_refs(self, message: Any) -> None:
+        if isinstance(message, L1RefsResponse):
+            response = self._asked.get(message.last)
+            if response is not None and not response.done():
+                response.set_result(message)
+
+    def _on_status(self, message: Any) -> None:
+        if not isinstance(message, L1Heads):
+            return
+        if message.head != self._head:
+            head, before = message.head, self._head
+            if head is None or before is None or head.parent_hash != before.hash:
+                self._known.clear()
+            if head is not None:
+                self._keep({head.number: head.hash})
+            self._head = head
+        if message.finalized is not None:
+            self.finalized = max(self.finalized, message.finalized.number)
+        self._on_change()

@@ -1,0 +1,293 @@
+"""Peer scores: the parameters `light` of OP Stack nodes, or none [SCR2, SCR3, SCR5].
+
+A score is the sum of an application-specific part (how a peer's responses to block requests went), a penalty for many
+peers at one IP address, and a behaviour penalty, which decays. Topics are not scored [SCR4]. Without a positive score
+reconnecting resets nothing."""
+
+import operator
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from rollup_node.stages.p2p.addresses.peer_id import PeerId
+from rollup_node.stages.p2p.config import PeerScoring
+from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
+
+SLOTS_PER_EPOCH = 6
+DECAY_TO_ZERO = 0.01
+"""The factor over the whole decay time; a value below it counts as 0."""
+DECAY = float(DECAY_TO_ZERO ** (1 / (10 * SLOTS_PER_EPOCH)))
+"""The factor per slot by which a value decays to a hundredth over ten epochs."""
+RETAINED_SLOTS = 100 * SLOTS_PER_EPOCH
+MAX_PEERS = 10_000
+MAX_RETAINED = 10_000
+CAPS, WEIGHTS = ReqRespScores(10.0, 9.0, 20.0), ReqRespScores(0.5, -1.0, -20.0)
+"""Of the counts of responses [SCR3]."""
+
+
+def slot_seconds(block_time: int) -> float:
+    """Return the length of a slot for a block time in seconds; 2 s when that is 0."""
+    return float(block_time or 2)
+
+
+class _Slots:
+    """Counts the slots that pass, of a long pause about the last hundred."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next: float | None = None
+
+    def passed(self, now: float) -> int:
+        """Return how many slots have passed since the last call; none at the first one."""
+        passed = 0
+        if self._next is None:
+            self._next = now + self._seconds
+        while now >= self._next:
+            self._next = max(self._next + self._seconds, now - 100 * self._seconds)
+            passed += 1
+        return passed
+
+
+class ApplicationScorer:
+    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted."""
+
+    def __init__(self, block_time: int, enabled: bool = True) -> None:
+        self._enabled = enabled
+        self._slots = _Slots(slot_seconds(block_time))
+        self._retained_seconds = RETAINED_SLOTS * slot_seconds(block_time)
+        self._counts: dict[PeerId, ReqRespScores] = {}
+        self._changed_at: dict[PeerId, float] = {}
+        self._connected: set[PeerId] = set()
+
+    def peer_connected(self, peer: PeerId) -> None:
+        """Let the peer's counts decay from now on."""
+        self._connected.add(peer)
+
+    def peer_disconnected(self, peer: PeerId) -> None:
+        """Keep the peer's counts as they are."""
+        self._connected.discard(peer)
+
+    def on_valid_response(self, peer: PeerId, now: float) -> None:
+        self._add(peer, ReqRespScores(valid_responses=1.0), now)
+
+    def on_response_error(self, peer: PeerId, now: float) -> None:
+        """Count a failed request."""
+        self._add(peer, ReqRespScores(error_responses=1.0), now)
+
+    def on_rejected_payload(self, peer: PeerId, now: float) -> None:
+        """Count a block that turned out not to be of the chain."""
+        self._add(peer, ReqRespScores(rejected_payloads=1.0), now)
+
+    def score(self, peer: PeerId) -> float:
+        """Return the weighted sum of the counts; 0 for a peer without counts."""
+        values = msgspec.structs.astuple(self.counts(peer))
+        return float(sum(map(operator.mul, values, msgspec.structs.astuple(WEIGHTS))))
+
+    def counts(self, peer: PeerId) -> ReqRespScores:
+        return self._counts.get(peer, ReqRespScores())
+
+    def restore(self, peer: PeerId, counts: ReqRespScores, now: float) -> None:
+        """Restores counts from the peerstore, unless the peer has counts."""
+        if self._enabled and peer not in self._counts:
+            self._put(peer, counts, now)
+
+    def refresh(self, now: float) -> None:
+        """Decays the counts once per slot, however often it is called, and removes old ones."""
+        for _ in range(self._slots.passed(now)):
+            for peer in self._connected & self._counts.keys():
+                values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
+                self._counts[peer] = ReqRespScores(*[value if value >= DECAY_TO_ZERO else 0.0 for value in values])
+                self._changed_at[peer] = now
+            for peer in [peer for peer, at in self._changed_at.items() if now - at > self._retained_seconds]:
+                self._remove(peer)
+
+    def _add(self, peer: PeerId, more: ReqRespScores, now: float) -> None:
+        if self._enabled:
+            added = map(operator.add, msgspec.structs.astuple(self.counts(peer)), msgspec.structs.astuple(more))
+            self._put(peer, ReqRespScores(*map(min, added, msgspec.structs.astuple(CAPS))), now)
+
+    def _put(self, peer: PeerId, counts: ReqRespScores, now: float) -> None:
+        if peer not in self._counts and len(self._counts) >= MAX_PEERS:
+            self._remove(min(self._changed_at, key=self._changed_at.__getitem__))
+        self._counts[peer] = counts
+        self._changed_at[peer] = now
+
+    def _remove(self, peer: PeerId) -> None:
+        del self._counts[peer]
+        del self._changed_at[peer]
+
+
+class PeerScoreThresholds(NamedTuple):
+    """Scores below which a peer gets no gossip or messages, or is ignored; the median below which a mesh grows."""
+
+    gossip: float
+    publish: float
+    graylist: float
+    accept_px: float
+    opportunistic_graft: float
+
+
+class PeerScoreParams(NamedTuple):
+    """Weights and limits, in seconds and per decay interval; exempt addresses may have any number of peers."""
+
+    thresholds: PeerScoreThresholds
+    app_specific_weight: float
+    ip_colocation_weight: float
+    ip_colocation_threshold: int
+    behaviour_penalty_weight: float
+    behaviour_penalty_threshold: float
+    behaviour_penalty_decay: float
+    decay_interval: float
+    retain_score: float
+    ip_colocation_exempt: Callable[[str], bool] = lambda address: False
+
+
+def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
+    """Return the parameters `light` for a chain's block time in seconds."""
+    return PeerScoreParams(
+        thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
+        app_specific_weight=1.0,
+        ip_colocation_weight=-35.0,
+        ip_colocation_threshold=10,
+        behaviour_penalty_weight=-16.0,
+        behaviour_penalty_threshold=6.0,
+        behaviour_penalty_decay=DECAY,
+        decay_interval=slot_seconds(block_time),
+        retain_score=RETAINED_SLOTS * slot_seconds(block_time),
+        ip_colocation_exempt=exempt,
+    )
+
+
+def peer_scorer(
+    scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
+) -> "PeerScorer":
+    """Return the scorer for the option `p2p.scoring`; with `none` every score is zero, and excludes nobody."""
+    if scoring is not PeerScoring.NONE:
+        return PeerScorer(light_params(block_time, exempt), ApplicationScorer(block_time))
+    disabled = light_params(block_time)._replace(
+        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
+        app_specific_weight=0.0,
+        ip_colocation_weight=0.0,
+        behaviour_penalty_weight=0.0,
+    )
+    return PeerScorer(disabled, ApplicationScorer(block_time, enabled=False))
+
+
+@dataclass(slots=True)
+class _Record:
+    addresses: tuple[str, ...] = ()
+    behaviour: float = 0.0
+    gone_at: float | None = None
+
+
+class PeerScorer:
+    """The scores of all peers with a gossip stream, and of those that left with a score of zero or less."""
+
+    def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
+        self.params = params
+        self.thresholds = params.thresholds
+        self.application = app
+        self._records: dict[PeerId, _Record] = {}
+        self._retained: dict[PeerId, None] = {}
+        self._at_address: dict[str, set[PeerId]] = {}
+        self._slots = _Slots(params.decay_interval)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
+        """Add a peer, or update the IP addresses and colocation groups of its connections."""
+        record = self._records.setdefault(peer, _Record())
+        record.gone_at = None
+        self._retained.pop(peer, None)
+        self.application.peer_connected(peer)
+        self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
+
+    def remove_peer(self, peer: PeerId, now: float) -> None:
+        """Remove a disconnected peer; its record is retained unless its score is positive."""
+        record = self._records.get(peer)
+        if record is None or record.gone_at is not None:
+            return
+        self.application.peer_disconnected(peer)
+        if self.score(peer) > 0:
+            self._remove(peer)
+            return
+        record.gone_at = now
+        self._retained[peer] = None
+        if len(self._retained) > MAX_RETAINED:
+            self._remove(next(iter(self._retained)))
+
+    def add_penalty(self, peer: PeerId, count: int) -> None:
+        """Add to the behaviour penalty."""
+        record = self._records.get(peer)
+        if record is not None:
+            record.behaviour += count
+
+    def refresh(self, now: float) -> None:
+        """Decays penalties once per interval, however often it is called, and removes records retained long enough."""
+        self.application.refresh(now)
+        for _ in range(self._slots.passed(now)):
+            self._decay()
+        for peer in list(self._retained):
+            gone_at = self._records[peer].gone_at
+            if gone_at is not None and now - gone_at <= self.params.retain_score:
+                break
+            self._remove(peer)
+
+    def score(self, peer: PeerId) -> float:
+        """Return the score that thresholds are compared with; 0 for an unknown peer."""
+        record = self._records.get(peer)
+        if record is None:
+            return 0.0
+        params = self.params
+        total = self.application.score(peer) * params.app_specific_weight
+        if params.ip_colocation_weight:
+            total += self._ip_colocation_factor(record) * params.ip_colocation_weight
+        excess = record.behaviour - params.behaviour_penalty_threshold
+        return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
+
+    def gossip_scores(self, peer: PeerId) -> GossipScores:
+        """Return the score and its parts before weights [RPC79]."""
+        record = self._records.get(peer)
+        if record is None:
+            return GossipScores()
+        return GossipScores(
+            total=self.score(peer),
+            ip_colocation_factor=self._ip_colocation_factor(record),
+            behavioral_penalty=record.behaviour,
+        )
+
+    def peers(self) -> Collection[PeerId]:
+        return self._records.keys()
+
+    def _decay(self) -> None:
+        for record in self._records.values():
+            if record.gone_at is None and record.behaviour:
+                record.behaviour *= self.params.behaviour_penalty_decay
+                if record.behaviour < DECAY_TO_ZERO:
+                    record.behaviour = 0.0
+
+    def _ip_colocation_factor(self, record: _Record) -> float:
+        total = 0.0
+        for address in record.addresses:
+            excess = len(self._at_address.get(address, ())) - self.params.ip_colocation_threshold
+            if excess > 0 and not self.params.ip_colocation_exempt(address):
+                total += excess * excess
+        return total
+
+    def _set_addresses(self, peer: PeerId, record: _Record, addresses: tuple[str, ...]) -> None:
+        for address in record.addresses:
+            others = self._at_address[address]
+            others.discard(peer)
+            if not others:
+                del self._at_address[address]
+        for address in addresses:
+            self._at_address.setdefault(address, set()).add(peer)
+        record.addresses = addresses
+
+    def _remove(self, peer: PeerId) -> None:
+        self._set_addresses(peer, self._records[peer], ())
+        del self._records[peer]
+        self._retained.pop(peer, None)

@@ -1,0 +1,238 @@
+"""Pending requests for blobs: repetitions, order, retries, expiry; and a cache bounded in bytes."""
+
+import pytest
+
+from rollup_node.ipc.wire.process_id import ProcessId
+from rollup_node.stages.blobs.pending_requests import (
+    EXPIRY_SECONDS,
+    FIRST_PAUSE,
+    INPUT_EXPIRY_SECONDS,
+    MAX_INPUT_PAUSE,
+    MAX_PAUSE,
+    MAX_PENDING,
+    MAX_PENDING_INPUTS,
+    URGENT_SECONDS,
+    InputCache,
+    PendingInputs,
+    PendingRequests,
+)
+from rollup_node.stages.messages.blobs import (
+    BlobContent,
+    BlobsRequest,
+    BlobsResponse,
+    BlobsUnavailable,
+    InputRequest,
+    InputResponse,
+    InputTooLarge,
+    InputUnavailable,
+)
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.commitments import Commitment, keccak_commitment
+from rollup_node.stages.protocol.types import BlobRef, L1BlockRef
+
+CLIENT = ProcessId(3, 1)
+
+
+def block(number: int) -> L1BlockRef:
+    return L1BlockRef(number.to_bytes(32, "big"), number, bytes(32), 12 * number)
+
+
+def content(name: int, size: int = 10) -> BlobContent:
+    return BlobContent(bytes([name]) * 32, bytes(size), None)
+
+
+def blobs_request(number: int, names: list[int], urgent: bool = False) -> BlobsRequest:
+    return BlobsRequest(block(number), tuple(BlobRef(i, bytes([n]) * 32) for i, n in enumerate(names)), urgent)
+
+
+@pytest.fixture
+def requests() -> PendingRequests:
+    return PendingRequests(1 << 20)
+
+
+def test_a_response_has_the_blobs_in_the_requested_order(requests: PendingRequests) -> None:
+    pending = requests.request(CLIENT, blobs_request(1, [7, 8, 7]), 0.0)
+    assert pending.response() is None
+    assert [ref.hash[0] for ref in pending.missing] == [7, 8]
+    pending.add([content(8), content(9)])
+    assert [ref.hash[0] for ref in pending.missing] == [7]
+    pending.add([content(7)])
+    response = pending.response()
+    assert isinstance(response, BlobsResponse)
+    assert [content.hash[0] for content in response.contents] == [7, 8, 7]
+    requests.remove(pending)
+    assert len(requests) == 0
+
+
+def test_a_repetition_is_the_same_request_and_may_make_it_urgent(requests: PendingRequests) -> None:
+    first = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    again = requests.request(ProcessId(3, 2), blobs_request(1, [7], urgent=True), 1.0)
+    assert again is first
+    assert first.urgent
+    assert first.clients == {3: ProcessId(3, 2)}
+    assert requests.request(CLIENT, blobs_request(1, [8]), 1.0) is not first
+
+
+def test_cached_blobs_are_filled_in(requests: PendingRequests) -> None:
+    requests.cache.put(content(7).hash, content(7), 310)
+    assert isinstance(requests.request(CLIENT, blobs_request(1, [7]), 0.0).response(), BlobsResponse)
+
+
+def test_urgent_requests_come_first_then_the_lowest_block(requests: PendingRequests) -> None:
+    for number, urgent in ((5, False), (9, True), (3, False)):
+        requests.request(CLIENT, blobs_request(number, [number], urgent), 0.0)
+    assert [pending.block.number for pending in requests.due(0.0)] == [9, 3, 5]
+    for pending in requests:
+        pending.is_fetching = pending.block.number == 3
+    assert [pending.block.number for pending in requests.due(0.0)] == [9, 5]
+
+
+def test_failures_are_answered_and_retried_after_growing_pauses(requests: PendingRequests) -> None:
+    pending = requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    now, pauses = 0.0, []
+    for _ in range(8):
+        pending.failed(Code.BLOB_EXPIRED, "gone", True, now)
+        assert pending.response() == BlobsUnavailable(
+            block(1).hash, True, f"BLOB-EXPIRED: blobs of L1 block {block(1)}: gone"
+        )
+        assert requests.due(now) == []
+        pause = requests.next_retry(now)
+        assert pause is not None
+        pauses.append(pause)
+        now += pause
+        assert requests.due(now) == [pending]
+    assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
+    assert requests.next_retry(now) is None
+
+
+def test_requests_that_are_not_repeated_expire(requests: PendingRequests) -> None:
+    requests.request(CLIENT, blobs_request(1, [7]), 0.0)
+    running = requests.request(CLIENT, blobs_request(2, [8]), 0.0)
+    running.is_fetching = True
+    requests.request(CLIENT, blobs_request(3, [9]), 50.0)
+    requests.expire(EXPIRY_SECONDS + 1)
+    assert [pending.block.number for pending in requests] == [2, 3]
+
+
+def test_without_repetition_a_request_is_no_longer_urgent(requests: PendingRequests) -> None:
+    requests.request(CLIENT, blobs_request(1, [7], urgent=True), 0.0)
+    again = requests.request(CLIENT, blobs_request(2, [8], urgent=True), 0.0)
+    requests.request(CLIENT, blobs_request(2, [8], urgent=True), 1.0)
+    requests.expire(URGENT_SECONDS + 0.5)
+    assert [request for request in requests if request.urgent] == [again]
+    assert [pending.block.number for pending in requests] == [1, 2]
+
+
+def test_pending_requests_are_bounded(requests: PendingRequests) -> None:
+    for number in range(MAX_PENDING + 10):
+        requests.request(CLIENT, blobs_request(number, [7], urgent=number < 3), float(number) / 1000)
+    requests.expire(1.0)
+    assert len(requests) == MAX_PENDING
+    kept = {pending.block.number for pending in requests}
+    assert {0, 1, 2} <= kept
+    assert 3 not in kept
+
+
+LATER = ProcessId(3, 2)
+COMMITMENTS = [keccak_commitment(b"%d" % index) for index in range(MAX_PENDING_INPUTS + 10)]
+
+
+@pytest.fixture
+def pending() -> PendingInputs:
+    return PendingInputs()
+
+
+def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
+    cache = InputCache(max_bytes=2500)
+    for commitment in COMMITMENTS[:2]:
+        cache.put(InputResponse(commitment, bytes(700)))
+    assert cache.get(COMMITMENTS[0]) == InputResponse(COMMITMENTS[0], bytes(700))
+    cache.put(InputTooLarge(COMMITMENTS[2], 200_000))
+    assert cache.get(COMMITMENTS[1]) is None
+    assert [cache.get(item) is not None for item in (COMMITMENTS[0], COMMITMENTS[2])] == [True, True]
+    cache.put(InputResponse(COMMITMENTS[3], bytes(9000)))
+    kept = [commitment for commitment in COMMITMENTS[:4] if cache.get(commitment) is not None]
+    assert kept == [COMMITMENTS[3]], "one that is larger than the bound is kept alone"
+
+
+def test_an_input_that_was_not_verified_is_valid_for_one_start() -> None:
+    cache, wrong, right = (
+        InputCache(),
+        InputResponse(COMMITMENTS[0], b"wrong"),
+        InputResponse(COMMITMENTS[0], b"right!"),
+    )
+    cache.put(wrong, 1)
+    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (wrong, None)
+    cache.put(right, 2)
+    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (None, right)
+    cache.put(right)
+    assert cache.get(COMMITMENTS[0], 3) == right
+
+
+def test_the_last_request_of_each_client_counts(pending: PendingInputs) -> None:
+    for number in (7, 8):
+        result = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True, 3, number), 0.0)
+    assert (result.start, result.clients) == (3, {3: (CLIENT, 8)})
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], False, 4), 0.0)
+    assert (result.start, result.clients) == (4, {3: (CLIENT, 8)})
+
+
+def test_urgent_ones_are_fetched_first_and_pauses_double(pending: PendingInputs) -> None:
+    ahead, urgent = (
+        pending.request(CLIENT, InputRequest(item, index == 1), 0.0) for index, item in enumerate(COMMITMENTS[:2])
+    )
+    assert pending.due(0.0) == [urgent, ahead]
+    assert (ahead.clients, urgent.clients) == ({}, {3: (CLIENT, 0)})
+    assert urgent.failed("down", False, 0.0) == InputUnavailable(COMMITMENTS[1], False, "down")
+    assert pending.due(FIRST_PAUSE - 0.01) == [ahead]
+    assert pending.next_retry(0.0) == FIRST_PAUSE
+    for _ in range(9):
+        urgent.failed("down", False, 10.0)
+    assert urgent.retry_at == 10.0 + MAX_INPUT_PAUSE
+    ahead.is_fetching = True
+    assert pending.due(9.0) == []
+    assert pending.due(20.0) == [urgent]
+
+
+def test_what_is_too_large_to_be_read_ahead_waits_until_it_is_needed(pending: PendingInputs) -> None:
+    large = pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 0.0)
+    large.postponed("too large")
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], False), 5.0)
+    assert pending.due(1000.0) == []
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 6.0)
+    assert pending.due(6.0) == [large]
+    large.postponed("it became urgent while it was read")
+    assert pending.due(6.0) == [large]
+
+
+def test_a_new_incarnation_of_a_client_replaces_the_one_before(pending: PendingInputs) -> None:
+    for client in (CLIENT, LATER):
+        result = pending.request(client, InputRequest(COMMITMENTS[0], True), 0.0)
+    assert (len(pending), result.clients) == (1, {3: (LATER, 0)})
+
+
+def test_requests_that_are_not_repeated_end(pending: PendingInputs) -> None:
+    first = pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
+    fetching = pending.request(CLIENT, InputRequest(COMMITMENTS[1], False), 0.0)
+    fetching.is_fetching = True
+    pending.expire(URGENT_SECONDS + 0.1)
+    assert (first.urgent, len(pending)) == (False, 2)
+    pending.expire(INPUT_EXPIRY_SECONDS + 0.1)
+    assert list(pending) == [fetching]
+
+
+def test_the_number_of_requests_is_bounded_and_urgent_ones_stay(pending: PendingInputs) -> None:
+    pending.request(CLIENT, InputRequest(COMMITMENTS[0], True), 0.0)
+    for index, item in enumerate(COMMITMENTS[1:]):
+        pending.request(CLIENT, InputRequest(item, False), 0.001 * index)
+    pending.expire(1.0)
+    assert len(pending) == MAX_PENDING_INPUTS
+    assert COMMITMENTS[0] in {item.key for item in pending}
+    pending.remove(next(iter(pending)))
+    assert len(pending) == MAX_PENDING_INPUTS - 1
+
+
+def test_commitments_of_both_kinds_are_apart(pending: PendingInputs) -> None:
+    for kind in (0, 1):
+        pending.request(CLIENT, InputRequest(Commitment(kind, bytes(32)), True), 0.0)
+    assert len(pending) == 2

@@ -1,0 +1,322 @@
+"""What the interop process sees of a chain: a block and its L1 block, of one state of the chain [VR3]."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from rollup_node.stages.interop.config import ChainEngine
+from rollup_node.stages.interop.process import views
+from rollup_node.stages.interop.process.views import AHEAD, ChainView, L1Reader
+from rollup_node.stages.interop.rounds import NO_L1_BLOCK, ChainBlock, WaitReason
+from rollup_node.stages.messages.base import Problem
+from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import L1_HISTORY_UNAVAILABLE, L1_NOT_FOUND, SafeHeadResponse
+from rollup_node.stages.messages.engine import EngineStatus
+from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
+from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
+from tests.support.interop.values import member, numbered_content
+from tests.support.timing import virtual_time
+
+CHAIN = member(1)
+L1 = BlockId(7, b"\x07" * 32)
+
+
+def hash_of(number: int, branch: int = 0) -> Hash:
+    return numbered_content(number, branch).logs.block.hash
+
+
+class FakeBus:
+    """The engine process: `safe_head` is that of the database's entry, or its error."""
+
+    def __init__(self) -> None:
+        self.safe_head: BlockId | str | None = BlockId(100, hash_of(100))
+        self.asked: list[int] = []
+
+    def connect(self, channel: str, handler: Callable[[Any], None], *more: Any) -> "FakeBus":
+        self._respond = handler
+        return self
+
+    def subscribe(self, channel: str, handler: Callable[[Any], None]) -> None:
+        self.status = handler
+
+    def send(self, request: Any) -> None:
+        self.asked.append(request.number)
+        if self.safe_head is None:
+            return
+        error = self.safe_head if isinstance(self.safe_head, str) else None
+        head = self.safe_head if isinstance(self.safe_head, BlockId) else NO_L1_BLOCK
+        asyncio.get_running_loop().call_soon(self._respond, SafeHeadResponse(request.id, error, L1, head))
+
+
+class FakeReader:
+    """The engine, whose blocks from `changed` on are of another branch; `reads` are the ranges read."""
+
+    def __init__(self) -> None:
+        self.reads: list[tuple[int, int]] = []
+        self.changed, self.error = 10**9, ""
+
+    async def blocks(self, first: int, last: int) -> list[Any]:
+        self.reads.append((first, last))
+        if self.error:
+            raise TemporaryError(self.error)
+        return [numbered_content(number, number >= self.changed) for number in range(first, last + 1)]
+
+    async def block_hash(self, number: int) -> Hash:
+        return hash_of(number, number >= self.changed)
+
+
+class View:
+    """A chain with a local safe block 100."""
+
+    def __init__(self) -> None:
+        self.bus, self.reader = FakeBus(), FakeReader()
+        engine = ChainEngine(CHAIN, "http://127.0.0.1:1", b"\x42" * 32, 1.0)
+        self.chain = ChainView(engine, self.bus, lambda: None)  # type: ignore[arg-type]
+        self.chain.reader = self.reader  # type: ignore[assignment]
+        self.publish(100)
+
+    def publish(self, number: int | None, reset: int = 1) -> None:
+        """Publish the local safe head."""
+        ref = None if number is None else L2BlockRef(hash_of(number), number, ZERO_HASH, 0, L1, 0)
+        self.bus.status(EngineStatus(reset, ref, ref, ref, ref, ref, False, False))
+
+
+@pytest.fixture
+def view() -> View:
+    return View()
+
+
+async def test_what_is_read_is_known_at_once(view: View) -> None:
+    """[VR6]: until the chain is another one, or its safe head is below."""
+    assert view.chain.known(10) is WaitReason.NOT_READY
+    block = await view.chain.observe(10)
+    assert view.chain.known(10) == block
+    assert isinstance(view.chain.known(10 + AHEAD - 1), ChainBlock) and view.chain.known(9) is WaitReason.NOT_READY
+    assert view.chain.known(10 + AHEAD) is WaitReason.NOT_READY
+    view.publish(10)
+    assert view.chain.known(10) == block and view.chain.known(11) is WaitReason.NOT_READY
+    view.publish(100, reset=2)
+    assert view.chain.known(10) is WaitReason.NOT_READY
+
+
+async def test_blocks_are_read_ahead_and_kept(view: View) -> None:
+    for number in range(10, 10 + AHEAD + 1):
+        result = await view.chain.observe(number)
+        assert isinstance(result, ChainBlock) and (result.logs, result.l1) == (numbered_content(number).logs, L1)
+    assert view.bus.asked == [10] and view.reader.reads == [(10, 9 + AHEAD), (10 + AHEAD, 9 + 2 * AHEAD)]
+
+
+async def test_the_genesis_block_has_no_l1_block(view: View) -> None:
+    result = await view.chain.observe(0)
+    assert isinstance(result, ChainBlock) and result.l1 == NO_L1_BLOCK and view.bus.asked == []
+
+
+@pytest.mark.parametrize("number", [101, -1])
+async def test_a_block_that_is_not_safe_is_waited_for(view: View, number: int) -> None:
+    assert await view.chain.observe(number) is WaitReason.NOT_READY
+    view.publish(None)
+    assert await view.chain.observe(50) is WaitReason.NOT_READY
+    assert view.bus.asked == [] and view.reader.reads == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "shown"),
+    [
+        (L1_NOT_FOUND, WaitReason.NOT_READY, ""),
+        (L1_HISTORY_UNAVAILABLE, WaitReason.NO_HISTORY, ""),
+        ("safe head database not enabled", WaitReason.NOT_READY, "safe head database not enabled"),
+    ],
+)
+async def test_what_the_database_does_not_know(view: View, error: str, reason: WaitReason, shown: str) -> None:
+    view.bus.safe_head = error
+    assert await view.chain.observe(50) is reason and view.chain.error == shown
+
+
+@pytest.mark.parametrize("last", [60, 100])
+async def test_blocks_of_another_state_than_their_l1_block_are_not_used(view: View, last: int) -> None:
+    """The chain goes to another branch after the database has answered, and is read again."""
+    view.bus.safe_head, view.reader.changed = BlockId(last, hash_of(last)), 40
+    assert await view.chain.observe(50) is WaitReason.NOT_READY
+    view.bus.safe_head = BlockId(last, hash_of(last, 1))
+    result = await view.chain.observe(50)
+    assert isinstance(result, ChainBlock) and result.logs == numbered_content(50, 1).logs
+
+
+@pytest.mark.parametrize("event", ["reset", "search", "forget"])
+async def test_after_a_start_all_is_read_again(view: View, event: str) -> None:
+    await view.chain.observe(50)
+    match event:
+        case "reset":
+            view.publish(100, reset=2)
+        case "search":
+            view.publish(None)
+            view.publish(100)
+        case "forget":
+            view.chain.forget()
+    await view.chain.observe(50)
+    assert view.bus.asked == [50, 50] and len(view.reader.reads) == 2
+
+
+async def test_heads_that_rise_leave_what_is_read(view: View) -> None:
+    await view.chain.observe(50)
+    view.publish(120)
+    await view.chain.observe(51)
+    assert view.bus.asked == [50] and len(view.reader.reads) == 1
+
+
+async def test_errors_are_kept_for_the_operator(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    view.reader.error = "execution engine: away"
+    assert await view.chain.observe(50) is WaitReason.NOT_READY
+    assert view.chain.error == "execution engine: away"
+    view.reader.error, view.bus.safe_head = "", None
+    monkeypatch.setattr(views, "PATIENCE_SECONDS", 0.02)
+    view.chain.forget()
+    assert await view.chain.observe(50) is WaitReason.NOT_READY
+    assert view.chain.error == "its engine process does not answer"
+
+
+def test_the_last_transition_is_that_of_this_life(view: View) -> None:
+    status = view.chain.status
+    assert view.chain.transition == 0 and status is not None
+    view.bus.status(msgspec.structs.replace(status, transition=5))
+    assert view.chain.transition == 5
+
+
+Answer = Callable[[int], tuple[tuple[L1BlockRef, ...], Problem | None]]
+
+
+def ref(number: int, branch: int = 0) -> L1BlockRef:
+    """Return a block of L1; a branch begins above block 10."""
+    return L1BlockRef(_hash(number, branch), number, _hash(number - 1, branch), number)
+
+
+def _hash(number: int, branch: int) -> bytes:
+    return bytes([branch if number > 10 else 0]) * 28 + number.to_bytes(4, "big")
+
+
+class FakeL1Bus:
+    """The bus with an l1 process that answers by `answer`; `asked` are the numbers of requests."""
+
+    def __init__(self) -> None:
+        self.asked: list[int] = []
+        self.answer: Answer = lambda number: ((ref(number),), None)
+
+    def connect(self, channel: str, handler: Callable[[Any], None]) -> "FakeL1Bus":
+        assert channel == "l1.origins"
+        self._respond = handler
+        return self
+
+    def subscribe(self, channel: str, handler: Callable[[Any], None]) -> None:
+        assert channel == "status.l1"
+        self.heads = handler
+
+    def send(self, request: L1RefsRequest) -> None:
+        self.asked.append(request.last)
+        refs, error = self.answer(request.last)
+        asyncio.get_running_loop().call_soon(self._respond, L1RefsResponse(request.last, refs, error))
+
+
+@pytest.fixture
+def bus() -> FakeL1Bus:
+    return FakeL1Bus()
+
+
+def reader_of(bus: FakeL1Bus, finalized: int = 0) -> L1Reader:
+    """Return a reader that knows block 20 as the head."""
+    result = L1Reader(bus, finalized, lambda: None)  # type: ignore[arg-type]
+    bus.heads(L1Heads(ref(20), None, None))
+    return result
+
+
+async def test_a_block_is_asked_for_once(bus: FakeL1Bus) -> None:
+    reader = reader_of(bus)
+    assert reader.known([15, 20]).hashes == {15: None, 20: ref(20).hash}
+    assert (await reader.view([15, 18])).hashes == {15: ref(15).hash, 18: ref(18).hash}
+    bus.heads(L1Heads(ref(21), None, None))
+    assert (await reader.view([15, 18, 20, 21])).hashes[21] == ref(21).hash
+    assert bus.asked == [15, 18], "heads are known without asking"
+    assert reader.known([15, 21]).hashes == {15: ref(15).hash, 21: ref(21).hash}
+
+
+@pytest.mark.parametrize("head", [ref(21, 1), ref(22), ref(19), None])
+async def test_after_another_change_all_are_asked_for_again(bus: FakeL1Bus, head: L1BlockRef | None) -> None:
+    reader = reader_of(bus)
+    await reader.view([15])
+    bus.answer = lambda number: ((ref(number, 1),), None)
+    bus.heads(L1Heads(head, None, None))
+    assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
+
+
+async def test_a_fresh_view_asks_for_all(bus: FakeL1Bus) -> None:
+    reader = reader_of(bus)
+    await reader.view([15, 20])
+    bus.answer = lambda number: ((ref(number, 1),), None)
+    assert (await reader.view([15, 20], fresh=True)).hashes == {15: ref(15, 1).hash, 20: ref(20, 1).hash}
+
+
+async def test_what_l1_changes_meanwhile_is_not_kept(bus: FakeL1Bus) -> None:
+    reader = reader_of(bus)
+
+    def answer(number: int) -> tuple[tuple[L1BlockRef, ...], None]:
+        bus.heads(L1Heads(ref(21, 1), None, None))
+        return (ref(number),), None
+
+    bus.answer = answer
+    await reader.view([15])
+    bus.answer = lambda number: ((ref(number, 1),), None)
+    assert (await reader.view([15])).hashes == {15: ref(15, 1).hash}
+
+
+async def test_blocks_above_the_head_and_missing_ones_are_not_kept(bus: FakeL1Bus) -> None:
+    """Also all of them where the head is not polled."""
+    reader = reader_of(bus)
+    bus.answer = lambda number: ((ref(number),) if number < 30 else (), None)
+    for _ in range(2):
+        assert (await reader.view([25, 30])).hashes == {25: ref(25).hash, 30: None}
+    assert bus.asked == [25, 30] * 2
+    bus.heads(L1Heads(None, None, None))
+    for _ in range(2):
+        await reader.view([15])
+    assert bus.asked[4:] == [15, 15]
+
+
+async def test_finality_never_goes_back(bus: FakeL1Bus) -> None:
+    """[VR13]: nor below what was stored."""
+    reader = reader_of(bus, finalized=12)
+    for number, wanted in ((11, 12), (14, 14), (13, 14)):
+        bus.heads(L1Heads(ref(20), None, ref(number)))
+        assert (await reader.view([])).finalized == wanted
+
+
+async def test_what_is_known_is_bounded(bus: FakeL1Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "MAX_KNOWN", 5)
+    reader = reader_of(bus)
+    for number in range(5, 20):
+        await reader.view([number])
+    assert len(reader._known) <= 5
+
+
+async def test_an_error_of_l1_is_temporary(bus: FakeL1Bus) -> None:
+    reader = reader_of(bus)
+    bus.answer = lambda number: ((), Problem(Code.L1_UNREACHABLE, "", "no answer"))
+    with pytest.raises(TemporaryError, match="L1 block 15 is unavailable: no answer") as raised:
+        await reader.view([15])
+    assert raised.value.code is Code.L1_UNREACHABLE
+
+
+def test_an_l1_process_that_is_silent_is_temporary(bus: FakeL1Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request is repeated until then."""
+
+    async def main() -> None:
+        reader = reader_of(bus)
+        monkeypatch.setattr(bus, "_respond", lambda message: None)
+        with pytest.raises(TemporaryError, match="the l1 process does not answer") as raised:
+            await reader.view([15])
+        assert raised.value.code is Code.PROCESS_SILENT
+
+    virtual_time.run(main())
+    assert len(bus.asked) == 1 + int(views.PATIENCE_SECONDS / views.REPEAT_SECONDS)

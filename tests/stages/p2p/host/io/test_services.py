@@ -1,0 +1,84 @@
+"""Identify between two hosts, and its pushes."""
+
+import pytest
+
+from rollup_node.stages.p2p.encoding import protobuf, varint
+from rollup_node.stages.p2p.host import identify
+from rollup_node.stages.p2p.host.io import services
+from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, StreamError
+from rollup_node.stages.p2p.host.io.streams import Stream
+from tests.support.p2p.hosts import RecordingHost, echo, running_host, two_hosts
+from tests.support.p2p.raw import DATA, FIN, frame, proposal, raw_peer
+from tests.support.timing.conditions import until
+
+
+async def test_protocol_changes_are_pushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "PUSH_MIN_INTERVAL", 0.0)
+    async with two_hosts() as (ours, theirs):
+
+        def known() -> tuple[str, ...]:
+            info = ours.connection(theirs.peer_id)
+            return info.identify.protocols if info and info.identify else ()
+
+        theirs.set_stream_handler("/later/1", echo)
+        await until(lambda: "/later/1" in known())
+        theirs.set_stream_handler("/later/2", echo)
+        await until(lambda: {"/later/1", "/later/2"} <= set(known()))
+
+
+async def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
+    async with two_hosts() as (ours, theirs):
+        for number in range(200):
+            theirs.set_stream_handler(f"/{number:03}/" + "x" * 100, echo)
+
+        def known() -> int:
+            info = ours.connection(theirs.peer_id)
+            return len(info.identify.protocols) if info and info.identify else 0
+
+        await until(lambda: known() > 200)
+        stored = ours.peerstore.identify_record(theirs.peer_id)
+        assert stored is not None and 10 < len(stored.protocols) < 30
+        assert sum(map(len, stored.protocols)) <= services.MAX_STORED_CHARACTERS
+
+
+@pytest.mark.option("p2p.useragent")
+async def test_peers_get_the_user_agent_of_the_option() -> None:
+    async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
+        await ours.connect(theirs.peer_id, theirs.addresses)
+        await ours.wait_for(PeerIdentified)
+        record = ours.peerstore.identify_record(theirs.peer_id)
+        assert record is not None and record.agent == "rollup/7"
+
+
+async def test_a_push_needs_no_public_key() -> None:
+    async with running_host(1) as ours, raw_peer(ours.port) as peer:
+        body = protobuf.bytes_field(3, "/a/1")
+        message = varint.encode(len(body)) + body
+        await peer.send(proposal(7, identify.PUSH_PROTOCOL) + frame(DATA, FIN, 7, len(message), message))
+        assert (await ours.wait_for(PeerIdentified)).identify.protocols == ("/a/1",)
+
+
+async def reset(stream: Stream) -> None:
+    """A handler that answers nothing."""
+    stream.reset()
+
+
+async def test_ping_measures_latency() -> None:
+    async with two_hosts() as (ours, theirs):
+        assert 0 < await ours.ping.ping(theirs.peer_id) < 5
+        await theirs.ping.measure_latency(ours.peer_id)
+        info = ours.connection(theirs.peer_id)
+        assert info is not None and info.latency is not None and 0 < info.latency < 5
+        theirs.set_stream_handler("/ipfs/ping/1.0.0", reset)
+        with pytest.raises(StreamError):
+            await ours.ping.ping(theirs.peer_id)
+        await ours.ping.measure_latency(theirs.peer_id)
+
+
+def test_latency_is_a_moving_average() -> None:
+    ping = RecordingHost(1).ping
+    assert ping.latency(b"peer") is None
+    ping.add_latency(b"peer", 1.0)
+    assert ping.latency(b"peer") == 1.0
+    ping.add_latency(b"peer", 2.0)
+    assert ping.latency(b"peer") == pytest.approx(1.1)
