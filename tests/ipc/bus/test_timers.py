@@ -1,12 +1,12 @@
 """Timers are aligned, so that they share wake-ups."""
 
 import asyncio
-import time
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.ipc.bus.timers import aligned_deadline, sleep_aligned, until_aligned
+from tests.support.timing import virtual_time
 
 
 @given(st.floats(0, 1e7), st.integers(1, 40))
@@ -32,10 +32,10 @@ def test_sleeps_end_together() -> None:
         async def sleep(after: float) -> None:
             await asyncio.sleep(after)
             await sleep_aligned(0.2)
-            ends.append(time.monotonic() / 0.2)
+            ends.append(asyncio.get_running_loop().time() / 0.2)
 
         await asyncio.gather(*(sleep(0.01 * index) for index in range(3)))
         return ends
 
-    ends = asyncio.run(main())
-    assert all(end - round(end) > -0.02 for end in ends) and len({round(end) for end in ends}) <= 2
+    ends = virtual_time.run(main())
+    assert all(abs(end - round(end)) < 1e-6 for end in ends) and len({round(end) for end in ends}) <= 2

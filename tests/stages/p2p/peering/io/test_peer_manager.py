@@ -67,9 +67,9 @@ async def test_a_static_peer_that_disconnects_at_once_is_backed_off() -> None:
     async with running_host(2) as theirs, running_host(1, static=(theirs.multiaddr,)) as ours:
         theirs.connection_gater.blocked_peers.add(ours.peer_id)
         async with running_tasks(*PeerManager(ours).periodic_tasks):
+            await ours.wait_for(PeerDisconnected)
             await asyncio.sleep(2.5)
-        refused = sum(isinstance(event, PeerDisconnected) for event in ours.events)
-        assert 1 <= refused <= 3
+        assert sum(isinstance(event, PeerDisconnected) for event in ours.events) <= 3
 
 
 async def test_known_peers_are_dialled_while_there_are_too_few() -> None:
@@ -174,9 +174,8 @@ async def test_latencies_are_measured() -> None:
 async def test_the_peerstore_is_garbage_collected() -> None:
     async with running_host(1) as ours:
         ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
-        began = time.monotonic()
         await step(PeerManager(ours), "collect peerstore garbage")
-        assert time.monotonic() - began < 5 and ours.peerstore.peers() == []
+        assert ours.peerstore.peers() == []
 
 
 PEER = b"\x00\x01peer"
