@@ -189,6 +189,8 @@ def write_report(pipe: int, report: Report) -> None:
 
 
 NUMBERS = 40
+LIFE = 10**6
+"""More states than a publisher has in one life, also on a machine that leaves it running for a minute."""
 
 
 @functools.cache
@@ -445,8 +447,8 @@ def restarted_server(processes: ForkedProcesses) -> Report:
     async def publish(bus: Bus, report: Reporter) -> None:
         publisher = bus.publish(COUNT)
         bus.serve(PAYLOADS, lambda reader, message: None)
-        for number in range(10**6):
-            publisher.set(CountState(bus.process_id.incarnation * 1000 + number))
+        for number in range(LIFE):
+            publisher.set(CountState(bus.process_id.incarnation * LIFE + number))
             await asyncio.sleep(0.002)
 
     async def watch(bus: Bus, report: Reporter) -> None:
@@ -460,12 +462,12 @@ def restarted_server(processes: ForkedProcesses) -> Report:
     processes.start(PRODUCER, publish)
     processes.start(READERS[0], watch)
     for incarnation in range(1, 6):
-        if not processes.wait_for(lambda wanted=incarnation: newest() >= wanted * 1000):  # type: ignore[misc]
+        if not processes.wait_for(lambda wanted=incarnation: newest() >= wanted * LIFE):  # type: ignore[misc]
             return {"stuck": incarnation}
         processes.restart(PRODUCER, publish)
-    processes.wait_for(lambda: newest() >= 6000)
+    processes.wait_for(lambda: newest() >= 6 * LIFE)
     states = processes.values("state")
-    return {"ordered": states == sorted(set(states)), "newest": newest() // 1000}
+    return {"ordered": states == sorted(set(states)), "newest": newest() // LIFE}
 
 
 def supervisor_killed(processes: ForkedProcesses) -> Report:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.request import Request, urlopen
@@ -239,10 +240,6 @@ def refuses_old_blocks(rig: Rig, since: float) -> bool:
     return "too_old: 2" in rig.publish_old_block()
 
 
-def both_act(rig: Rig, since: float) -> bool:
-    return asks_for_raw_receipts(rig, since) and refuses_old_blocks(rig, since)
-
-
 def one_at_a_time(rig: Rig, since: float) -> bool:
     """While each answer takes longer than the pause between two polls."""
     if not rig.l1.delay:
@@ -257,40 +254,52 @@ def gives_the_engine_less_time(rig: Rig, since: float) -> bool:
 
 
 class Effect(NamedTuple):
-    """Options that change together, what is seen of them, and the processes that restart."""
+    """Options that change together, what is seen of them, one after the other, and the processes that restart."""
 
     options: dict[str, object]
-    is_seen: Callable[[Rig, float], bool]
     roles: tuple[str, ...]
+    seen: tuple[Callable[[Rig, float], bool], ...]
 
 
 CACHED_BLOCKS = 4
 L1, BLOBS, ENGINE, P2P, RPC = ("l1",), ("blobs",), ("engine",), ("p2p",), ("rpc",)
 EFFECTS = [
-    Effect({"l1.http-poll-interval": "2s"}, polls_less_often, L1),
-    Effect({"l1.epoch-poll-interval": "3s"}, epochs_less_often, L1),
-    Effect({"l1.rpc-rate-limit": 4, "l1.rpc-max-batch-size": 1}, no_faster_than_the_limit, L1),
-    Effect({"l1.rpckind": "debug_geth"}, asks_for_raw_receipts, L1),
-    Effect({"l1.rpckind": "basic"}, asks_for_receipts_in_batches, L1),
-    Effect({"l1.rpckind": "basic", "l1.rpc-max-batch-size": 1}, asks_for_receipts_one_by_one, L1),
-    Effect({"l1.cache-size": CACHED_BLOCKS}, drops_l1_blocks, L1),
-    Effect({"l1.max-concurrency": 1}, one_at_a_time, L1),
-    Effect({"l1.runtime-config-reload-interval": "500ms"}, reads_the_runtime_config, L1),
-    Effect({"l1.trustrpc": True, "l1.runtime-config-reload-interval": "400ms"}, believes, L1),
-    Effect({"verifier.l1-confs": 5}, is_derived_later, ("l1", "rpc")),
-    Effect({"rpc.ready-l1-lag": 1}, counts_l1_blocks, RPC),
-    Effect({"rpc.ready-safe-age": "1ms"}, says("safe head"), RPC),
-    Effect({"rpc.corsdomain": ["http://page.example"]}, allows_origin, RPC),
-    Effect({"rpc.vhosts": ["node.example"]}, refuses_host, RPC),
-    Effect({"l1.beacon-header": "X-Key: 5"}, has_header, BLOBS),
-    Effect({"l1.beacon-fallbacks": "{0.other_beacon.url}"}, asks_the_fallback, BLOBS),
-    Effect({"l1.beacon.fetch-all-sidecars": True}, asks_for_all, BLOBS),
-    Effect({"l1.beacon.slot-duration-override": 2}, asks_for_other_slots, BLOBS),
-    Effect({"p2p.netrestrict": ["192.0.2.0/24"]}, refuses_loopback, P2P),
-    Effect({"p2p.gossip.timestamp.threshold": "7s"}, refuses_old_blocks, P2P),
-    Effect({"l1.rpckind": "debug_geth", "p2p.gossip.timestamp.threshold": "7s"}, both_act, ("l1", "p2p")),
-    Effect({"sequencer.max-safe-lag": 1}, waits_for_the_safe_head, ENGINE),
-    Effect({"l2.engine-rpc-timeout": "300ms"}, gives_the_engine_less_time, ENGINE),
+    Effect({"l1.http-poll-interval": "2s", "l1.epoch-poll-interval": "3s"}, L1, (polls_less_often, epochs_less_often)),
+    Effect({"l1.rpc-rate-limit": 4, "l1.rpc-max-batch-size": 1}, L1, (no_faster_than_the_limit,)),
+    Effect({"l1.rpckind": "basic"}, L1, (asks_for_receipts_in_batches,)),
+    Effect({"l1.rpckind": "basic", "l1.rpc-max-batch-size": 1}, L1, (asks_for_receipts_one_by_one,)),
+    Effect({"l1.cache-size": CACHED_BLOCKS, "l1.max-concurrency": 1}, L1, (drops_l1_blocks, one_at_a_time)),
+    Effect(
+        {"l1.trustrpc": True, "l1.runtime-config-reload-interval": "400ms"}, L1, (reads_the_runtime_config, believes)
+    ),
+    Effect({"verifier.l1-confs": 5}, ("l1", "rpc"), (is_derived_later,)),
+    Effect(
+        {
+            "rpc.corsdomain": ["http://page.example"],
+            "rpc.vhosts": ["node.example"],
+            "rpc.ready-safe-age": "1ms",
+            "rpc.ready-l1-lag": 1,
+        },
+        RPC,
+        (allows_origin, refuses_host, says("safe head"), counts_l1_blocks),
+    ),
+    Effect({"l1.beacon-header": "X-Key: 5", "l1.beacon.fetch-all-sidecars": True}, BLOBS, (has_header, asks_for_all)),
+    Effect(
+        {"l1.beacon.slot-duration-override": 2, "l1.beacon-fallbacks": "{0.other_beacon.url}"},
+        BLOBS,
+        (asks_for_other_slots, asks_the_fallback),
+    ),
+    Effect({"p2p.netrestrict": ["192.0.2.0/24"]}, P2P, (refuses_loopback,)),
+    Effect(
+        {"l1.rpckind": "debug_geth", "p2p.gossip.timestamp.threshold": "7s"},
+        ("l1", "p2p"),
+        (asks_for_raw_receipts, refuses_old_blocks),
+    ),
+    Effect(
+        {"sequencer.max-safe-lag": 1, "l2.engine-rpc-timeout": "300ms"},
+        ENGINE,
+        (waits_for_the_safe_head, gives_the_engine_less_time),
+    ),
 ]
 ELSEWHERE = {
     *("log.level", "l1", "l1.beacon", "p2p.static", "p2p.sequencer.key.path"),
@@ -326,7 +335,8 @@ def test_an_option_acts_after_a_reload(rig: Rig, effect: Effect) -> None:
     result = rig.node.take_over(values)
     assert (set(result["changed"]), result["restarted"]) == (set(values), list(effect.roles))
     since = time.monotonic()
-    wait_for(lambda: effect.is_seen(rig, since), "the new value acts")
+    for condition in effect.seen:
+        wait_for(partial(condition, rig, since), "the new value acts")
     rig.heal()
     rig.node.take_over(before)
 
