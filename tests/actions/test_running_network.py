@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rollup_node.node.options.table import OPTIONS
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.protocol.config_json import parse_rollup_config
 from rollup_node.stages.protocol.engine_json import envelope_to_json
@@ -26,9 +27,11 @@ from tests.support.processes.base_installation import block_extras
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, RpcError, call, http_get
 from tests.support.rpc.prometheus import selectors
+from tests.support.servers.trace_collector import Spans, TraceCollector
 
 IDLE_L1_BLOCKS = 3
 ROUNDS = 3
+WAY = {"l1.block": "l1", "blobs": "blobs", "derivation.block": "derivation"}
 ROLES = ("l1", "blobs", "derivation", "compute-0", "engine", "p2p", "rpc")
 
 
@@ -41,9 +44,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def net(module_leftovers: Leftovers, base: Path) -> Iterator[Devnet]:
+def collector() -> Iterator[TraceCollector]:
+    """Yield the collector to which the network sends its traces."""
+    with TraceCollector() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def net(module_leftovers: Leftovers, base: Path, collector: TraceCollector) -> Iterator[Devnet]:
     """Yield a network for all tests of the module, which ends with equal output roots."""
-    with Devnet(module_leftovers, PYTHONPATH=str(base)) as running:
+    environment: dict[str, Any] = {"PYTHONPATH": str(base), OPTIONS["tracing.otlp-endpoint"].variable: collector.url}
+    with Devnet(module_leftovers, **environment) as running:
         running.wait_for_first_safe()
         yield running
         running.wait(
@@ -125,6 +136,33 @@ def test_read_methods(net: Devnet, name: str) -> None:
     net.wait(lambda: net.is_ready(name), f"ready {name}")
     assert refused(net, name, "optimism_outputAtBlock", hex(1 << 40)) != ""
     assert "optimism_nothing" in refused(net, name, "optimism_nothing")
+
+
+@pytest.mark.option("tracing.otlp-endpoint")
+def test_the_way_of_a_block_is_one_trace(net: Devnet, collector: TraceCollector) -> None:
+    """The collector gets the way of an L1 block through all processes, and calls to the RPC server [TRC2]."""
+
+    def names(spans: Spans) -> set[str]:
+        return {span["name"] for span in spans}
+
+    def ways() -> list[Spans]:
+        return [spans for spans in collector.traces if WAY.keys() <= names(spans)]
+
+    def calls() -> Spans:
+        return [span for spans in collector.traces for span in spans if span["name"].startswith("rpc ")]
+
+    net.wait(lambda: any(name.startswith("engine.") for spans in ways() for name in names(spans)), "a way to an engine")
+    for spans in ways():
+        # Both nodes are there, each with a first span of its own.
+        for node in {span["service.instance.id"] for span in spans}:
+            own = [span for span in spans if span["service.instance.id"] == node]
+            roots = {span["spanId"] for span in own if span["name"] == "l1.block"}
+            assert {span.get("parentSpanId") for span in own if span["name"] != "l1.block"} <= roots or not roots
+        assert {span["name"]: span["process"] for span in spans if span["name"] in WAY} == WAY
+        assert {span["process"] for span in spans if span["name"].startswith("engine.")} <= {"engine"}
+        assert all(int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) for span in spans)
+    net.wait(lambda: "rpc optimism_syncStatus" in names(calls()), "a call in a trace")
+    assert {span["process"] for span in calls()} == {"rpc"} and {span["kind"] for span in calls()} == {2}
 
 
 def test_the_nodes_agree_on_the_safe_head_at_each_l1_block(net: Devnet) -> None:

@@ -103,7 +103,7 @@ ATTACKS: dict[str, Attack] = {
     "two_byte_transactions": lambda number: _next_block(number, b"\x82ab", LARGEST // 18),
     "empty_transactions": lambda number: _next_block(number, b"\x80", LARGEST),
     "huge_transaction": _huge_transaction,
-    "unknown_channel": lambda number: [drops.unknown_channel(60_000)] * 2,
+    "unknown_channel": lambda number: [drops.unknown_channel(60_000)],
     "abandoned_channels": lambda number: [drops.abandoned_channels(60_000)],  # before Holocene all stay open
     "repeated_frames": lambda number: [drops.repeated_frames(60_000)],
     "frames_without_data": _frames_without_data,

@@ -19,7 +19,7 @@ from tests.support.processes.programs import RpcError, call, wait_for
 from tests.tools.commands.test_bundle import unpacked
 
 L1_SECONDS = 2
-BLOCKS = 20
+BLOCKS, KILLS = 10, 20
 KILLED, OTHER = 902, 901
 OPTIONS, ADMIN = "supernode.toml", "rpc.enable-admin = true\n"
 
@@ -99,7 +99,7 @@ def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:
         for role in ("engine", "derivation"):
             net.kill_role(role, KILLED)
         lags.append(lag(net))
-        assert len(lags) < BLOCKS, "it is never set aside"
+        assert len(lags) < KILLS, "it is never set aside"
     assert median(lags) <= L1_SECONDS and max(lags) <= 3 * L1_SECONDS, lags
     before = net.height(OTHER, "local_safe_l2")
     net.wait(lambda: net.height(OTHER, "local_safe_l2") > before + L1_SECONDS, "the other goes on")
@@ -107,14 +107,14 @@ def test_a_chain_whose_processes_die_delays_no_other(net: Chains) -> None:
 
 
 def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> None:
-    """[LB3, VR15, SNO10], optimism#22325, optimism#22281: it does not answer while the other chain goes on for 20
-    blocks, and is named."""
+    """[LB3, VR15, SNO10], optimism#22325, optimism#22281: it does not answer while the other chain goes on for ten
+    blocks and more, and is named."""
     engine = net.network["pids"][f"{KILLED} supernode engine"]
     os.kill(engine, signal.SIGSTOP)
     try:
         last = net.height(OTHER, "local_safe_l2")
         net.wait(lambda: net.height(OTHER, "local_safe_l2") >= last + BLOCKS, "the other goes on")
-        assert f"chain {KILLED}: engine: " in net.reasons()
+        net.wait(lambda: f"chain {KILLED}: engine: " in net.reasons(), "the engine is named")
         assert net.height(OTHER) <= net.height(KILLED, "local_safe_l2"), "nothing is verified beyond the engine"
         root = net.super_root(net.head(OTHER)["timestamp"])
         assert root is not None, "what is verified needs no engine"

@@ -94,7 +94,7 @@ class ConductedLosingWalk(LosingWalk):
     roles = (Role.CONDUCTED,)
 
 
-WALKS = [(ConductedWalk, 25), (RecordingConductedWalk, 15), (LosingWalk, 40), (ConductedLosingWalk, 20)]
+WALKS = [(ConductedWalk, 15), (RecordingConductedWalk, 10), (LosingWalk, 20), (ConductedLosingWalk, 15)]
 
 
 @pytest.mark.parametrize(("walk", "examples"), WALKS)

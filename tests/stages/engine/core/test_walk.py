@@ -493,7 +493,7 @@ class RecordingWalk(Walk):
     records = True
 
 
-@pytest.mark.parametrize(("walk", "examples"), [(Walk, 60), (RecordingWalk, 30)])
+@pytest.mark.parametrize(("walk", "examples"), [(Walk, 30), (RecordingWalk, 15)])
 def test_any_order_of_events_keeps_the_rules_and_leaves_a_way_on(walk: type[Walk], examples: int) -> None:
     limits = settings(max_examples=examples, stateful_step_count=40, deadline=None, report_multiple_bugs=False)
     run_state_machine_as_test(walk, settings=limits)
