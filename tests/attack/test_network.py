@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rollup_node.tools.devnet.cli import main as devnet_main
 from tests.support.processes.forked_attacks import UNDER_WAY
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.process_memory import peak_memory
@@ -44,9 +45,7 @@ class Network(NamedTuple):
 def network(module_leftovers: Leftovers) -> Iterator[Network]:
     """Yield the network, whose nodes end with equal output roots."""
     directory = module_leftovers.folder / "net"
-    words = ("devnet", "--prepare", "--data-dir", str(directory))
-    with Program(module_leftovers, "rollup_node", *words) as prepare:
-        assert prepare.wait_for_exit().code == 0
+    assert devnet_main(["--prepare", "--data-dir", str(directory)]) == 0
     genesis = directory / "l1-genesis.json"
     with l1_program(module_leftovers, genesis) as l1:
         url, beacon = endpoints(l1)

@@ -15,7 +15,7 @@ import pytest
 from tests.support.processes.leftovers import Leftovers
 
 ROOT = Path(__file__).parents[2]
-KILLS = 24
+KILLS = 12
 
 
 @pytest.mark.parametrize("words", [(), ("--conductor",)], ids=["alone", "conducted"])

@@ -70,15 +70,15 @@ def kill(node: ToyNode, name: str, incarnation: int) -> None:
     os.kill(node.wait_for_entry(name, incarnation)["pid"], signal.SIGKILL)
 
 
-def test_a_process_killed_a_hundred_times_ends_no_other(start: StartNode) -> None:
+def test_a_process_killed_many_times_ends_no_other(start: StartNode) -> None:
     node = supernode(start, restart_policy={"deaths": 1000})
     before, entries = pids(node), node.processes()
     assert entries["right.10"]["role"] == "right" and entries["right.10"]["chain"] == "10"
     assert "chain" not in entries["left"]
-    for incarnation in range(1, 101):
+    for incarnation in range(1, 41):
         kill(node, "right.10", incarnation)
     node.wait_for_exchange(chain="130")
-    node.wait_for_entry("right.10", 101)
+    node.wait_for_entry("right.10", 41)
     node.wait_for_exchange(chain="10")
     assert pids(node) == before and node.processes()["copy.10"]["incarnation"] == 1
     assert not aside(node)

@@ -8,9 +8,9 @@ from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call
 
 DEPOSIT = "0x7e"
-BLOCKS = (4, 8, 12)
+BLOCKS = (3, 6, 9)
 """The blocks that are posted with another transaction."""
-LAST = 15
+LAST = 11
 """The block that becomes safe behind them: no node waits for another batch."""
 
 
