@@ -91,14 +91,16 @@ class ExtraNode:
         """Start the node, with these options besides."""
         self._options |= fields
         words = [f"--{name}={value}" for name, value in self._options.items()]
-        self.program = Program(self._watch, "rollup_node", *words)
+        self.program, self._url = Program(self._watch, "rollup_node", *words), ""
         return self.program
 
     @property
     def url(self) -> str:
         """The URL of the RPC server, which changes with each start."""
-        line = self.program.wait_for_line('"rpc server is listening"')
-        return f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
+        if not self._url:
+            line = self.program.wait_for_line('"rpc server is listening"')
+            self._url = f"http://127.0.0.1:{line.partition('port=')[2].split()[0]}"
+        return self._url
 
     def head(self, name: str = "unsafe_l2") -> int:
         """Return the number of a head in optimism_syncStatus."""
