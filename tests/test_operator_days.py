@@ -15,7 +15,7 @@ from rollup_node.tools.dev.release import export
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import call, http_get, wait_for
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "operator-days.md").read_text()
@@ -63,7 +63,7 @@ def folder(tmp_path: Path, chain: LocalChain) -> Iterator[Path]:
     (tmp_path / "docker").mkdir()
     shutil.copy(ROOT / "docker" / "rollup-node.service", tmp_path / "docker")
     shutil.copy(chain.files.jwt, tmp_path / "jwt.hex")
-    options = [word for word in chain.options(rpc_port=None, workers=None) if not word.startswith("--l2.jwt-secret")]
+    options = [word for word in chain.options(rpc_addr=own_address(), rpc_port=None, workers=None) if not word.startswith("--l2.jwt-secret")]
     (tmp_path / "op-node.sh").write_text(
         "op-node " + " \\\n  ".join([*options, f"--l2.jwt-secret={tmp_path}/etc/rollup-node/jwt.hex"]) + "\n"
     )
@@ -104,13 +104,13 @@ class Shell:
 
     def _moved(self, text: str) -> str:
         text = re.sub(r"(?<![\w.])/(opt|etc|var)/", rf"{self._folder}/\1/", text)
-        return text.replace("127.0.0.1:9545", f"127.0.0.1:{self._port}").replace("-o rollup ", "")
+        return text.replace("127.0.0.1:9545", f"{own_address()}:{self._port}").replace("-o rollup ", "")
 
     def run(self, block: str) -> str:
         """Return what a block prints."""
         self._variables += "".join(line + "\n" for line in block.splitlines() if re.fullmatch(r"[A-Z]+=\S+", line))
         script = f"set -e\n{self._variables}{self._moved(block)}".replace(
-            "status\n", f"status --rpc http://127.0.0.1:{self._port}\n"
+            "status\n", f"status --rpc http://{own_address()}:{self._port}\n"
         )
         done = subprocess.run(
             ["bash", "-c", script], cwd=self._folder, env=self._environment, capture_output=True, text=True, timeout=50
@@ -122,7 +122,7 @@ class Shell:
 def test_the_days_of_an_operator(folder: Path, chain: LocalChain) -> None:
     install, convert, upgrade, back = blocks().values()
     port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    url = f"http://{own_address()}:{port}"
     shell = Shell(folder, port)
     outputs = list(map(shell.run, install))
     assert outputs[0].endswith("rollup-node version v0.1.0\n")

@@ -28,7 +28,7 @@ from rollup_node.tools.bench.race.server import LastSafe
 from tests.conftest import ROOT
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 FOLLOWER = RaceProgram(
     "follower",
@@ -167,9 +167,8 @@ EXECUTED = CourseSize(
 GETH_FLAGS = "--gcmode archive --syncmode full --nodiscover --maxpeers 0 --port 0 --ipcdisable --authrpc.addr 127.0.0.1"
 
 
-def fresh_engine(name: str) -> FreshEngine:
-    """Return an engine of that name. Skips the test where it is not installed."""
-    port = free_port()
+def fresh_engine(name: str, port: int) -> FreshEngine:
+    """Return an engine of that name at a port. Skips the test where it is not installed."""
     if name == "embedded":
         module = f"/usr/bin/env -C {ROOT} {sys.executable} -m rollup_node.tools.devnet.engine"
         command = f'exec {module} --genesis "$GENESIS" --jwt "$JWT" --http 0 --auth {port}'
@@ -177,15 +176,16 @@ def fresh_engine(name: str) -> FreshEngine:
         binary = find_program(name)
         start = f'exec {binary} --datadir data {GETH_FLAGS} --authrpc.port {port} --authrpc.jwtsecret "$JWT"'
         command = f'{binary} init --state.scheme=hash --datadir data "$GENESIS" && {start}'
-    return FreshEngine(f"http://127.0.0.1:{port}", command)
+    return FreshEngine(f"http://{LOOPBACK}:{port}", command)
 
 
 @pytest.mark.parametrize("name", ["embedded", "op-geth"])
 def test_an_executed_course(name: str, tmp_path: Path, leftovers: Leftovers) -> None:
     """The engine that made it takes its blocks again, from the plain client and from the node."""
-    engine = fresh_engine(name)
-    prepare(tmp_path, EXECUTED, engine)
-    with closing(CourseFiles(tmp_path)) as files:
+    with reserved_numbers(0, 1) as (port,):
+        engine = fresh_engine(name, port)
+        prepare(tmp_path, EXECUTED, engine)
+        files = CourseFiles(tmp_path)
         blocks = [json.loads(files.body(f"l2/{number}/block")) for number in range(1, 19)]
         fastest = run_once(files, limit(), 0, 0, 40, engine)
         run = run_once(files, rollup_node([]), 0, 0, 50, engine)
@@ -210,7 +210,7 @@ def test_an_engine_that_does_not_start(
 ) -> None:
     monkeypatch.setattr(executed, "START_SECONDS", 0.5)
     with pytest.raises(EngineError, match=f"(?s){text}"):
-        prepare(tmp_path, EXECUTED, FreshEngine(f"http://127.0.0.1:{free_port()}", command))
+        prepare(tmp_path, EXECUTED, FreshEngine(f"http://{own_address()}:{free_port()}", command))
 
 
 def test_an_executed_course_needs_an_engine(tmp_path: Path) -> None:
