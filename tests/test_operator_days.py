@@ -56,10 +56,12 @@ def chain(module_leftovers: Leftovers) -> Iterator[LocalChain]:
 @pytest.fixture
 def folder(tmp_path: Path, chain: LocalChain) -> Iterator[Path]:
     """A folder with what an operator has: two releases, the unit, a secret, and how op-node is started."""
+    export(ROOT, tmp_path / "tree", VERSIONS[0])
+    project = tmp_path / "tree" / "pyproject.toml"
     for version in VERSIONS:
-        export(ROOT, tmp_path / f"tree-{version}", version)
+        project.write_text(project.read_text().replace(f'version = "{VERSIONS[0]}"', f'version = "{version}"', 1))
         command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir"]
-        subprocess.run([*command, tmp_path, tmp_path / f"tree-{version}"], check=True, capture_output=True)
+        subprocess.run([*command, tmp_path, tmp_path / "tree"], check=True, capture_output=True)
     (tmp_path / "docker").mkdir()
     shutil.copy(ROOT / "docker" / "rollup-node.service", tmp_path / "docker")
     shutil.copy(chain.files.jwt, tmp_path / "jwt.hex")

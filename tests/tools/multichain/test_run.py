@@ -1,11 +1,9 @@
 """Runs of a local network of several chains."""
 
 import asyncio
-import json
-import subprocess
-import sys
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,21 +59,29 @@ async def test_heads_that_are_zeros_are_not_told() -> None:
         await client.close()
 
 
-def test_chains_with_messages_have_equal_roots() -> None:
-    """[SNO7, LB7] A supernode of two chains that execute messages of each other, and another one."""
-    words = ["--chains=2", "--supernodes=2", "--interop=4", "--blocks=12", "--l1-block-time=2", "--l2-block-time=1"]
-    command = [sys.executable, "-m", "rollup_node", "devnet", *words, "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-    result = json.loads(run.stdout)
-    assert result["differences"] == [] and result["super_roots"] > 5 and result["messages"]["valid"] > 0
-    assert min(result["safe"].values()) >= 12
+async def test_it_ends_once_all_supernodes_have_the_last_block(tmp_path: Path) -> None:
+    heads, told = chain((1, 2, 2), repeat(3)), []
+
+    def status() -> Any:
+        told.append(next(heads))
+        return {"chains": {"901": {"safe_l2": {"number": told[-1], "hash": "0x01"}}}}
+
+    settings = parse(["--chains=2", "--supernodes=2", "--blocks=3"])
+    async with listening(json_rpc_app({"supernode_syncStatus": status})) as (url,):
+        network = SimpleNamespace(supernodes={"a": url, "b": url}, children=SimpleNamespace(check=lambda: None))
+        run = ChainsRun(network, settings)  # type: ignore[arg-type]
+        await run._follow(())
+        for client in run._clients:
+            await client.close()
+    assert told == [1, 2, 2, 3, 3, 3] and run.result.safe == {"901": 3}
 
 
 def test_messages_of_a_circle(leftovers: Leftovers) -> None:
-    """[CY3, IV3] Their blocks are replaced."""
-    with Chains(leftovers, "--chains", "2", "--interop", "4", "--invalid", "3", "--wrong", "cycle") as net:
-        finish_denied(net, "CY3")
+    """[CY3, IV3, SNO7, LB7] Their blocks are replaced, and two supernodes have the same roots."""
+    ways = ("--supernodes", "2", "--interop", "4", "--invalid", "3", "--wrong", "cycle")
+    with Chains(leftovers, "--chains", "2", *ways) as net:
+        result = finish_denied(net, "CY3", 12)
+    assert result["super_roots"] > 5 and result["messages"]["valid"] > 0
 
 
 def test_messages_that_are_expired_and_a_source_that_lies(leftovers: Leftovers) -> None:
@@ -92,7 +98,8 @@ def test_messages_that_are_expired_and_a_source_that_lies(leftovers: Leftovers) 
 def finish_denied(net: Chains, rule: str, height: int = 0) -> Any:
     """Wait until a block is denied by the rule and replaced, and for that height; the result of the network."""
     net.wait(lambda: f"[{rule}]" in net.log("supernode"), f"a block is denied by {rule}")
-    net.wait_for_height(max(height, *(number for _, number, _ in net.denials())))
+    for name in net.supernodes:
+        net.wait_for_height(max(height, *(number for _, number, _ in net.denials())), name=name)
     result = net.finish()
     assert result["rules"][rule] > 0 and sum(result["invalidated"].values()) > 0
     return result

@@ -25,6 +25,7 @@ from rollup_node.tools.bench.race.programs import RaceProgram, limit, rollup_nod
 from rollup_node.tools.bench.race.report import chain_figures, figures
 from rollup_node.tools.bench.race.runner import run_once
 from rollup_node.tools.bench.race.server import LastSafe
+from rollup_node.tools.devnet.ports import LOOPBACK, reserved_numbers
 from tests.conftest import ROOT
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
@@ -185,10 +186,10 @@ def test_an_executed_course(name: str, tmp_path: Path, leftovers: Leftovers) -> 
     with reserved_numbers(0, 1) as (port,):
         engine = fresh_engine(name, port)
         prepare(tmp_path, EXECUTED, engine)
-        files = CourseFiles(tmp_path)
-        blocks = [json.loads(files.body(f"l2/{number}/block")) for number in range(1, 19)]
-        fastest = run_once(files, limit(), 0, 0, 40, engine)
-        run = run_once(files, rollup_node([]), 0, 0, 50, engine)
+        with closing(CourseFiles(tmp_path)) as files:
+            blocks = [json.loads(files.body(f"l2/{number}/block")) for number in range(1, 19)]
+            fastest = run_once(files, limit(), 0, 0, 40, engine)
+            run = run_once(files, rollup_node([]), 0, 0, 50, engine)
     # An executed transfer uses more gas than one that fails at once.
     assert all(int(block["gasUsed"], 16) > 3 * 45_000 for block in blocks)
     assert fastest.counted.engine_calls["engine_getPayloadV3"] == run.counted.engine_calls["engine_getPayloadV3"] == 18
@@ -201,7 +202,7 @@ def test_an_executed_course(name: str, tmp_path: Path, leftovers: Leftovers) -> 
     ("command", "text"),
     [
         ("echo no such flag; exit 3", "has ended with code 3: no such flag"),
-        ("sleep 60", "no engine answers at http://127.0.0.1:.*refused"),
+        ("sleep 60", "no engine answers at http://127.*refused"),
         (None, "start one there with the course's genesis.json and jwt.txt"),
     ],
 )
