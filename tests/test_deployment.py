@@ -7,7 +7,6 @@ import shutil
 import signal
 import site
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from rollup_node.node.supervisor.child_processes import FATAL_ENDS
 from tests.support.chains.local_chain import LocalChain
 from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.offline_python import write_offline_python
 from tests.support.processes.programs import Program
 from tests.support.servers.loopback import free_port, own_address
 
@@ -107,7 +107,8 @@ def image_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy2(source, tree / name, follow_symlinks=False)
     step = instructions()["RUN"][0]
     assert step.startswith("python -m venv /opt/rollup-node && /opt/rollup-node/bin/pip install ")
-    command = step.replace("/opt/rollup-node", f"{root}/opt/rollup-node").replace("python", sys.executable, 1)
+    python = write_offline_python(tree.parent / "python3")
+    command = step.replace("/opt/rollup-node", f"{root}/opt/rollup-node").replace("python", str(python), 1)
     offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "1"}
     done = subprocess.run(["sh", "-c", command], cwd=tree, env=IN_IMAGE | offline, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

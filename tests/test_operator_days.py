@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import site
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 from rollup_node.tools.dev.release import export
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.offline_python import write_offline_python
 from tests.support.processes.programs import call, http_get, wait_for
 from tests.support.servers.loopback import free_port, own_address
 
@@ -30,14 +30,6 @@ case "$1 $*" in
     kill -TERM "$(cat "$FOLDER/pid")"; while kill -0 "$(cat "$FOLDER/pid")" 2> /dev/null; do sleep 0.05; done
     rm "$FOLDER/pid" ;;
 esac
-"""
-PYTHON = """#!/bin/sh
-# An environment without a pip of its own, which takes long to make. What pip would download is that of the tests,
-# behind the packages of the environment.
-{python} -m venv --without-pip "$3"
-printf '#!/bin/sh\\nexec {python} -m pip --python %s "$@"\\n' "$3/bin/python" > "$3/bin/pip"
-chmod +x "$3/bin/pip"
-echo {packages} > "$(echo "$3"/lib/python3*/site-packages)/dependencies.pth"
 """
 
 
@@ -72,13 +64,8 @@ def folder(tmp_path: Path, chain: LocalChain) -> Iterator[Path]:
     for name in ("opt", "etc/systemd/system", "var/lib/rollup-node", "bin"):
         (tmp_path / name).mkdir(parents=True)
     # What needs the rights of root, and what systemd does.
-    python = PYTHON.format(python=sys.executable, packages=site.getsitepackages()[0])
-    for name, text in {
-        "python3": python,
-        "systemctl": SYSTEMCTL,
-        "useradd": "#!/bin/sh\n",
-        "chown": "#!/bin/sh\n",
-    }.items():
+    write_offline_python(tmp_path / "bin" / "python3")
+    for name, text in {"systemctl": SYSTEMCTL, "useradd": "#!/bin/sh\n", "chown": "#!/bin/sh\n"}.items():
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
     yield tmp_path
