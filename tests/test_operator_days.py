@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,11 +50,9 @@ def chain(module_leftovers: Leftovers) -> Iterator[LocalChain]:
 def folder(tmp_path: Path, chain: LocalChain) -> Iterator[Path]:
     """A folder with what an operator has: two releases, the unit, a secret, and how op-node is started."""
     export(ROOT, tmp_path / "tree", VERSIONS[0])
-    project = tmp_path / "tree" / "pyproject.toml"
-    for version in VERSIONS:
-        project.write_text(project.read_text().replace(f'version = "{VERSIONS[0]}"', f'version = "{version}"', 1))
-        command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir"]
-        subprocess.run([*command, tmp_path, tmp_path / "tree"], check=True, capture_output=True)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir"]
+    subprocess.run([*command, tmp_path, tmp_path / "tree"], check=True, capture_output=True)
+    write_next_release(tmp_path)
     (tmp_path / "docker").mkdir()
     shutil.copy(ROOT / "docker" / "rollup-node.service", tmp_path / "docker")
     shutil.copy(chain.files.jwt, tmp_path / "jwt.hex")
@@ -72,6 +71,19 @@ def folder(tmp_path: Path, chain: LocalChain) -> Iterator[Path]:
     yield tmp_path
     if (pid := tmp_path / "pid").exists():
         os.kill(int(pid.read_text()), 9)
+
+
+def write_next_release(folder: Path) -> None:
+    """Write the wheel of the second version, with the files of the first."""
+    first, second = (folder / f"rollup_node-{version}-py3-none-any.whl" for version in VERSIONS)
+    before, after = (f"rollup_node-{version}.dist-info/" for version in VERSIONS)
+    with zipfile.ZipFile(first) as old, zipfile.ZipFile(second, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name.startswith(before):
+                data = data.replace(before.encode(), after.encode())
+                data = re.sub(rb"(?m)^Version: .*$", f"Version: {VERSIONS[1]}".encode(), data)
+            new.writestr(name.replace(before, after), data)
 
 
 class Shell:

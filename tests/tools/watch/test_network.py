@@ -18,6 +18,7 @@ from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
 
+
 @pytest.fixture(scope="module")
 def net(module_leftovers: Leftovers) -> Iterator[Devnet]:
     """Yield a network whose nodes believe of L1 what its sync committees have signed."""
