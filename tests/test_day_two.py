@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.chains.local_chain import LocalChain
 from tests.support.processes.leftovers import Leftovers
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 PAGE = (Path(__file__).parents[1] / "docs" / "day-two.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -29,6 +29,7 @@ def local_options(chain: LocalChain, port: int) -> str:
     lines = [f'"{name}" = "{path}"' for name, path in files.items()]
     lines += [f'"rpc.port" = {port}', '"p2p.listen.ip" = "127.0.0.1"', '"p2p.listen.tcp" = 0']
     lines += ['"p2p.no-discovery" = true', '"l1.http-poll-interval" = "200ms"', '"workers" = 1']
+    text = text.replace('"rpc.addr" = "127.0.0.1"', f'"rpc.addr" = "{own_address()}"')
     return text.replace('network = "op-sepolia"\n', "") + "\n".join(lines) + "\n"
 
 
@@ -50,7 +51,7 @@ def test_the_steps_of_an_operator(leftovers: Leftovers) -> None:
         script += ["kill $(cat run/lock)", "wait"]
         text = "\n".join(script).replace("rollup-node status", f"rollup-node status --rpc={URL}")
         done = subprocess.run(
-            ["bash", "-c", text.replace(URL, f"http://127.0.0.1:{port}")],
+            ["bash", "-c", text.replace(URL, f"http://{own_address()}:{port}")],
             cwd=folder,
             env=leftovers.environment(http_proxy=""),
             capture_output=True,

@@ -7,7 +7,6 @@ import shutil
 import signal
 import site
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,8 +18,9 @@ from rollup_node.node.supervisor.child_processes import FATAL_ENDS
 from tests.support.chains.local_chain import LocalChain
 from tests.support.foreign_user import needs_root
 from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.offline_python import write_offline_python
 from tests.support.processes.programs import Program
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 VALUES = {"NETWORK": "op-sepolia", "L1": "http://127.0.0.1:8545", "L1_BEACON": "http://127.0.0.1:5052"}
 IN_IMAGE = {"PATH": os.environ["PATH"], "PYTHONPATH": ":".join(site.getsitepackages())}
@@ -107,7 +107,8 @@ def image_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy2(source, tree / name, follow_symlinks=False)
     step = instructions()["RUN"][0]
     assert step.startswith("python -m venv /opt/rollup-node && /opt/rollup-node/bin/pip install ")
-    command = step.replace("/opt/rollup-node", f"{root}/opt/rollup-node").replace("python", sys.executable, 1)
+    python = write_offline_python(tree.parent / "python3")
+    command = step.replace("/opt/rollup-node", f"{root}/opt/rollup-node").replace("python", str(python), 1)
     offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_COMPILE": "1"}
     done = subprocess.run(["sh", "-c", command], cwd=tree, env=IN_IMAGE | offline, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -148,7 +149,7 @@ def test_the_health_check_finds_the_node_at_any_port(
 ) -> None:
     """[LIF31] Also with a proxy in the environment that does not answer."""
     port = free_port()
-    words = chain.options(rpc_port=port if given_by == "flag" else None)
+    words = chain.options(rpc_addr=own_address(), rpc_port=port if given_by == "flag" else None)
     if given_by == "file":
         words.append(f"--config={chain.write('node.toml', f'[rpc]{chr(10)}port = {port}')}")
     more = {"NODE_RPC_PORT": str(port)} if given_by == "variable" else {}
@@ -160,7 +161,7 @@ def test_the_health_check_finds_the_node_at_any_port(
         node.wait_for_line("starting node")
         node.wait_for_line(' processes are ready"')
         result = node.run_inside(inside)
-        assert (result.returncode, result.stdout) == (0, f"http://127.0.0.1:{port} is alive\n"), result
+        assert (result.returncode, result.stdout) == (0, f"http://{own_address()}:{port} is alive\n"), result
         os.kill(node.first, signal.SIGTERM)
         assert node.wait_for_exit().code == 0
 

@@ -5,8 +5,6 @@ import functools
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.tools.importers.marked_tests import Mark, marks
 from tests.support.source_trees import tree_of
@@ -15,8 +13,10 @@ ROOT = Path(__file__).parent.parent
 NO_EFFECT = "No effect."
 """Options with this help need no entry: tests/node/options/test_rules.py sees the warning of each."""
 
-EFFECTS = [(name, mark) for mark in marks() if mark.name == "option" for name in mark.values]
-OF_EACH = pytest.mark.parametrize(("name", "mark"), EFFECTS, ids=[name for name, _ in EFFECTS])
+
+def _effects() -> list[tuple[str, Mark]]:
+    """Return the options with the marks of their tests."""
+    return [(name, mark) for mark in marks() if mark.name == "option" for name in mark.values]
 
 
 def _function(path: Path, name: str) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
@@ -62,7 +62,7 @@ def _is_read(field: str) -> bool:
 
 def test_every_option_has_a_test() -> None:
     expected = {name for name, option in OPTIONS.items() if option.help != NO_EFFECT}
-    assert {name for name, _ in EFFECTS} == expected
+    assert {name for name, _ in _effects()} == expected
 
 
 def _givers(name: str, mark: Mark) -> set[str]:
@@ -72,18 +72,18 @@ def _givers(name: str, mark: Mark) -> set[str]:
     return {mark.options["by"]} if "by" in mark.options else {*option.names, *(field[1:] if field else ())}
 
 
-@OF_EACH
-def test_the_test_of_an_option_gives_it(name: str, mark: Mark) -> None:
-    file, _, function = mark.test.partition("::")
-    path = ROOT / "tests" / file
-    test = _function(path, function)
-    assert test is not None
-    names = {
-        item for node in (*test.body, test.args, *_arguments(test), *_helpers(path)) for item in _given_names(node)
-    }
-    prefixes = tuple(name for name in names if name.endswith("."))
-    givers = _givers(name, mark)
-    assert givers & names or any(giver.startswith(prefixes) for giver in givers), f"{mark.test} does not give {givers}"
+def test_the_test_of_an_option_gives_it() -> None:
+    for name, mark in _effects():
+        file, _, function = mark.test.partition("::")
+        path = ROOT / "tests" / file
+        test = _function(path, function)
+        assert test is not None, mark.test
+        nodes = (*test.body, test.args, *_arguments(test), *_helpers(path))
+        names = {item for node in nodes for item in _given_names(node)}
+        prefixes, givers = tuple(item for item in names if item.endswith(".")), _givers(name, mark)
+        assert givers & names or any(giver.startswith(prefixes) for giver in givers), (
+            f"{mark.test} does not give {givers}"
+        )
 
 
 def _arguments(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
@@ -91,11 +91,11 @@ def _arguments(test: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
     return [item for item in test.decorator_list if not ast.unparse(item).startswith("pytest.mark.option(")]
 
 
-@OF_EACH
-def test_what_gives_an_option_is_its_name_or_stems_from_its_field(name: str, mark: Mark) -> None:
-    option = OPTIONS[name]
-    if _givers(name, mark) <= set(option.names):
-        return
-    field = option.config_field
-    assert field is not None, "an option that sets no field is given by its name"
-    assert _is_read(field[1]), f"nothing reads {field[1]}"
+def test_what_gives_an_option_is_its_name_or_stems_from_its_field() -> None:
+    for name, mark in _effects():
+        option = OPTIONS[name]
+        if _givers(name, mark) <= set(option.names):
+            continue
+        field = option.config_field
+        assert field is not None, f"{name} sets no field: its names give it"
+        assert _is_read(field[1]), f"nothing reads {field[1]}"

@@ -40,9 +40,9 @@ def test_recorded_blocks_are_those_that_were_built(recording_folder: Path) -> No
     assert list(derivation) == [], "one loop"
 
 
-def test_a_table_of_the_rest(recording_folder: Path) -> None:
+def test_a_table_of_the_rest_without_an_end_goes_as_far_as_l1(recording_folder: Path) -> None:
     pytest.importorskip("pyarrow")
-    derivation = _recorded(recording_folder)
+    derivation = _recorded(recording_folder, to_l2=None)
     next(derivation)
     assert derivation.to_arrow()["number"].to_pylist() == list(range(FIRST + 2, LAST + 1))
 
@@ -71,10 +71,6 @@ def test_ranges_beyond_the_data(
 ) -> None:
     with pytest.raises(kind, match=text):
         list(_recorded(recording_folder, **changes))
-
-
-def test_without_an_end_it_goes_as_far_as_l1(recording_folder: Path) -> None:
-    assert [block.number for block in _recorded(recording_folder, to_l2=None)][-1] == LAST
 
 
 def test_data_of_another_chain(recording_folder: Path) -> None:

@@ -48,8 +48,8 @@ LABELS = {
         (http_client.main, "--calls 2 --runs 1", ["a JSON-RPC call over loopback"]),
         (
             chain_kills.main,
-            "--chains 2 --kills 2 --every 2",
-            ["2 kills of one chain's processes, 1 others", "time between safe heads, calm", "with 2 kills"],
+            "--chains 2 --kills 1 --every 2",
+            ["1 kills of one chain's processes, 1 others", "time between safe heads, calm", "with 1 kills"],
         ),
         (
             interop_backfill.main,

@@ -11,7 +11,7 @@ import pytest
 from rollup_node.node import cli
 from rollup_node.tools.commands import health
 from tests.support.foreign_user import FOREIGN_USER, needs_root
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -54,7 +54,7 @@ def test_the_nodes_of_this_machine_are_found(
 ) -> None:
     """[LIF31]"""
     monkeypatch.setattr(health, "PROC", tmp_path / "proc")
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setenv("http_proxy", f"http://{own_address()}:{free_port()}")
     assert cli.main(["health"]) == 1
     assert capsys.readouterr().err == (
         "rollup-node: this user runs no node here whose RPC server has started: give its address with --rpc\n"
@@ -80,7 +80,7 @@ def test_root_leaves_the_processes_of_others_alone(tmp_path: Path, monkeypatch: 
 
 def test_what_is_wrong_is_one_line(capsys: pytest.CaptureFixture[str], server: HTTPServer) -> None:
     server.status = 503  # type: ignore[attr-defined]
-    url, closed = f"http://127.0.0.1:{server.server_port}", f"http://127.0.0.1:{free_port()}"
+    url, closed = f"http://127.0.0.1:{server.server_port}", f"http://{own_address()}:{free_port()}"
     for address, text in (
         (url, f"{url}/healthz answers with status 503"),
         (closed, f"{closed} does not answer: [Errno 111] Connection refused"),

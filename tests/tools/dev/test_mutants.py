@@ -77,7 +77,12 @@ def toy_tree(folder: Path) -> Path:
     return folder
 
 
-def test_mutants_meet_the_nearest_tests_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutants_meet_the_nearest_tests_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The toy tests need no other plugin, which take longer to import than the tests.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "xdist.plugin")
     root = toy_tree(tmp_path / "root")
     path = "stages/rpc/heads/low.py"
     mirrored, topic, stage = sets_of_tests(root, path)

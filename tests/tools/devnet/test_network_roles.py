@@ -1,7 +1,6 @@
 """A local network with a conductor and without a batcher: one of the user's is attached to it, and a sequencer that is
 killed is started again."""
 
-import json
 import os
 import signal
 
@@ -11,8 +10,9 @@ from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 BLOBS = {"eth_blobBaseFee": [], "eth_feeHistory": ["0x1", "latest", [10]], "eth_newBlockFilter": []}
 
 
-def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> None:
-    with Devnet(leftovers, "--no-batcher", "--conductor", *CALLDATA, json=False) as net:
+def test_a_batcher_of_the_user_a_killed_sequencer_and_engines_over_ipc(leftovers: Leftovers) -> None:
+    """[WSK7, OPT13] Nodes reach their engines over IPC, also one that has started again."""
+    with Devnet(leftovers, "--no-batcher", "--conductor", "--ipc", *CALLDATA, json=False) as net:
         net.wait(lambda: net.sync_status("verifier")["unsafe_l2"]["number"] >= 2, "gossiped blocks")
         about, engine = net.network, net.node("sequencer")["engine"]
         assert "batcher" not in about["pids"] and not (net.root / "batcher.log").exists()
@@ -29,7 +29,10 @@ def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> N
             before = net.process_entry("sequencer", "supervisor")["pid"]
             os.kill(before, signal.SIGKILL)
             net.wait(lambda: net.process_entry("sequencer", "supervisor")["pid"] != before, "another supervisor")
-            net.wait_for_safe(net.sync_status("verifier")["unsafe_l2"]["number"] + 2)
+            number = net.sync_status("verifier")["unsafe_l2"]["number"]
+            assert (net.root / "verifier-engine.ipc").is_socket()
+            os.kill(about["pids"]["verifier engine"], signal.SIGKILL)
+            net.wait_for_safe(number + 2)
             ended = net.stop()
             assert batcher.running
     assert (ended.code, ended.err) == (0, ""), ended
@@ -42,14 +45,3 @@ def test_a_batcher_of_the_user_and_a_killed_sequencer(leftovers: Leftovers) -> N
     assert "sequencer leads and was started at block 0" in lines
     assert "sequencer node exited (signal SIGKILL) and was started again" in lines
     assert " blocks, output roots equal on all nodes; safe " in lines[-1]
-
-
-def test_nodes_reach_their_engines_over_ipc(leftovers: Leftovers) -> None:
-    """[WSK7, OPT13] Sequencing, derivation and gossip, also after an engine has started again."""
-    with Devnet(leftovers, "--ipc", "--conductor", *CALLDATA) as net:
-        net.wait_for_first_safe()
-        assert (net.root / "verifier-engine.ipc").is_socket()
-        os.kill(net.network["pids"]["verifier engine"], signal.SIGKILL)
-        net.wait_for_safe(net.safe_number("verifier") + 3)
-        ended = net.stop()
-    assert ended.code == 0 and json.loads(ended.out)["output_roots_equal"], ended

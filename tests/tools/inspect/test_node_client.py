@@ -7,7 +7,7 @@ import pytest
 
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.inspect.node_client import GIVE_PORT, call_node
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 from tests.support.servers.threads import json_rpc_server
 
 NOT_FOUND = {"error": {"code": -32601, "message": "the method x does not exist/is not available"}}
@@ -42,5 +42,5 @@ async def test_a_refusal(answer: Mapping[str, Any], is_node: bool, text: str) ->
 
 
 async def test_nobody() -> None:
-    text = await refusal(f"http://127.0.0.1:{free_port()}")
+    text = await refusal(f"http://{own_address()}:{free_port()}")
     assert text.startswith("--rpc: no node answers at URL: cannot connect (") and text.endswith(GIVE_PORT)

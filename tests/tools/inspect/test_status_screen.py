@@ -42,7 +42,7 @@ from rollup_node.tools.inspect.status_screen import (
 from tests.support.rpc.harness import RpcHarness
 from tests.support.rpc.node_statuses import UNKNOWN
 from tests.support.rpc.supernode import SupernodeHarness
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 
 def block(number: int, age: float) -> BlockStatus:
@@ -292,7 +292,7 @@ async def test_something_else_is_one_line(answer: Callable[[], bytes], error: st
 async def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one who never ends the answer."""
     monkeypatch.setattr(status_screen, "ANSWER_SECONDS", 0.3)
-    assert (await error_of(f"http://127.0.0.1:{free_port()}")).startswith(f"{AT}cannot connect (")
+    assert (await error_of(f"http://{own_address()}:{free_port()}")).startswith(f"{AT}cannot connect (")
     for answer in (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"):
         async with answering(answer, keeps_open=True) as url:
             assert await error_of(url) == f"{AT}no answer within 0.3 s; give --rpc its --rpc.addr and --rpc.port"

@@ -1,5 +1,7 @@
 """Messages between the chains of a local network."""
 
+from typing import Any
+
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -32,6 +34,30 @@ def test_what_is_wrong_takes_turns_among_what_is_possible() -> None:
 
     assert wrongs(0, 0) == WRONG and wrongs(10, 1) == KINDS
     assert wrongs(10, 1, "cycle", "expired") == ("expired", "cycle") and wrongs(0, 1, "cycle") == ("cycle",)
+
+
+class Engine:
+    """An engine whose blocks have the time `now`, which takes each transaction into its next block."""
+
+    def __init__(self) -> None:
+        self.now = 100
+
+    async def call(self, method: str, *_: Any) -> Any:
+        block = {"number": hex(self.now), "timestamp": hex(self.now)}
+        receipt = {"blockNumber": hex(self.now), "blockHash": "0x01", "logs": [LOG]}
+        answers = {"eth_getBlockByNumber": block, "eth_getTransactionReceipt": receipt}
+        return answers.get(method, "0x1")
+
+
+async def test_a_message_is_expired_by_the_time_of_its_chains() -> None:
+    """[EM8] A machine that is too slow lets them fall behind its clock, and each other."""
+    chains = {901: Engine(), 902: Engine()}
+    errors: list[str] = []
+    messages = Messages(chains, 1, 0, errors.append, window=10, kinds=("expired",))  # type: ignore[arg-type]
+    for first, second in ((100, 100), (110, 111), (120, 110), (111, 112)):
+        chains[901].now, chains[902].now = first, second
+        await messages.send_round()
+    assert [sent.wrong for sent in messages.sent] == ["", "", "", "expired"] and errors == []
 
 
 @pytest.mark.parametrize("wrong", WRONG)

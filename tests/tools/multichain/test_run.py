@@ -1,11 +1,10 @@
 """Runs of a local network of several chains."""
 
 import asyncio
-import json
-import subprocess
-import sys
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -60,37 +59,50 @@ async def test_heads_that_are_zeros_are_not_told() -> None:
         await client.close()
 
 
-def test_chains_with_messages_have_equal_roots() -> None:
-    """[SNO7, LB7] A supernode of two chains that execute messages of each other, and another one."""
-    words = ["--chains=2", "--supernodes=2", "--interop=4", "--blocks=20", "--l1-block-time=2", "--l2-block-time=1"]
-    command = [sys.executable, "-m", "rollup_node", "devnet", *words, "--json"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=55, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
-    result = json.loads(run.stdout)
-    assert result["differences"] == [] and result["super_roots"] > 5 and result["messages"]["valid"] > 0
-    assert min(result["safe"].values()) >= 20
+async def test_it_ends_once_all_supernodes_have_the_last_block(tmp_path: Path) -> None:
+    heads, told = chain((1, 2, 2), repeat(3)), []
+
+    def status() -> Any:
+        told.append(next(heads))
+        return {"chains": {"901": {"safe_l2": {"number": told[-1], "hash": "0x01"}}}}
+
+    settings = parse(["--chains=2", "--supernodes=2", "--blocks=3"])
+    async with listening(json_rpc_app({"supernode_syncStatus": status})) as (url,):
+        network = SimpleNamespace(supernodes={"a": url, "b": url}, children=SimpleNamespace(check=lambda: None))
+        run = ChainsRun(network, settings)  # type: ignore[arg-type]
+        await run._follow(())
+        for client in run._clients:
+            await client.close()
+    assert told == [1, 2, 2, 3, 3, 3] and run.result.safe == {"901": 3}
 
 
-@pytest.mark.parametrize(
-    ("flags", "rule"), [(("cycle",), "CY3"), (("expired", "--expiry", "10"), "EM8")], ids=["cycle", "expired"]
-)
-def test_messages_that_are_invalid_in_one_way(leftovers: Leftovers, flags: tuple[str, ...], rule: str) -> None:
-    """[CY3, EM8, IV3] Their blocks are replaced."""
-    with Chains(leftovers, "--chains", "2", "--interop", "4", "--invalid", "3", "--wrong", *flags) as net:
-        net.wait(lambda: f"[{rule}]" in net.log("supernode"), f"a block is denied by {rule}")
-        net.wait_for_height(max(number for _, number, _ in net.denials()))
-        result = net.finish()
-    assert result["rules"][rule] > 0 and sum(result["invalidated"].values()) > 0
+def test_messages_of_a_circle(leftovers: Leftovers) -> None:
+    """[CY3, IV3, SNO7, LB7] Their blocks are replaced, and two supernodes have the same roots."""
+    ways = ("--supernodes", "2", "--interop", "4", "--invalid", "3", "--wrong", "cycle")
+    with Chains(leftovers, "--chains", "2", *ways) as net:
+        result = finish_denied(net, "CY3", 12)
+    assert result["super_roots"] > 5 and result["messages"]["valid"] > 0
 
 
-def test_a_sequencer_to_which_its_source_lies_goes_on(leftovers: Leftovers) -> None:
-    """[FSR2, FSR3, FSR6] It builds on its own chain, which becomes safe, whatever it is told."""
-    with Chains(leftovers, "--chains", "2", "--interop", "4", "--lie", "1.5") as net:
+def test_messages_that_are_expired_and_a_source_that_lies(leftovers: Leftovers) -> None:
+    """[EM8, IV3, FSR2, FSR3, FSR6] The sequencer to which its source lies builds on its own chain, which becomes safe,
+    whatever it is told."""
+    ways = ("--invalid", "3", "--wrong", "expired", "--expiry", "10", "--lie", "1.5")
+    with Chains(leftovers, "--chains", "2", "--interop", "4", *ways) as net:
         net.wait_for_height(1)
         net.wait(lambda: "FOLLOW-" in (net.root / "901" / "sequencer.log").read_text(), "it refuses what it is told")
-        net.wait_for_height(net.height(901) + 10)
-        result = net.finish()
-    assert result["lies"] > 0
+        refused_at = net.height(901)
+        assert finish_denied(net, "EM8", refused_at + 10)["lies"] > 0
+
+
+def finish_denied(net: Chains, rule: str, height: int = 0) -> Any:
+    """Wait until a block is denied by the rule and replaced, and for that height; the result of the network."""
+    net.wait(lambda: f"[{rule}]" in net.log("supernode"), f"a block is denied by {rule}")
+    for name in net.supernodes:
+        net.wait_for_height(max(height, *(number for _, number, _ in net.denials())), name=name)
+    result = net.finish()
+    assert result["rules"][rule] > 0 and sum(result["invalidated"].values()) > 0
+    return result
 
 
 LINE = "   12 s  safe {901: 7, 902: 7, 903: 8}  messages {}"

@@ -1,10 +1,9 @@
-"""`watch` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported in one L1 block."""
+"""`watch` beside the nodes of a local network whose L1 they have proven: a wrong claim is reported."""
 
 import json
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,8 +17,6 @@ from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor
 from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for
-
-L1_BLOCK_SECONDS = 1
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +43,7 @@ def _records(program: Program) -> list[dict[str, Any]]:
     return [json.loads(line) for line in program.out.splitlines()]
 
 
-def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: Leftovers) -> None:
+def test_a_wrong_claim_is_reported(net: Devnet, leftovers: Leftovers) -> None:
     """And a right one is agreed with; both are proven, as the anchor is compared."""
     assert net.network["games"] == to_hex(FACTORY) and net.network["anchor"] == to_hex(ANCHOR)
     right, wrong = _root(net, 5), bytes(32 * [7])
@@ -60,13 +57,10 @@ def test_a_wrong_claim_is_reported_within_one_l1_block(net: Devnet, leftovers: L
         assert (first["verdict"], first["l2SequenceNumber"], first["rootClaim"]) == ("agree", 5, to_hex(right))
         assert first["proven"], program.err
         claim(net.network["l1"], wrong, 6)
-        created = time.time()
         wait_for(lambda: len(_records(program)) == 2, "the wrong claim is reported")
         second = _records(program)[-1]
         assert (second["verdict"], second["agreeWithClaim"], second["proven"]) == ("disagree", False, True)
         assert second["expectedRootClaim"] == to_hex(_root(net, 6))
-        # The transaction was seen in a block some time after it was made; the node reads that block as soon.
-        assert time.time() - created < 2 * L1_BLOCK_SECONDS + 2
         _, metrics = http_get(f"http://127.0.0.1:{port}/metrics")
         assert 'rollup_node_watch_games{verdict="disagree"} 1.0' in metrics
         assert "rollup_node_watch_l1_proven 1.0" in metrics

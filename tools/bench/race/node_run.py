@@ -6,7 +6,6 @@ import json
 import os
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from rollup_node.tools.bench.race.course_files import CourseFiles, CourseSize
 from rollup_node.tools.bench.race.executed import FreshEngine
 from rollup_node.tools.bench.race.programs import CpuUsage, Place, RaceProgram, cpu_usage, memory_of, process_tree
 from rollup_node.tools.bench.race.server import LastSafe, Listening, Message, Mismatch, NewHead, Served
+from rollup_node.tools.devnet.ports import reserved_numbers
 
 T = TypeVar("T")
 
@@ -219,17 +219,13 @@ def running(
         arguments = [*arguments, f"--engine={engine.url}"] if engine else arguments
         arguments = [*arguments, f"--chains={len(program.followed(course))}"]
         servers = stack.enter_context(ServerProcess(path, arguments))
-        place = Place(servers.urls, _free_port(), Path(folder))
+        (port,) = stack.enter_context(reserved_numbers(0, 1))
+        place = Place(servers.urls, port, Path(folder))
         run = NodeRun(course, program, place, servers, time.monotonic() + seconds, pid)
         try:
             yield run
         finally:
             run.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as result:
-        return int(result.getsockname()[1])
 
 
 TIP = CourseSize(l1_blocks=40, deposits=23, l2_blocks=228, blocks_per_channel=30, blocks_per_span=30)

@@ -25,10 +25,11 @@ from rollup_node.tools.bench.race.programs import RaceProgram, limit, rollup_nod
 from rollup_node.tools.bench.race.report import chain_figures, figures
 from rollup_node.tools.bench.race.runner import run_once
 from rollup_node.tools.bench.race.server import LastSafe
+from rollup_node.tools.devnet.ports import LOOPBACK, reserved_numbers
 from tests.conftest import ROOT
 from tests.support.foreign.op_programs import find_program
 from tests.support.processes.leftovers import Leftovers
-from tests.support.servers.loopback import free_port
+from tests.support.servers.loopback import free_port, own_address
 
 FOLLOWER = RaceProgram(
     "follower",
@@ -167,9 +168,8 @@ EXECUTED = CourseSize(
 GETH_FLAGS = "--gcmode archive --syncmode full --nodiscover --maxpeers 0 --port 0 --ipcdisable --authrpc.addr 127.0.0.1"
 
 
-def fresh_engine(name: str) -> FreshEngine:
-    """Return an engine of that name. Skips the test where it is not installed."""
-    port = free_port()
+def fresh_engine(name: str, port: int) -> FreshEngine:
+    """Return an engine of that name at a port. Skips the test where it is not installed."""
     if name == "embedded":
         module = f"/usr/bin/env -C {ROOT} {sys.executable} -m rollup_node.tools.devnet.engine"
         command = f'exec {module} --genesis "$GENESIS" --jwt "$JWT" --http 0 --auth {port}'
@@ -177,18 +177,19 @@ def fresh_engine(name: str) -> FreshEngine:
         binary = find_program(name)
         start = f'exec {binary} --datadir data {GETH_FLAGS} --authrpc.port {port} --authrpc.jwtsecret "$JWT"'
         command = f'{binary} init --state.scheme=hash --datadir data "$GENESIS" && {start}'
-    return FreshEngine(f"http://127.0.0.1:{port}", command)
+    return FreshEngine(f"http://{LOOPBACK}:{port}", command)
 
 
 @pytest.mark.parametrize("name", ["embedded", "op-geth"])
 def test_an_executed_course(name: str, tmp_path: Path, leftovers: Leftovers) -> None:
     """The engine that made it takes its blocks again, from the plain client and from the node."""
-    engine = fresh_engine(name)
-    prepare(tmp_path, EXECUTED, engine)
-    with closing(CourseFiles(tmp_path)) as files:
-        blocks = [json.loads(files.body(f"l2/{number}/block")) for number in range(1, 19)]
-        fastest = run_once(files, limit(), 0, 0, 40, engine)
-        run = run_once(files, rollup_node([]), 0, 0, 50, engine)
+    with reserved_numbers(0, 1) as (port,):
+        engine = fresh_engine(name, port)
+        prepare(tmp_path, EXECUTED, engine)
+        with closing(CourseFiles(tmp_path)) as files:
+            blocks = [json.loads(files.body(f"l2/{number}/block")) for number in range(1, 19)]
+            fastest = run_once(files, limit(), 0, 0, 40, engine)
+            run = run_once(files, rollup_node([]), 0, 0, 50, engine)
     # An executed transfer uses more gas than one that fails at once.
     assert all(int(block["gasUsed"], 16) > 3 * 45_000 for block in blocks)
     assert fastest.counted.engine_calls["engine_getPayloadV3"] == run.counted.engine_calls["engine_getPayloadV3"] == 18
@@ -201,7 +202,7 @@ def test_an_executed_course(name: str, tmp_path: Path, leftovers: Leftovers) -> 
     ("command", "text"),
     [
         ("echo no such flag; exit 3", "has ended with code 3: no such flag"),
-        ("sleep 60", "no engine answers at http://127.0.0.1:.*refused"),
+        ("sleep 60", "no engine answers at http://127.*refused"),
         (None, "start one there with the course's genesis.json and jwt.txt"),
     ],
 )
@@ -210,7 +211,7 @@ def test_an_engine_that_does_not_start(
 ) -> None:
     monkeypatch.setattr(executed, "START_SECONDS", 0.5)
     with pytest.raises(EngineError, match=f"(?s){text}"):
-        prepare(tmp_path, EXECUTED, FreshEngine(f"http://127.0.0.1:{free_port()}", command))
+        prepare(tmp_path, EXECUTED, FreshEngine(f"http://{own_address()}:{free_port()}", command))
 
 
 def test_an_executed_course_needs_an_engine(tmp_path: Path) -> None:
