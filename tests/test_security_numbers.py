@@ -134,7 +134,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "64;": "stages.p2p.host.io.connection.STREAM_BURST",
     },
     "CPU time of received bytes": {
-        "0.4 of": "stages.p2p.gating.budgets.TOTAL_SHARE",
+        "0.4 of": "stages.p2p.gating.connections.TOTAL_SHARE",
         "4,000": "stages.p2p.host.io.connection.MAX_SMALL_FRAMES",
     },
     "CPU time of gossip": {"0.3 of": "stages.p2p.gossipsub.validation_queue.TOTAL_SHARE"},
@@ -153,7 +153,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "32 MiB": "stages.p2p.reqresp.planner.MAX_BYTES",
     },
     "identify": {
-        "2 KiB": "stages.p2p.host.io.identify_service.MAX_STORED_CHARACTERS",
+        "2 KiB": "stages.p2p.host.io.services.MAX_STORED_CHARACTERS",
         "16 addresses": "stages.p2p.storage.io.peerstore.MAX_ADDRESSES",
         "10,000 peers": "stages.p2p.storage.io.peerstore.MAX_PEERS",
     },
