@@ -83,6 +83,8 @@ def test_a_reload_reaches_the_processes_of_one_chain_alone(net: Chains) -> None:
 
 def test_an_archive_of_a_supernode_has_all_chains(net: Chains, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """[CMD18]: without its options, and so without a check."""
+    metrics = [net.root / "supernode" / "metrics" / f"engine.{chain}.prom" for chain in CHAINS]
+    net.wait(lambda: all(file.exists() for file in metrics), "an engine process that has started again has metrics")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["bundle", "--out=a.tar.gz", f"--runtime.dir={net.root}/supernode"]) == 0
     files = unpacked(tmp_path / "a.tar.gz")
