@@ -68,9 +68,18 @@ class Chains(Devnet):
 
     def kill_role(self, role: str, chain: int | None = None, name: str = "supernode") -> dict[str, Any]:
         """Kill a process of a supernode once it runs; its entry."""
-        entry = self.wait(lambda: self.entry(role, chain, name), f"{role} of the {name} runs")
+
+        def killed() -> dict[str, Any] | None:
+            entry = self.entry(role, chain, name)
+            if entry is not None:
+                try:
+                    os.kill(entry["pid"], signal.SIGKILL)
+                except ProcessLookupError:
+                    return None
+            return entry
+
+        entry = self.wait(killed, f"{role} of the {name} runs")
         assert entry is not None
-        os.kill(entry["pid"], signal.SIGKILL)
         return entry
 
     def reasons(self, name: str = "supernode") -> str:

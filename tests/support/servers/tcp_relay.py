@@ -50,8 +50,9 @@ class TcpRelay:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._closing = True
         self._set_open(False)
+        self._closing = True
+        self._wake.send(b".")
         self._thread.join(30)
         for item in (self._reservation, self._wake, self._woken):
             item.close()
