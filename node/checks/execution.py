@@ -20,6 +20,8 @@ from rollup_node.stages.rpc.status.readiness import doubt_text
 
 PRUNED_HISTORY = 4444
 BLOCK_NOT_FOUND = ("block not found", "unknown block", "header not found")
+CAPABILITIES = "engine_exchangeCapabilities"
+FORKCHOICE = "engine_forkchoiceUpdatedV3"
 
 
 async def check_chain(
@@ -74,10 +76,6 @@ async def is_execution_node(url: str, timeout: float) -> bool:
     finally:
         await client.close()
     return True
-
-
-CAPABILITIES = "engine_exchangeCapabilities"
-FORKCHOICE = "engine_forkchoiceUpdatedV3"
 
 
 def engine_client(url: str, secret: bytes, timeout: float, direct: bool = True) -> JsonRpcClient:

@@ -51,6 +51,7 @@ CLOSE_SECONDS = 2.0
 LAST_LINES_SECONDS = 0.3
 
 Build = Callable[[object, Bus, Meter], Stage]
+PROFILE_LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -332,9 +333,6 @@ def set_library_level(level: Level) -> None:
     """Spares libraries the records that `level` does not let through."""
     known = {Level.TRACE: logging.DEBUG, Level.DEBUG: logging.INFO}
     logging.getLogger().setLevel(known.get(level, logging.WARNING))
-
-
-PROFILE_LOOK_SECONDS = 0.25
 
 
 class ProcessProfiles:

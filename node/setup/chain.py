@@ -94,7 +94,7 @@ def _named_chain(values: Values, warn: LogLine) -> tuple[str, RollupConfig, bool
 
 
 def _warn_of_name(values: Values, network: networks.BuiltInNetwork, warn: LogLine) -> None:
-    """Warns of a name that the network no longer has, and of a network that is no longer kept up [OPT22]."""
+    """Warn of a name that the network no longer has, and of a network that is no longer kept up [OPT22]."""
     source = values.source("network")
     if networks.new_name(values["network"]) is not None:
         warn(f"{source}: {shown(values['network'])} is an old name of {network.name}")

@@ -101,7 +101,7 @@ def _end(chain: ChosenChain) -> Iterator[Notice]:
 
 
 def _schedule_age(values: Values, now: float) -> Iterator[Notice]:
-    """Yield a rollup.json has its fork times itself."""
+    """Yield that the fork times of built-in networks are old; a rollup.json has its own."""
     date = registry_version().checked
     days = int((now - datetime.fromisoformat(date).replace(tzinfo=UTC).timestamp()) / DAY)
     if values["network"] and days > MAX_SCHEDULE_DAYS:
@@ -211,7 +211,7 @@ def _warning(text: str, option: str) -> Notice:
 
 
 def _forks(chain: ChosenChain, known: BuiltInNetwork, now: float) -> Iterator[Notice]:
-    """Yield a fork that only the file has is newer than the built-in network, and right."""
+    """Yield where the built-in network differs. A fork that only the file has is newer, and right."""
     ours, theirs = chain.config, known.config
     for fork in FORK_NAMES:
         start, wanted = ours.fork_times.get(fork), theirs.fork_times.get(fork)

@@ -66,7 +66,7 @@ class ChainGroup:
 class ChainGroups:
     """All chains of a node of several; `start` starts a process at a time.
 
-    `renew` returns the configurations of a chain's processes by role, made anew. It raises SetupError."""
+    `renew` returns the configurations of a chain's processes by role, made again. It raises SetupError."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class NodeSettings:
     is how many connections to clients and peers one process needs at least. When the node halts, the processes that
     outlive it go on for `halt_seconds`. Each process writes its metrics every `metrics_period` seconds. `reload` reads
     the options again, and raises SetupError where they are wrong; None where that is not possible. `renew_chain` makes
-    the configurations of one chain's processes by role anew, and raises SetupError. Log lines go to `log_file` as
+    the configurations of one chain's processes by role again, and raises SetupError. Log lines go to `log_file` as
     well."""
 
     version: str

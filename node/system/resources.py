@@ -27,6 +27,9 @@ OWN_TASKS = 8
 
 TASKS_PER_PROCESS = 4
 """Its main thread, two of ZeroMQ, and one for calls that block."""
+MEMINFO = Path("/proc/meminfo")
+MEMORY_LOOK_SECONDS = 10.0
+LARGEST_SHOWN = 3
 
 
 def read_text(path: Path) -> str:
@@ -107,9 +110,6 @@ def check_task_limit(processes: int, free: int | None) -> None:
         raise SetupError(f"{text}: {Code.HOST_LIMIT.remedy}")
 
 
-MEMINFO = Path("/proc/meminfo")
-
-
 class Memory(NamedTuple):
     """Bytes."""
 
@@ -170,10 +170,6 @@ def in_mb(size: int) -> str:
     return f"{size / 1e6:.0f} MB"
 
 
-EVERY_SECONDS = 10.0
-SHOWN = 3
-
-
 class MemoryWatch:
     """`sizes` returns the resident bytes of the node's processes by name; `read` the memory that is left."""
 
@@ -185,10 +181,10 @@ class MemoryWatch:
         self._due = 0.0
 
     def step(self, now: float) -> None:
-        """Look at the memory, at most every EVERY_SECONDS. `now` is monotonic time."""
+        """Look at the memory, at most every MEMORY_LOOK_SECONDS. `now` is monotonic time."""
         if now < self._due:
             return
-        self._due = now + EVERY_SECONDS
+        self._due = now + MEMORY_LOOK_SECONDS
         memory = self._read()
         if memory is None:
             return
@@ -196,6 +192,6 @@ class MemoryWatch:
         if not is_little(memory):
             self._condition.end("there is memory again", **fields)
             return
-        largest = sorted(self._sizes().items(), key=lambda item: -item[1])[:SHOWN]
+        largest = sorted(self._sizes().items(), key=lambda item: -item[1])[:LARGEST_SHOWN]
         shown = ", ".join(f"{name} {in_mb(size)}" for name, size in largest)
         self._condition.report(Code.MEMORY, "little memory is left", **fields, largest=shown)

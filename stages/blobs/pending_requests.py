@@ -33,6 +33,11 @@ MAX_PENDING = 1024
 
 Key = tuple[Hash, tuple[BlobRef, ...]]
 K = TypeVar("K", bound=Hashable)
+MAX_INPUT_PAUSE = 5.0
+INPUT_EXPIRY_SECONDS = 30.0
+MAX_PENDING_INPUTS = 256
+INPUT_CACHE_BYTES = 32 << 20
+Found = InputResponse | InputTooLarge
 
 
 @dataclass
@@ -175,18 +180,10 @@ def content_size(content: BlobContent) -> int:
     return 300 + len(content.data or b"")
 
 
-MAX_INPUT_PAUSE = 5.0
-INPUT_EXPIRY_SECONDS = 30.0
-MAX_PENDING_INPUTS = 256
-CACHE_BYTES = 32 << 20
-
-Found = InputResponse | InputTooLarge
-
-
 class InputCache:
     """Inputs by commitment; an unverified one is valid for one start, so wrong ones do not survive a reset [ADA16]."""
 
-    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, max_bytes: int = INPUT_CACHE_BYTES) -> None:
         self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
 
     def get(self, commitment: Commitment, start: int = 0) -> Found | None:

@@ -177,7 +177,8 @@ class Code(Enum):
     INTEROP_DIVERGED = """A chain has another block than the one that was verified, although L1 is the same. Nothing is
     verified, and no block is denied, until it has the verified block again.
     DO: compare the block in the line with another node's: if the engine's is wrong (restored from another chain's
-    backup), sync the engine anew; if it is right, stop the node, remove the interop database, and start again"""
+    backup), resync the engine from genesis or a snapshot; if it is right, stop the node, remove the interop database,
+    and start again"""
     INTEROP_LOGS = """A block executes a message of a block whose logs are not in the interop database, so that it is
     neither valid nor invalid. No later block is verified.
     DO: stop the node, remove the interop database, and start again with a backfill depth of the whole message expiry

@@ -16,6 +16,8 @@ from rollup_node.stages.protocol.types import Address, BlobRef, Hash, InboxTrans
 LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
 
 _FIELDS = {ACCESS_LIST: 11, DYNAMIC_FEE: 12, BLOB: 14, SET_CODE: 13}
+_BLOB_HASHES_FIELD = 10
+_ENCODED_HASH = 33
 
 
 class TransactionError(ValueError):
@@ -240,10 +242,6 @@ def recover_sender(transaction: Transaction, chain_id: int) -> Address | None:
     r, s = transaction.r.to_bytes(32, "big"), transaction.s.to_bytes(32, "big")
     signature = r + s + transaction.y_parity.to_bytes(1, "big")
     return recover_address(signing_hash(transaction), signature)
-
-
-_BLOB_HASHES_FIELD = 10
-_ENCODED_HASH = 33
 
 
 def inbox_transactions(

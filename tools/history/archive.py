@@ -28,6 +28,8 @@ _HASH_TEXT = 66
 COMPRESSED = ".gz"
 _GZIP = zlib.MAX_WBITS | 16
 _LEVEL = 1
+_NUMBERS = 1_000
+_SIZES = (BLOB_SIZE, BLOB_SIZE + POINT_SIZE, BLOB_SIZE + 2 * POINT_SIZE)
 
 
 class Archive:
@@ -94,9 +96,6 @@ def _write(temporary: Path, target: Path, data: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-
-
-_NUMBERS = 1_000
 
 
 def number_name(chain_id: int, number: int) -> str:
@@ -178,11 +177,8 @@ class BlockArchive:
         await self._archive.keep(number_name(self._chain_id, header.number), to_hex(header.hash).encode())
 
     def damaged(self, block_hash: Hash, reason: str) -> None:
-        """Warns of a block whose entries are not what its hash commits to."""
+        """Warn of a block whose entries are not what its hash commits to."""
         self._archive.damaged(block_name(self._chain_id, block_hash), reason)
-
-
-_SIZES = (BLOB_SIZE, BLOB_SIZE + POINT_SIZE, BLOB_SIZE + 2 * POINT_SIZE)
 
 
 class BlobArchive:
@@ -213,13 +209,13 @@ class BlobArchive:
                 await self._archive.keep(blob_name(content.hash), _entry(content.hash, item))
 
     def damaged(self, hashes: Iterable[Hash], problems: Sequence[str]) -> None:
-        """Warns of blobs that were read and are not authentic."""
+        """Warn of blobs that were read and are not authentic."""
         for hash_ in hashes:
             self._archive.damaged(blob_name(hash_), "; ".join(problems[:1]) or "it is another blob")
 
 
 def _entry(blob_hash: Hash, item: OfferedBlob) -> bytes:
-    """Return the evidence may belong to another blob, as endpoints do not say which is whose."""
+    """Return the entry of a blob, without evidence that belongs to another one: endpoints do not say which is whose."""
     if item.commitment is None or versioned_hash(item.commitment) != blob_hash:
         return item.blob
     return item.blob + item.commitment + (item.proof or b"")

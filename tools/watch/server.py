@@ -15,6 +15,8 @@ HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
     "X-Content-Type-Options": "nosniff",
 }
+MAX_ROWS = 500
+COLUMNS = ("Verdict", "Created (UTC)", "Game", "Type", "L2 block or time", "Claim", "Ours", "Why", "Proven")
 
 
 class Pages(NamedTuple):
@@ -53,8 +55,6 @@ async def serving(pages: Pages, host: str, port: int) -> AsyncIterator[int]:
         await runner.cleanup()
 
 
-MAX_ROWS = 500
-COLUMNS = ("Verdict", "Created (UTC)", "Game", "Type", "L2 block or time", "Claim", "Ours", "Why", "Proven")
 STYLE = """body{font:14px system-ui,sans-serif;margin:2em}table{border-collapse:collapse}
 td,th{padding:.3em .6em;border-bottom:1px solid #8886;text-align:left}td{font-variant-numeric:tabular-nums}
 .disagree{background:#c003;font-weight:bold}.agree{color:#080}code{font-size:12px}

@@ -18,6 +18,7 @@ from rollup_node.tools.witness.preimages import PreimageFolder, WitnessError
 
 T = TypeVar("T")
 _numbers = count()
+_STORED = ("l1-", "receipts-", "blob-")
 
 
 class StoredPack(msgspec.Struct, frozen=True, array_like=True):
@@ -109,9 +110,6 @@ class PackFolder:
             unused.difference_update(self.get(name, StoredPack, name).keys)
         for key in unused:
             self.store.remove(key)
-
-
-_STORED = ("l1-", "receipts-", "blob-")
 
 
 def l1_name(block_hash: Hash) -> str:

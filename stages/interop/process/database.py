@@ -13,6 +13,9 @@ from rollup_node.stages.messages.interop import DeniedOutput, RoundRequest, Roun
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
 
 T = TypeVar("T")
+MAX_PENDING = 64
+"""Requests that wait; clients repeat others."""
+IDLE_SECONDS = 3600.0
 
 
 class InteropDatabase:
@@ -39,11 +42,6 @@ class InteropDatabase:
         closing = self._thread.submit(self.store.close)
         self._thread.shutdown(wait=False)
         await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)
-
-
-MAX_PENDING = 64
-"""Requests that wait; clients repeat others."""
-IDLE_SECONDS = 3600.0
 
 
 class RoundServer:

@@ -318,7 +318,7 @@ class InteropStage(Stage):
         return LogBackfill(readers, ranges, self._write, self._clock)
 
     async def _read_logs(self, logs: LogBackfill) -> None:
-        """Read and write the next blocks, and show how far it is; after an error it is planned anew."""
+        """Read and write the next blocks, and show how far it is; after an error it is planned again."""
         problem = Problem(Code.INTEROP_BACKFILL, "rounds", logs.progress())
         self._set_problem(problem, is_logged=False)
         if (now := self._clock()) >= self._progress_due:

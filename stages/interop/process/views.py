@@ -26,6 +26,8 @@ from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2Block
 AHEAD = 32
 """Blocks that are read at once where the chain is ahead of the rounds."""
 PATIENCE_SECONDS = 10.0
+REPEAT_SECONDS = 0.6
+MAX_KNOWN = 4096
 
 
 @dataclass
@@ -136,10 +138,6 @@ class ChainView:
 
 def _chain_block(content: BlockContent, l1: BlockId) -> ChainBlock:
     return ChainBlock(content.logs, l1, content.state_root, content.storage_root)
-
-
-REPEAT_SECONDS = 0.6
-MAX_KNOWN = 4096
 
 
 class L1Reader:

@@ -288,7 +288,7 @@ class HeadPoller:
         return seconds if seconds > max(STUCK_SECONDS, 5 * self._config.poll_interval) else None
 
     def _watch_progress(self, change: HeadChange) -> None:
-        """Warns if the head has not changed for long."""
+        """Warn if the head has not changed for long."""
         if change is not HeadChange.SAME:
             self._changed_at = time.monotonic()
             self._stale.end("the L1 head changes again", head=self._tracker.head)
@@ -297,7 +297,7 @@ class HeadPoller:
             self._stale.report(Code.L1_STALE, text, head=self._tracker.head, seconds=round(seconds))
 
     def _watch_finality(self) -> None:
-        """Warns if the finalized block has not changed for long, although the head has."""
+        """Warn if the finalized block has not changed for long, although the head has."""
         head, finalized, now = self._tracker.head, self._tracker.finalized, time.monotonic()
         if finalized != self._finalized[0] or finalized is None:
             self._finalized, self._finalized_at = (finalized, head), now

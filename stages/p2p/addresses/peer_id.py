@@ -20,6 +20,8 @@ _MAX_INLINE_KEY_BYTES = 42
 _IDENTITY, _SHA256 = 0x00, 0x12
 _CID_VERSION, _LIBP2P_KEY = 0x01, 0x72
 _MAX_TEXT_CHARACTERS = 128
+_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 
 
 class IdentityError(ValueError):
@@ -142,10 +144,6 @@ def _from_cid(text: str) -> bytes:
     if raw[:2] != bytes((_CID_VERSION, _LIBP2P_KEY)):
         raise IdentityError("the CID is not of a libp2p key")
     return raw[2:]
-
-
-_ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 
 
 def encode_base58(data: bytes) -> str:

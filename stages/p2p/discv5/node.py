@@ -41,6 +41,9 @@ _MAX_HOSTS = 2048
 _MAX_REVALIDATIONS = 8
 _MAX_CANDIDATES = 128
 _MAX_EMITTED = 2048
+VOTE_SECONDS = 300.0
+MIN_VOTES = 10
+_MAX_VOTES = 200
 
 
 class ChainNodeFound(NamedTuple):
@@ -420,11 +423,6 @@ class Discv5Node:
     def _send(self, sending: calls.OutgoingPacket) -> None:
         if self._may_reach(sending.endpoint):
             self._outputs.append(sending)
-
-
-VOTE_SECONDS = 300.0
-MIN_VOTES = 10
-_MAX_VOTES = 200
 
 
 class IpVotes:

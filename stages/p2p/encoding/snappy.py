@@ -65,7 +65,7 @@ def compress_framed(data: bytes) -> bytes:
 
 
 def decompress_framed(data: bytes) -> bytes | SnappyFailure:
-    """Decompresses a whole stream in framed format to at most MAX_BYTES bytes."""
+    """Decompress a whole stream in framed format to at most MAX_BYTES bytes."""
     length = _framed_length(data)
     if isinstance(length, SnappyFailure):
         return length

@@ -13,6 +13,12 @@ from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.protocol.pacing import TokenBucket, backoff
 
+TOTAL_SHARE = 0.4
+"""The share of one core that the bytes of all peers together may take before anyone is slowed down."""
+MAX_SAVED = 0.1
+MAX_DELAY = 15.0
+"""Seconds after which a peer in debt is read again at the latest, before a keepalive check takes it for dead."""
+
 
 @dataclass
 class ConnectionGater:
@@ -254,13 +260,6 @@ class MemoryBudget(Generic[H]):
             return None
         share = self._max_bytes // len(self._per_peer)
         return next(holder for holder, (peer, _) in self._held.items() if self._per_peer[peer] > share)
-
-
-TOTAL_SHARE = 0.4
-"""The share of one core that the bytes of all peers together may take before anyone is slowed down."""
-MAX_SAVED = 0.1
-MAX_DELAY = 15.0
-"""Seconds after which a peer in debt is read again at the latest, before a keepalive check takes it for dead."""
 
 
 class WorkShares:

@@ -36,6 +36,7 @@ KEY_BYTES, TAG_BYTES = 32, 16
 _PROTOCOL_NAME = b"Noise_XX_25519_ChaChaPoly_SHA256"
 _MAX_NONCE = (1 << 64) - 2
 _MESSAGE_PATTERNS = (("e",), ("e", "ee", "s", "es"), ("s", "se"))
+_MAX_SIGNATURE_BYTES = 1024
 
 
 class NoiseError(ValueError):
@@ -317,9 +318,6 @@ def _verify_payload(payload: bytes, static: bytes, expected_peer: PeerId | None)
     if expected_peer is not None and key.peer_id != expected_peer:
         raise NoiseError(f"the remote end is {peer_id_text(key.peer_id)}, not {peer_id_text(expected_peer)}")
     return key.peer_id, tuple(name.decode(errors="replace") for name in offered)
-
-
-_MAX_SIGNATURE_BYTES = 1024
 
 
 def verify_signature(key: PublicKey, message: bytes, signature: bytes) -> bool:

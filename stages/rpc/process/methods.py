@@ -40,6 +40,10 @@ Handler = Callable[..., Awaitable[Any]]
 
 
 # --- optimism ------------------------------------------------------------------------------------------------------
+RELOAD_LOOK_SECONDS = 0.05
+RELOAD_SECONDS = 30.0
+"""More than the checks of new endpoints take."""
+MAX_RELOAD_RESULT = 1 << 20
 
 
 def _shown(read: Callable[[NodeView], Any]) -> Handler:
@@ -298,12 +302,6 @@ def enabled_methods(config: RpcConfig) -> tuple[Method, ...]:
     return tuple(method for method in METHODS if switches.get(method.namespace, True))
 
 
-LOOK_SECONDS = 0.05
-WAIT_SECONDS = 30.0
-"""More than the checks of new endpoints take."""
-MAX_FILE = 1 << 20
-
-
 async def reload_options(file: str) -> ReloadResult:
     """Have the supervisor, our parent, read the options again; return the result that it writes into `file` [RPC99].
 
@@ -312,12 +310,12 @@ async def reload_options(file: str) -> ReloadResult:
         raise JsonRpcError(SERVER_ERROR, "this program has nothing to read again")
     began = time.monotonic()
     os.kill(os.getppid(), signal.SIGUSR1)
-    while time.monotonic() < began + WAIT_SECONDS:
+    while time.monotonic() < began + RELOAD_SECONDS:
         with suppress(OSError, *DECODE_ERRORS):
-            result = msgspec.json.decode(read_private_file(Path(file), MAX_FILE), type=ReloadResult)
+            result = msgspec.json.decode(read_private_file(Path(file), MAX_RELOAD_RESULT), type=ReloadResult)
             if result.began >= began:
                 if result.error:
                     raise JsonRpcError(SERVER_ERROR, f"reload refused, nothing is changed: {result.error}")
                 return result
-        await asyncio.sleep(LOOK_SECONDS)
-    raise JsonRpcError(SERVER_ERROR, f"the reload has not ended within {WAIT_SECONDS:g} s: see the log")
+        await asyncio.sleep(RELOAD_LOOK_SECONDS)
+    raise JsonRpcError(SERVER_ERROR, f"the reload has not ended within {RELOAD_SECONDS:g} s: see the log")

@@ -10,7 +10,7 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.node.system.procfs import read_stat
 from rollup_node.node.system.resources import (
-    EVERY_SECONDS,
+    MEMORY_LOOK_SECONDS,
     Memory,
     MemoryWatch,
     check_task_limit,
@@ -184,8 +184,8 @@ def test_little_memory(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     now = 0.0
     while left:
         watch.step(now)
-        watch.step(now + EVERY_SECONDS / 2)
-        now += EVERY_SECONDS
+        watch.step(now + MEMORY_LOOK_SECONDS / 2)
+        now += MEMORY_LOOK_SECONDS
     warning, end = capsys.readouterr().err.splitlines()
     assert warning == (
         "warn supervisor: little memory is left code=MEMORY available=100 MB total=4000 MB"

@@ -294,7 +294,7 @@ class Host:
             self._warn_of_drops()
 
     def _warn_of_drops(self) -> None:
-        """Warns once a minute at most: each line is caused by a peer."""
+        """Warn once a minute at most: each line is caused by a peer."""
         self._drops_since_warning += 1
         now = asyncio.get_running_loop().time()
         if now - self._drop_warned_at >= _DROP_WARNING_INTERVAL:

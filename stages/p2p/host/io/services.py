@@ -31,6 +31,10 @@ _MAX_PARTS = 10
 _PUSH_DELAY = 0.1
 
 log = get_logger("p2p")
+PING_PROTOCOL = "/ipfs/ping/1.0.0"
+PING_BYTES = 32
+_SMOOTHING = 0.1
+_ECHO_IDLE_SECONDS = 60.0
 
 
 class IdentifyService:
@@ -180,12 +184,6 @@ def _is_dialable(address: Multiaddr, seen_at: IpAddress) -> bool:
     if target is None or not target.port:
         return False
     return target.is_host_name or is_plausible_ip(parse_ip(target.host), seen_at)
-
-
-PING_PROTOCOL = "/ipfs/ping/1.0.0"
-PING_BYTES = 32
-_SMOOTHING = 0.1
-_ECHO_IDLE_SECONDS = 60.0
 
 
 class PingService:

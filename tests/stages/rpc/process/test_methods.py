@@ -295,7 +295,7 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the signals that would be sent."""
     result: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda *arguments: result.append(arguments))
-    monkeypatch.setattr(methods, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(methods, "RELOAD_LOOK_SECONDS", 0.001)
     return result
 
 
@@ -328,7 +328,7 @@ async def test_a_refusal_is_an_error(tmp_path: Path, signals: list[tuple[int, in
 async def test_a_supervisor_that_says_nothing_is_not_waited_for_without_end(
     tmp_path: Path, signals: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(methods, "RELOAD_SECONDS", 0.02)
     with pytest.raises(JsonRpcError, match="the reload has not ended within"):
         await reload_options(str(tmp_path / "reload.json"))
 
