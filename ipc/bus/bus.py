@@ -110,7 +110,7 @@ class Bus:
         return self._groups[process.slot]
 
     def serve(self, channel: str, handler: Callable[[ProcessId, Any], object]) -> Server:
-        """Binds a REQUEST channel that this role serves, to the clients of its group, or to all if it is shared."""
+        """Bind a REQUEST channel that this role serves, to the clients of its group, or to all if it is shared."""
         entry = self._entry(channel, Pattern.REQUEST, serving=True)
         socket = self._socket(entry, self.group, zmq.ROUTER)
         return self._add(Server(channel, socket, self.transport, self._clients(entry), entry.up, handler, entry.down))
@@ -138,7 +138,7 @@ class Bus:
         return self._add(client)
 
     def publish(self, channel: str) -> Publisher:
-        """Binds a STATUS channel that this role serves."""
+        """Bind a STATUS channel that this role serves."""
         entry = self._entry(channel, Pattern.STATUS, serving=True)
         socket = self._socket(entry, self.group, zmq.XPUB)
         return self._add(Publisher(socket, self.transport, entry.down, self._wake.set))
@@ -151,7 +151,7 @@ class Bus:
         return self._add(Subscriber(channel, socket, self.transport, (server,), entry.down, handler))
 
     def dispatch(self, channel: str) -> TaskDispatcher:
-        """Binds a WORK channel on which this role dispatches tasks."""
+        """Bind a WORK channel on which this role dispatches tasks."""
         entry = self._entry(channel, Pattern.WORK, serving=True)
         socket = self._socket(entry, self.group, zmq.ROUTER)
         return self._add(TaskDispatcher(channel, socket, self.transport, self._clients(entry), entry.down, entry.up))

@@ -183,7 +183,7 @@ class Server(_Receiver):
     _split = staticmethod(split_routed_frames)
 
     def send(self, client: ProcessId, message: Any) -> bool:
-        """Responds without waiting; False when it was not sent: the client is dead, or its queue is full."""
+        """Respond without waiting; False when it was not sent: the client is dead, or its queue is full."""
         payload = self._sent.encode(message)
         if self._transport.liveness.incarnation(client.slot) != client.incarnation:
             self._transport.counters["sends_failed"] += 1

@@ -100,7 +100,7 @@ class TaskScheduler:
         return completed
 
     def submit(self, body: Any, now: float) -> int:
-        """Queues a task. Returns its id, which no other incarnation of this process uses either."""
+        """Queue a task. Returns its id, which no other incarnation of this process uses either."""
         self._last_id += 1
         self._tasks[self._last_id] = _Task(body)
         self._queued.append(self._last_id)

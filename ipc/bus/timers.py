@@ -14,5 +14,5 @@ def until_aligned(now: float, period: float) -> float:
 
 
 async def sleep_aligned(period: float) -> None:
-    """Sleeps until the next multiple of `period`, in seconds, that is not just now."""
+    """Sleep until the next multiple of `period`, in seconds, that is not just now."""
     await asyncio.sleep(until_aligned(asyncio.get_running_loop().time(), period))

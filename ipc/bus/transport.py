@@ -94,7 +94,7 @@ class Transport:
         return descriptor
 
     def release_dead_readers(self) -> None:
-        """Frees the arena chunks held by readers that have been replaced since."""
+        """Free the arena chunks held by readers that have been replaced since."""
         for slot in self._readers:
             self._check_reader(slot)
 

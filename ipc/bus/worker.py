@@ -45,7 +45,7 @@ class TaskSource:
         self._changed_at = self._due = 0.0
 
     def on_message(self, frames: list[bytes]) -> None:
-        """Queues the task in a message from the dispatcher."""
+        """Queue the task in a message from the dispatcher."""
         try:
             header, payload = split_frames(frames)
             self._queue(header, payload)
@@ -111,7 +111,7 @@ class Worker:
         self.sockets = tuple(source.socket for source in self._sources)
 
     def receive(self) -> bool:
-        """Queues the waiting tasks and runs at most one; True when it ran one, so that there may be more."""
+        """Queue the waiting tasks and run at most one; True when it ran one, so that there may be more."""
         for source in self._sources:
             source.socket.receive(source.on_message)
             source.drop_stale_tasks()

@@ -59,7 +59,7 @@ class Arena:
         return len(self._free)
 
     def close(self) -> None:
-        """Unmaps the arena in this process."""
+        """Unmap the arena in this process."""
         self._words.release()
         self._octets.release()
         self._memory.close()
@@ -110,7 +110,7 @@ class Arena:
                 self._release(chunk)
 
     def withdraw(self, descriptor: Descriptor, reader: int) -> None:
-        """Frees the chunks of a value that could not be sent to `reader`."""
+        """Free the chunks of a value that could not be sent to `reader`."""
         for chunk, generation in descriptor.chunks:
             held = self._busy.get(chunk)
             if held is not None and held[0] == generation:
@@ -119,7 +119,7 @@ class Arena:
                     self._release(chunk)
 
     def reader_died(self, reader: int) -> None:
-        """Frees the chunks that only `reader` still held; called when the liveness table shows its successor."""
+        """Free the chunks that only `reader` still held; called when the liveness table shows its successor."""
         for _, readers in self._busy.values():
             readers.discard(reader)
         self.reap()

@@ -27,7 +27,7 @@ class LivenessTable:
         return self._memory.fd
 
     def close(self) -> None:
-        """Unmaps the table in this process."""
+        """Unmap the table in this process."""
         self._words.release()
         self._memory.close()
 
@@ -111,5 +111,5 @@ class SharedWord:
         self._memory.words[0] = value
 
     def close(self) -> None:
-        """Unmaps the memory in this process."""
+        """Unmap the memory in this process."""
         self._memory.close()

@@ -48,7 +48,7 @@ class SharedMemory:
         self.words: memoryview = self.octets.cast("Q")
 
     def close(self) -> None:
-        """Unmaps the memory in this process; the views must not be used after that."""
+        """Unmap the memory in this process; the views must not be used after that."""
         if self.fd >= 0:
             self.words.release()
             self.octets.release()

@@ -75,7 +75,7 @@ class ChannelSocket:
         self.fileno = int(self._socket.getsockopt(zmq.FD))
 
     def send(self, frames: list[bytes]) -> bool:
-        """Queues the message without waiting; False when the other side is gone, its queue is full, or it is closed."""
+        """Queue the message without waiting; False when the other side is gone, its queue is full, or it is closed."""
         if self._socket.closed:
             return False
         try:

@@ -330,7 +330,7 @@ def capture_library_logs(level: Level) -> None:
 
 
 def set_library_level(level: Level) -> None:
-    """Spares libraries the records that `level` does not let through."""
+    """Spare libraries the records that `level` does not let through."""
     known = {Level.TRACE: logging.DEBUG, Level.DEBUG: logging.INFO}
     logging.getLogger().setLevel(known.get(level, logging.WARNING))
 
@@ -344,7 +344,7 @@ class ProcessProfiles:
         self._until_stop: Recording | None = None
 
     def begin(self) -> None:
-        """Begins the profile that is written at the stop, if there is one."""
+        """Begin the profile that is written at the stop, if there is one."""
         if self._settings.kind is not None:
             self._until_stop = new_recording(self._settings.kind)
             self._until_stop.begin()
@@ -356,7 +356,7 @@ class ProcessProfiles:
             await asyncio.to_thread(lambda: self._files.write_last(self._process, recording.profile()))
 
     async def serve(self) -> None:
-        """Answers one request after the other, until it is cancelled; returns at once when profiles are not served."""
+        """Answer one request after the other, until it is cancelled; returns at once when profiles are not served."""
         last = self._files.requested_at()
         while self._settings.is_served:
             await asyncio.sleep(PROFILE_LOOK_SECONDS)
@@ -366,7 +366,7 @@ class ProcessProfiles:
                 await self._answer(at)
 
     async def _answer(self, at: int) -> None:
-        """Answers the request made at a time, unless it is withdrawn or replaced meanwhile."""
+        """Answer the request made at a time, unless it is withdrawn or replaced meanwhile."""
         request = self._files.read_request()
         if request is None or not 0 <= request.seconds <= MAX_SECONDS:
             return

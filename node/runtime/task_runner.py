@@ -72,7 +72,7 @@ class TaskRunner:
             task.wake.set()
 
     async def run(self, task: PeriodicTask) -> None:
-        """Repeats the steps of one task.
+        """Repeat the steps of one task.
 
         After a TemporaryError it backs off; a ResetError is passed to the stage and the step is repeated, at once
         the first time. Other exceptions propagate."""

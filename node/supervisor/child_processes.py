@@ -122,7 +122,7 @@ class ChildProcesses:
         logs: bool = True,
         dies_with_parent: bool = True,
     ) -> ChildProcess:
-        """Forks a child that runs `body` with the descriptors `keep_fds`.
+        """Fork a child that runs `body` with the descriptors `keep_fds`.
 
         `on_exit` gets its exit code, after all its log lines have been read. Raises OSError when the system cannot
         fork."""
@@ -159,7 +159,7 @@ class ChildProcesses:
         child.reap()
 
     def kill_all(self) -> None:
-        """Kills all children, when the supervisor itself fails."""
+        """Kill all children, when the supervisor itself fails."""
         for child in self._children:
             child.send_signal(signal.SIGKILL)
 

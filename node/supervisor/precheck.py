@@ -51,7 +51,7 @@ class Precheck:
         os.close(write)
 
     def kill(self) -> None:
-        """Kills the check if it runs: the node stops, so its result is not needed."""
+        """Kill the check if it runs: the node stops, so its result is not needed."""
         if self._child is not None:
             self._child.send_signal(signal.SIGKILL)
 

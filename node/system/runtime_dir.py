@@ -215,7 +215,7 @@ def _fits(path: Path, longest_socket: int) -> bool:
 
 
 def take_lock(path: Path, timeout: float = 0.0) -> int:
-    """Locks a directory; the descriptor of the lock, which holds it until it is closed. Waits up to `timeout` seconds.
+    """Lock a directory; the descriptor of the lock, which holds it until it is closed. Waits up to `timeout` seconds.
 
     Raises DirectoryInUseError when another process holds it, SetupError when the directory cannot be used or may be
     controlled by somebody else."""
@@ -261,7 +261,7 @@ def remove(path: Path, directory_too: bool) -> None:
 
 
 def sweep(path: Path) -> None:
-    """Kills the processes that processes.json names and removes the files of the node. The lock must be held.
+    """Kill the processes that processes.json names and remove the files of the node. The lock must be held.
 
     Raises UnsafeFileError when somebody else may control the directory or a folder in it."""
     for entry in read_processes(path):

@@ -54,7 +54,7 @@ def open_standard_streams() -> None:
 
 
 def discard_stdout() -> None:
-    """Discards what is still buffered for standard output."""
+    """Discard what is still buffered for standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 

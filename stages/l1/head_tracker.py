@@ -96,7 +96,7 @@ class HeadTracker:
         return None
 
     def drop_finalized(self) -> None:
-        """Forgets safe and finalized block and all recent heads: the chain that they are on is disproved."""
+        """Forget safe and finalized block and all recent heads: the chain that they are on is disproved."""
         self.safe = self.finalized = self.head = None
         self._recent.clear()
         self._times_behind = 0

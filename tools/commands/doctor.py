@@ -207,7 +207,7 @@ def _dialling(diagnosis: Diagnosis) -> Iterator[Finding]:
 
 
 def _disconnects(diagnosis: Diagnosis) -> Iterator[Finding]:
-    """Bans that we issued, and what suggests that peers banned us."""
+    """Ban that we issued, and what suggests that peers banned us."""
     bans = diagnosis.bans
     if bans:
         level = Severity.FAULT if len(bans) >= max(1, _connected(diagnosis)) else Severity.WARN

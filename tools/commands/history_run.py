@@ -347,7 +347,7 @@ class ProgressBar:
 
 
 def _report(run_file: RunFile, report: RunReport) -> int:
-    """Says what became of a run; its exit code."""
+    """Say what became of a run; its exit code."""
     if sys.stderr.isatty():
         print(file=sys.stderr)
     for line in (*report.repaired, *report.open_seams):

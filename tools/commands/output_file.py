@@ -90,7 +90,7 @@ class CommandOutput:
             self.end(1)
 
     def end(self, code: int) -> int:
-        """Completes the file of a command that ended with exit code 0, abandons it for another; returns the code."""
+        """Complete the file of a command that ended with exit code 0, abandon it for another; return the code."""
         if self._ended:
             return code
         self._ended = True

@@ -57,7 +57,7 @@ class View(Protocol):
         """Write a status."""
 
     def show_error(self, error: str) -> None:
-        """Says why there is no status."""
+        """Say why there is no status."""
 
 
 def _view(flags: argparse.Namespace, output: TextIO) -> View:
@@ -82,7 +82,7 @@ class Texts:
         self._before = self._between
 
     def show_error(self, error: str) -> None:
-        """Says why there is no status."""
+        """Say why there is no status."""
         print(f"{PROGRAM}: {error}", file=sys.stderr)
 
 
@@ -100,7 +100,7 @@ class Screen:
         self._draw(())
 
     def show_error(self, error: str) -> None:
-        """Says why there is no status, above the last one."""
+        """Say why there is no status, above the last one."""
         self._draw((f"the last status; {error}",))
 
     def _draw(self, first: Sequence[str]) -> None:

@@ -92,7 +92,7 @@ class ChildPrograms:
 
     @contextmanager
     def stopped(self, name: str) -> Iterator[None]:
-        """Kills a program at once, without a chance to clean up, and starts it again at the end of the context."""
+        """Kill a program at once, without a chance to clean up, and start it again at the end of the context."""
         self.suspend(name, signal.SIGKILL).wait()
         try:
             yield

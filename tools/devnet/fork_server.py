@@ -225,7 +225,7 @@ def _begin(connection: socket.socket, parent: int) -> int:
 
 
 def serve(connection: socket.socket, title: str, imports: Sequence[str] = ()) -> int:
-    """Forks what it is asked for until the connection is closed."""
+    """Fork what it is asked for until the connection is closed."""
     # It finds the place of the title by the environment, which programs may replace.
     setproctitle.setproctitle(title)
     gc.disable()

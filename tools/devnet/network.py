@@ -146,7 +146,7 @@ class NetworkPrograms:
         return url(self._ports.nodes[name].engine), url(self._ports.nodes[name].engine_auth)
 
     def stopped(self, program: str) -> AbstractContextManager[None]:
-        """Kills a program, and starts it again at the end of the context."""
+        """Kill a program, and start it again at the end of the context."""
         return self.children.stopped(program)
 
     def node_pids(self, name: str) -> dict[str, int]:

@@ -49,7 +49,7 @@ class Ports:
 
 @contextmanager
 def reserved(base: int, nodes: Sequence[str]) -> Iterator[Ports]:
-    """Reserves ports while the context lasts: free ones for `base` 0, else consecutive ones from `base` on.
+    """Reserve ports while the context lasts: free ones for `base` 0, else consecutive ones from `base` on.
 
     Each is reserved by a socket that is bound with SO_REUSEADDR and never listens, so that the programs of the network
     can listen on it. Raises PortInUse."""
@@ -69,7 +69,7 @@ def reserved_numbers(base: int, count: int) -> Iterator[Iterator[int]]:
 
 
 def _reserve(port: int, count: int, kept: ExitStack) -> int:
-    """Binds a port, or a free one for 0. Raises PortInUse when a program listens there."""
+    """Bind a port, or a free one for 0. Raises PortInUse when a program listens there."""
     try:
         if port:
             # SO_REUSEADDR below would bind beside a listening program without an error.

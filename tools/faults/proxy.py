@@ -62,7 +62,7 @@ class FaultProxy:
             await self._client.close()
 
     async def set_plan(self, plan: FaultPlan | None) -> None:
-        """Lets other faults hold from now on."""
+        """Let other faults hold from now on."""
         self._stuck_at = await self._head() if plan is not None and self.role is Role.L1 else None
         self._results.clear()
         self.plan = plan

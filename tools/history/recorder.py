@@ -145,11 +145,11 @@ class HistoryEvents(PipelineEvents):
             self._write(Table.BATCHES, self._block.ref, row)
 
     def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
-        """Remembers which channel a block of a span comes from."""
+        """Remember which channel a block of a span comes from."""
         self._span_block = batch, self._sources.get(id(span))
 
     def batch_accepted(self, batch: SingularBatch) -> None:
-        """Remembers which channel the next L2 block comes from; an empty batch comes from none."""
+        """Remember which channel the next L2 block comes from; an empty batch comes from none."""
         if self._span_block is not None and self._span_block[0] is batch:
             self._accepted = self._span_block[1]
         else:

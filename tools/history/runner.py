@@ -244,7 +244,7 @@ def _local_cluster(distributed: Any, workers: int, resources: dict[str, int], qu
 
 
 def _silence() -> None:
-    """Leaves out the tracebacks that Dask logs: what it loses is reported as the outcome of a range."""
+    """Leave out the tracebacks that Dask logs: what it loses is reported as the outcome of a range."""
     for name in list(logging.root.manager.loggerDict):
         if name.partition(".")[0] == "distributed":
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)

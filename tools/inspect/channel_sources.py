@@ -100,7 +100,7 @@ class BlockSources(PipelineEvents):
         self._span_block: tuple[SingularBatch, BatchSource | None] | None = None
 
     def block_opened(self, block: L1Block, batcher: Address) -> None:
-        """Remembers the transactions of the block."""
+        """Remember the transactions of the block."""
         self._block = block
 
     def frames_parsed(self, frames: BlockFrames) -> None:
@@ -123,7 +123,7 @@ class BlockSources(PipelineEvents):
         self._channel = size, self._channels.take(channel)
 
     def batch_read(self, channel: bytes, batch: SingularBatch | SpanBatch) -> None:
-        """Remembers where the batch came from."""
+        """Remember where the batch came from."""
         kind, time, blocks = batch_shape(batch)
         self._batches.pop(id(batch), None)
         self._batches[id(batch)] = BatchSource(channel, *self._channel, kind, time, blocks)
@@ -131,7 +131,7 @@ class BlockSources(PipelineEvents):
             del self._batches[next(iter(self._batches))]
 
     def span_block(self, span: SpanBatch, batch: SingularBatch) -> None:
-        """Remembers which span a block comes from."""
+        """Remember which span a block comes from."""
         self._span_block = batch, self._batches.get(id(span))
 
     def batch_accepted(self, batch: SingularBatch) -> None:

@@ -336,7 +336,7 @@ class Patience:
         self._next_notice = now + FIRST_NOTICE
 
     def progress(self, now: float) -> None:
-        """Begins again."""
+        """Begin again."""
         self._since, self._next_notice = now, now + FIRST_NOTICE
 
     def is_over(self, now: float) -> bool:

@@ -76,7 +76,7 @@ class BeaconClock:
         return self._is_doubted and time.monotonic() - self._asked_at >= RECHECK_SECONDS
 
     async def _ask(self, timestamp: int) -> None:
-        """Asks all endpoints; keeps the clock known before if none answers."""
+        """Ask all endpoints; keeps the clock known before if none answers."""
         self._asked_at, self._is_doubted = time.monotonic(), False
         genesis, durations, errors = await self._statements()
         if not genesis or not durations:

@@ -162,7 +162,7 @@ class InputServer:
         return [Problem(None, "input of a commitment", str(pending.error)) for pending in waiting]
 
     def on_request(self, client: ProcessId, request: InputRequest) -> None:
-        """Answers from the cache, or has the input fetched."""
+        """Answer from the cache, or have the input fetched."""
         _cache = self._cache.get(request.commitment, request.start)
         if _cache is None:
             self._pending.request(client, request, time.monotonic())

@@ -262,7 +262,7 @@ class Inflater:
         return entry >> 4
 
     def _align(self) -> None:
-        """Skips to the next whole byte of the input."""
+        """Skip to the next whole byte of the input."""
         self.at -= self._count >> 3
         self._bits = self._count = 0
 

@@ -31,7 +31,7 @@ class AltDaResolver:
         self._not_found = False
 
     def clear(self, keep_challenges: bool = False) -> None:
-        """Forgets all but, with `keep_challenges`, the challenges [RS3]."""
+        """Forget all but, with `keep_challenges`, the challenges [RS3]."""
         self.challenges.reset(keep_challenges)
         self.needed = self.reset = self._input = None
         self._not_found = False
@@ -97,7 +97,7 @@ class AltDaResolver:
         return self.challenges.is_past_challenge(included) and self.challenges.challenge(commitment, included) is None
 
     def add_input(self, commitment: commitments.Commitment, data: bytes) -> bool:
-        """Brings the input of a commitment; False if another or none is needed."""
+        """Bring the input of a commitment; False if another or none is needed."""
         if self.needed is None or commitment != self.needed.commitment:
             return False
         self._input = data
@@ -118,7 +118,7 @@ class AltDaResolver:
         return True
 
     def add_challenges(self, block: L1Block) -> bool:
-        """Brings the L1 block whose events are needed next; False if it is another or none is needed.
+        """Bring the L1 block whose events are needed next; False if it is another or none is needed.
 
         After the last one that can hold a challenge the DA server is asked once more."""
         if self.needed is None or block.header.number != self.challenges.next_number:

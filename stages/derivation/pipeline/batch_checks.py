@@ -257,7 +257,7 @@ class OverlapBlocks:
         return self._need
 
     def add(self, first: int, last: int, blocks: Sequence[L2BlockContent] | None) -> bool:
-        """Brings the blocks that are needed, or None if they are unavailable; False if they are not needed."""
+        """Bring the blocks that are needed, or None if they are unavailable; False if they are not needed."""
         if self._need != NeedL2Blocks(first, last):
             return False
         numbers = range(first, last + 1)

@@ -38,7 +38,7 @@ class NextBatchProvider(Protocol):
         """Return the next batch; OUT_OF_DATA when the L1 block is exhausted."""
 
     def discard_block(self) -> Need | None:
-        """Discards all batches of the L1 block; None when it is exhausted."""
+        """Discard all batches of the L1 block; None when it is exhausted."""
 
     def flush_channel(self) -> None:
         """Drop the channel being read, then the staging channel."""
@@ -145,7 +145,7 @@ class BaseBatchStage(ABC):
         """One step: a block to build on `parent`, a need, or how to go on. `origin` is the L1 block being read."""
 
     def discard(self) -> int:
-        """Discards all batches because another stage takes over; the number of those that were queued [PS3]."""
+        """Discard all batches because another stage takes over; the number of those that were queued [PS3]."""
         self.pending_span.clear()
         return 0
 
@@ -202,7 +202,7 @@ class BatchQueue(BaseBatchStage):
         return _Attempt(pulled if isinstance(pulled, SingularBatch | SpanBatch) else None)
 
     def _derive(self, attempt: _Attempt, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
-        """Queues the batch that arrived, then derives from the queue or an empty batch [BQ5 to BQ9]."""
+        """Queue the batch that arrived, then derive from the queue or an empty batch [BQ5 to BQ9]."""
         if attempt.arrived is not None:
             verdict = self._check(attempt.arrived, parent, origin)
             if isinstance(verdict, NeedL2Blocks):
@@ -268,7 +268,7 @@ class BatchQueue(BaseBatchStage):
             self._context.events.drop(DropEffect.DROPPED, reason)
 
     def discard(self) -> int:
-        """Discards the queue and the pending span; the number of batches in the queue [PS3]."""
+        """Discard the queue and the pending span; the number of batches in the queue [PS3]."""
         discarded = len(self._queue)
         self._queue.clear()
         self._attempt = None
@@ -363,7 +363,7 @@ class BatchStage(BaseBatchStage):
         self._context.events.drop(effect, verdict.reason)
 
     def discard(self) -> int:
-        """Discards the span being checked and the pending span."""
+        """Discard the span being checked and the pending span."""
         self._span = None
         return super().discard()
 

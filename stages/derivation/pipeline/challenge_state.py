@@ -60,7 +60,7 @@ class ChallengeState:
         self.complete_from = 0
 
     def reset(self, keep_challenges: bool) -> None:
-        """Forgets the commitments, and the challenges as well unless an expired one causes the reset [RS3]."""
+        """Forget the commitments, and the challenges as well unless an expired one causes the reset [RS3]."""
         self.commitments.clear()
         self.expired.clear()
         self._origin = None
@@ -96,7 +96,7 @@ class ChallengeState:
         self.challenge_origin = block.ref
 
     def expire_commitments(self, number: int) -> commitments.Commitment | None:
-        """Lets the commitments expire whose windows are over at the L1 block being read.
+        """Let the commitments expire whose windows are over at the L1 block being read.
 
         One whose challenge was not resolved, whose input must be taken out of the chain again [AD1, ADA9]."""
         unresolved: commitments.Commitment | None = None
@@ -205,7 +205,7 @@ class ChallengeState:
         return used.challenge_window_end if challenge is None else challenge.resolve_window_end
 
     def _prune(self) -> None:
-        """Forgets what is over on L1's finalized chain, commitments first, as their windows depend on challenges.
+        """Forget what is over on L1's finalized chain, commitments first, as their windows depend on challenges.
 
         The finalized head may be far ahead of the block being read, whose reset still needs the challenges. While
         there is none, what is over twice as deep as a reset goes back is forgotten, and not settled before the head

@@ -69,7 +69,7 @@ class ChannelReader:
         self._batches.clear()
 
     def add_decoded(self, key: bytes, result: DecodedChannel) -> bool:
-        """Brings the result of the task with this key; False if it is not the one that is needed."""
+        """Bring the result of the task with this key; False if it is not the one that is needed."""
         need = self._need
         if need is None or need.key != key or self._batches or (result.end is None and not result.batches):
             return False
@@ -124,7 +124,7 @@ class ChannelBatches:
         return Flow.MORE if popped is Flow.OUT_OF_DATA else popped
 
     def discard_block(self) -> NeedData | None:
-        """Discards the channels that complete in the L1 block, which is not after the safe head's origin.
+        """Discard the channels that complete in the L1 block, which is not after the safe head's origin.
 
         None when the block is exhausted. Each of their batches would be discarded, so they are not even decoded
         [BQ4, BS2]."""

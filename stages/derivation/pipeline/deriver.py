@@ -147,7 +147,7 @@ class Deriver:
     # --- inputs ----------------------------------------------------------------------------------------------------
 
     def reset(self, base: BlockId, config: SystemConfig) -> None:
-        """Discards everything and starts to read at an L1 block; `config` has this block's updates in it [RS1].
+        """Discard everything and start to read at an L1 block; `config` has this block's updates in it [RS1].
 
         After an expired challenge, the challenges of Alt-DA stay known: they say which commitment to skip [RS3]."""
         if self.alt_da is not None:
@@ -204,7 +204,7 @@ class Deriver:
             self._request_reset(rejection)
 
     def add_challenges(self, block: L1Block) -> bool:
-        """Brings the L1 block whose challenges are needed ahead; False if it is another."""
+        """Bring the L1 block whose challenges are needed ahead; False if it is another."""
         if self.alt_da is None or not self.alt_da.add_challenges(block):
             return False
         self._take_reset_of_alt_da()
@@ -221,7 +221,7 @@ class Deriver:
             self.alt_da.reset = None
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
-        """Brings the blobs that are needed; False if they are others."""
+        """Bring the blobs that are needed; False if they are others."""
         return self._pipeline is not None and self._pipeline.ingestion.source.add_blobs(block_hash, contents)
 
     def add_frames(self, frames: BlockFrames) -> bool:
@@ -235,11 +235,11 @@ class Deriver:
             self._request_reset(BlobsNotFound(pipeline.block.header.number))
 
     def add_decoded(self, key: bytes, result: DecodedChannel) -> bool:
-        """Brings the result of the task that is needed; False if it is another."""
+        """Bring the result of the task that is needed; False if it is another."""
         return self._pipeline is not None and self._pipeline.reader.add_decoded(key, result)
 
     def add_l2_blocks(self, first: int, last: int, blocks: Sequence[L2BlockContent] | None) -> bool:
-        """Brings the L2 blocks that are needed, or None if they are unavailable; False if they are others."""
+        """Bring the L2 blocks that are needed, or None if they are unavailable; False if they are others."""
         return self._pipeline is not None and self._pipeline.overlap_blocks.add(first, last, blocks)
 
     # --- outputs ---------------------------------------------------------------------------------------------------

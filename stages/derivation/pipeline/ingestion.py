@@ -136,7 +136,7 @@ class DataSource:
         self._take(frames)
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
-        """Brings the blobs of the block; False if they are not the ones that are needed."""
+        """Bring the blobs of the block; False if they are not the ones that are needed."""
         need = self._need
         if need is None or need.block.hash != block_hash or not are_contents_of(contents, need.blobs):
             return False
@@ -144,7 +144,7 @@ class DataSource:
         return True
 
     def add_frames(self, frames: BlockFrames) -> bool:
-        """Brings what was parsed ahead of a block whose blobs are needed; False if it is of another block."""
+        """Bring what was parsed ahead of a block whose blobs are needed; False if it is of another block."""
         return self._need is not None and self._take(frames)
 
     def is_waiting_for(self, block_hash: Hash) -> bool:

@@ -119,4 +119,4 @@ class DiscardedEvents(PipelineEvents):
     """Keeps no drops: for stages that only read ahead, whose drops the pipeline reports when it comes to them."""
 
     def drop(self, effect: DropEffect, reason: Reason) -> None:
-        """Discards the drop."""
+        """Discard the drop."""

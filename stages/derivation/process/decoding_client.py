@@ -70,7 +70,7 @@ class DecodingClient:
         return len(self._running) + len(self._queued)
 
     def clear_queue(self) -> None:
-        """Discards queued prefetches: the channels are no longer expected."""
+        """Discard queued prefetches: the channels are no longer expected."""
         self._queued.clear()
 
     async def close(self) -> None:

@@ -27,7 +27,7 @@ class L1Buffer:
         return len(self._blocks)
 
     def restart(self, first: int) -> None:
-        """Discards everything; block `first` is needed next."""
+        """Discard everything; block `first` is needed next."""
         self.first = first
         self._discard(self._blocks)
         self._unconfirmed = self.taken = None

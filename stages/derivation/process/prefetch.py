@@ -60,13 +60,13 @@ class Prefetcher:
         return None if self._traversal is None else self._traversal.origin
 
     def clear(self) -> None:
-        """Discards everything, the parsed frames included."""
+        """Discard everything, the parsed frames included."""
         self.stop()
         self._parsed.clear()
         self.parsed_bytes = 0
 
     def stop(self) -> None:
-        """Discards the open channels, and accepts no block before the next start."""
+        """Discard the open channels, and accept no block before the next start."""
         self._traversal = self._ingestion = None
         self._pending.clear()
 
@@ -96,7 +96,7 @@ class Prefetcher:
         return [pending.need for pending in self._pending if pending.need is not None]
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
-        """Brings the blobs of a block; False if they are not needed here, or frames of others fill the memory."""
+        """Bring the blobs of a block; False if they are not needed here, or frames of others fill the memory."""
         waiting = [pending for pending in self._pending if pending.need is not None]
         for pending in waiting:
             if pending.ref.hash == block_hash and pending.need is not None:

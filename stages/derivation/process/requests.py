@@ -136,10 +136,10 @@ class Throttle:
         return True
 
     def retain(self, names: set[Hashable]) -> None:
-        """Discards all other names."""
+        """Discard all other names."""
         for name in self._sent.keys() - names:
             del self._sent[name]
 
     def clear(self) -> None:
-        """Discards all names: everything is due."""
+        """Discard all names: everything is due."""
         self._sent.clear()

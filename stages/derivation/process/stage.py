@@ -321,7 +321,7 @@ class DerivationStage(Stage):
         return block is not None and self.deriver.add_challenges(block)
 
     def _add_blobs(self, need: outputs.NeedBlobs) -> bool:
-        """Brings the frames of the prefetcher or, where it does not follow, the blobs."""
+        """Bring the frames of the prefetcher or, where it does not follow, the blobs."""
         frames = self._prefetcher.take_frames(need.block)
         if frames is not None and self.deriver.add_frames(frames):
             return True

@@ -309,7 +309,7 @@ class UpgradeFiles:
         self._folder, self._log = Path(folder).absolute(), log
 
     def differs(self, other: OtherUpgrade, confirmed: bool) -> None:
-        """Says that derivation waits before a block with another bundle, and writes that bundle."""
+        """Say that derivation waits before a block with another bundle, and write that bundle."""
         fields: dict[str, FieldValue] = {"fork": other.fork, "block": other.number, "hash": to_hex(other.hash)}
         fields |= {"difference": other.difference, "used": other.used, "confirmed_by_l1": confirmed}
         if not other.same_bundle:

@@ -422,5 +422,5 @@ class ELSync:
 
 
 def _head_alone(payload: ExecutionPayload) -> Forkchoice:
-    """Labels are left as they are [ELS6]."""
+    """Label are left as they are [ELS6]."""
     return Forkchoice(payload.block_hash, ZERO_HASH, ZERO_HASH)

@@ -278,7 +278,7 @@ class L1Endpoint:
         return b'{"result":[' + b",".join([result[transaction] for transaction in transactions]) + b"]}"
 
     async def check_chain(self) -> None:
-        """Asks for the chain id now. Raises EndpointError if the endpoint is on another chain."""
+        """Ask for the chain id now. Raises EndpointError if the endpoint is on another chain."""
         self._chain_checked = False
         await self._check_chain()
 
@@ -303,7 +303,7 @@ class L1Endpoint:
         self.record.failed(error, calls, client.fault_of(error) is EndpointFault.THROTTLED)
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
-        """Awaits a call, or a batch of `calls`, and records its metrics."""
+        """Await a call, or a batch of `calls`, and record its metrics."""
         with self._meter.timed(method) as began:
             try:
                 result = await call

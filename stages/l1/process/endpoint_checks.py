@@ -64,7 +64,7 @@ class EndpointChecks:
             self.on_due()
 
     async def step(self) -> float:
-        """Probes and compares what is due; the seconds until the next step."""
+        """Probe and compare what is due; the seconds until the next step."""
         pool, now = self._endpoints.pool, time.monotonic()
         if len(self._endpoints.all) == 1:
             for index in pool.to_probe(now):

@@ -103,7 +103,7 @@ class NetworkIdentity:
         return f"NetworkIdentity({peer_id_text(self.peer_id)})"
 
     def sign(self, message: bytes) -> bytes:
-        """Signs the SHA-256 of `message`; the signature is DER."""
+        """Sign the SHA-256 of `message`; the signature is DER."""
         return secp256k1.sign_der(hashlib.sha256(message).digest(), self.secret)
 
 

@@ -106,7 +106,7 @@ class ActiveCalls:
         return True
 
     def handle_whoareyou(self, whoareyou: WhoAreYou, sender: Endpoint, own: Enr, now: float) -> bool:
-        """Answers a WHOAREYOU with a handshake; False when it is not for a request of ours to this address."""
+        """Answer a WHOAREYOU with a handshake; False when it is not for a request of ours to this address."""
         call = self._by_nonce.get(whoareyou.nonce)
         if call is None or call.contact.endpoint != sender or call.handshakes >= _MAX_HANDSHAKES:
             return False

@@ -150,7 +150,7 @@ def _ip(value: bytes | None, version: int) -> IpAddress | None:
 
 
 def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
-    """Signs a record of our own; `id` and `secp256k1` are added to the values. Raises EnrError when it is too long."""
+    """Sign a record of our own; `id` and `secp256k1` are added to the values. Raises EnrError when it is too long."""
     key = secp256k1.public_key(secret)
     strings = {**values, b"id": _IDENTITY_SCHEME, b"secp256k1": key}
     pairs = {name: rlp.encode_bytes(strings[name]) for name in sorted(strings)}

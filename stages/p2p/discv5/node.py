@@ -383,7 +383,7 @@ class Discv5Node:
                 self._submit(calls.OutgoingCall(contact, calls.DiscoveryPurpose.FETCH, (0,)), now)
 
     def _revalidate(self, now: float) -> None:
-        """Pings nodes of the table, then candidates."""
+        """Ping nodes of the table, then candidates."""
         for _ in range(_MAX_REVALIDATIONS - self.calls.count(calls.DiscoveryPurpose.REVALIDATE)):
             contact = self._next_to_ping(now)
             if contact is None:

@@ -64,7 +64,7 @@ class PacketCodec:
         self._whoareyou_total = TokenBucket(*_WHOAREYOU_TOTAL)
 
     def encode_message(self, node: NodeId, endpoint: Endpoint, plaintext: bytes) -> EncodedPacket | None:
-        """Encrypts a message with the session's key; None without a session."""
+        """Encrypt a message with the session's key; None without a session."""
         session = self.sessions.newest(node, endpoint)
         if session is None:
             return None

@@ -31,12 +31,12 @@ def header_mask(dest: NodeId, iv: bytes) -> Callable[[bytes], bytes]:
 
 
 def encrypt(key: bytes, nonce: bytes, plaintext: bytes, associated_data: bytes) -> bytes:
-    """Encrypts a message; `associated_data` is authenticated with it."""
+    """Encrypt a message; `associated_data` is authenticated with it."""
     return AESGCM(key).encrypt(nonce, plaintext, associated_data)
 
 
 def decrypt(key: bytes, nonce: bytes, ciphertext: bytes, associated_data: bytes) -> bytes | None:
-    """Decrypts a message; None when key, nonce or associated data do not match."""
+    """Decrypt a message; None when key, nonce or associated data do not match."""
     try:
         return AESGCM(key).decrypt(nonce, ciphertext, associated_data)
     except (InvalidTag, ValueError):

@@ -140,7 +140,7 @@ class Sessions:
         return _kept[0] if _kept and not _kept[0].is_exhausted else None
 
     def decrypt(self, packet: MessagePacket, sender: Endpoint) -> DecryptedMessage | None:
-        """Decrypts a message with any of the sessions of its sender; None when none of them can."""
+        """Decrypt a message with any of the sessions of its sender; None when none of them can."""
         for session in self._kept.get((packet.source, sender)) or ():
             plaintext = decrypt(session.read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
             if plaintext is not None:

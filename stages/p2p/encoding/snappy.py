@@ -29,7 +29,7 @@ class SnappyFailure(Enum):
 
 
 def compress(data: bytes) -> bytes:
-    """Compresses to the block format."""
+    """Compress to the block format."""
     return bytes(cramjam.snappy.compress_raw(data))
 
 
@@ -60,7 +60,7 @@ def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure
 
 
 def compress_framed(data: bytes) -> bytes:
-    """Compresses to the framed format."""
+    """Compress to the framed format."""
     return bytes(cramjam.snappy.compress(data))
 
 

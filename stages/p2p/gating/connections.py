@@ -145,7 +145,7 @@ class ConnectionManager:
     _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
-        """Protects a peer from trimming until every tag of its protection is removed."""
+        """Protect a peer from trimming until every tag of its protection is removed."""
         self._protected[peer].add(tag)
 
     def unprotect(self, peer: PeerId, tag: str) -> None:

@@ -73,7 +73,7 @@ class GossipPromises:
         return sum(map(len, self._deadlines.values()))
 
     def add(self, peer: PeerId, message_id: MessageId, now: float) -> None:
-        """Tracks a request to a peer; an earlier deadline for the same id stays."""
+        """Track a request to a peer; an earlier deadline for the same id stays."""
         self._deadlines.setdefault(message_id, {}).setdefault(peer, now + self._seconds)
 
     def fulfill(self, message_id: MessageId) -> None:

@@ -68,7 +68,7 @@ class Meshes:
         return Prune(topic, int(self._params.prune_backoff) if self._peers.states[peer].supports_backoff else None)
 
     def heartbeat(self, tick: int, score: Callable[[PeerId], float], now: float) -> dict[PeerId, MeshChange]:
-        """Brings every mesh back within its bounds; returns the changes by peer."""
+        """Bring every mesh back within its bounds; returns the changes by peer."""
         if tick % self._params.backoff_clear_ticks == 0:
             self.backoff.clear_expired(now)
         changes: dict[PeerId, MeshChange] = {}
@@ -130,7 +130,7 @@ class Meshes:
             self._graft(topic, lacking, lambda peer: peers[peer].outbound and score(peer) >= 0)
 
     def _opportunistic_graft(self, topic: str, score: Callable[[PeerId], float]) -> None:
-        """Grafts a few peers above the median score into a mesh whose median is poor."""
+        """Graft a few peers above the median score into a mesh whose median is poor."""
         members = self.members[topic]
         if len(members) < 2:
             return

@@ -125,7 +125,7 @@ class PeerTable:
         return False
 
     def send_frame(self, peer: PeerId, frame: bytes, urgent: bool = False) -> bool:
-        """Queues a whole frame for a peer; False when it is too large or there is no room."""
+        """Queue a whole frame for a peer; False when it is too large or there is no room."""
         sent = len(frame) <= gossip_params.MAX_RPC_BYTES and self.states[peer].rpc_queue.push(frame, urgent)
         self.event_counts[TraceEvent.SEND_RPC if sent else TraceEvent.DROP_RPC] += 1
         if sent:
@@ -146,7 +146,7 @@ class RpcQueue:
         return len(self._urgent) + len(self._normal)
 
     def push(self, frame: bytes, urgent: bool = False) -> bool:
-        """Queues a frame; False when there is no room."""
+        """Queue a frame; False when there is no room."""
         if len(self) >= self._max_frames or self.bytes + len(frame) > self._max_bytes:
             return False
         (self._urgent if urgent else self._normal).append(frame)

@@ -89,7 +89,7 @@ class ValidationQueue:
         return None
 
     def heartbeat(self, now: float) -> None:
-        """Expires the seen cache, and ignores messages whose validation takes too long."""
+        """Expire the seen cache, and ignore messages whose validation takes too long."""
         self.seen.remove_expired(now)
         oldest = now - gossip_params.VALIDATION_TIMEOUT
         for expired in [item for item, message in self.pending.items() if message.received_at < oldest]:

@@ -89,12 +89,12 @@ class ApplicationScorer:
         return self._counts.get(peer, ReqRespScores())
 
     def restore(self, peer: PeerId, counts: ReqRespScores, now: float) -> None:
-        """Restores counts from the peerstore, unless the peer has counts."""
+        """Restore counts from the peerstore, unless the peer has counts."""
         if self._enabled and peer not in self._counts:
             self._put(peer, counts, now)
 
     def refresh(self, now: float) -> None:
-        """Decays the counts once per slot, however often it is called, and removes old ones."""
+        """Decay the counts once per slot, however often it is called, and remove old ones."""
         for _ in range(self._slots.passed(now)):
             for peer in self._connected & self._counts.keys():
                 values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
@@ -226,7 +226,7 @@ class PeerScorer:
             record.behaviour += count
 
     def refresh(self, now: float) -> None:
-        """Decays penalties once per interval, however often it is called, and removes records retained long enough."""
+        """Decay penalties once per interval, however often it is called, and remove records retained long enough."""
         self.application.refresh(now)
         for _ in range(self._slots.passed(now)):
             self._decay()

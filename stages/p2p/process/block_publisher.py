@@ -89,7 +89,7 @@ class BlockPublisher:
         return self._gossip(payload, version, part, signature)
 
     async def _step(self) -> float:
-        """Signs and publishes one block, if there is one."""
+        """Sign and publish one block, if there is one."""
         self._drop(self._queue.drop_old(time.time()))
         block = self._queue.next(time.monotonic())
         if block is not None and self._signer is not None and self._signed_blocks is not None:

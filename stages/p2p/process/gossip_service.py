@@ -228,7 +228,7 @@ class GossipService:
         return self.router.params.heartbeat_interval
 
     def _protect_mesh(self) -> None:
-        """Protects the mesh of the present topic from trimming; the meshes of past forks are open to anyone [NET8]."""
+        """Protect the mesh of the present topic from trimming; the meshes of past forks are open to anyone [NET8]."""
         before, self._protected = self._protected, set(self._mesh_members(time.time()))
         for peer in before - self._protected:
             self._host.connection_manager.unprotect(peer, MESH_TAG)

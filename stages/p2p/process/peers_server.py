@@ -264,7 +264,7 @@ class PeersServer:
             self._call(key, call)
 
     def _call(self, key: tuple[ProcessId, int], call: PeerRequest) -> None:
-        """Responds at once, or when the method's work is done."""
+        """Respond at once, or when the method's work is done."""
         try:
             method = self._methods.get(call.method)
             if method is None:
@@ -300,7 +300,7 @@ class PeersServer:
         self._host.save_gater()
 
     def _unblock_peer(self, peer: PeerId) -> None:
-        """Unblocks a peer and, as op-node does, lifts its ban."""
+        """Unblock a peer and, as op-node does, lifts its ban."""
         self._host.meter.count("p2p_peer_unbans", int(self._host.connection_gater.unblock_peer(peer)))
         self._host.save_gater()
 
@@ -324,7 +324,7 @@ class PeersServer:
         return connect(address.peer_id)
 
     def _disconnect(self, text: str) -> None:
-        """Disconnects a peer, removes it from the peerstore, and unblocks it [RPC82]."""
+        """Disconnect a peer, remove it from the peerstore, and unblock it [RPC82]."""
         peer = _peer(text)
         self._host.disconnect(peer, PeerDropReason.BY_OPERATOR)
         self._host.peerstore.remove(peer)

@@ -74,7 +74,7 @@ class SyncServer:
             del self._admissions[request]
 
     def _admit_requests(self) -> None:
-        """Decides on the requests whose turn has come or that have waited too long, and comes back for the others."""
+        """Decide on the requests whose turn has come or that have waited too long, and come back for the others."""
         now = time.monotonic()
         self._decide(self._turns.take_expired(now), admitted=False)
         self._decide(self._turns.take_admitted(now), admitted=True)

@@ -86,7 +86,7 @@ class Quarantine:
         return QuarantineRelease(result.blocks, (*rejected, *result.rejected))
 
     def _release(self, block_hash: Hash) -> QuarantineRelease:
-        """Releases the block of a trusted hash and its ancestors, as far as they are in quarantine."""
+        """Release the block of a trusted hash and its ancestors, as far as they are in quarantine."""
         blocks: list[ExecutionPayload] = []
         rejected: list[PeerId] = []
         while (block := self._drop(block_hash)) is not None:

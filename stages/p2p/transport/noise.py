@@ -53,11 +53,11 @@ class CipherState:
         self._nonce = 0
 
     def encrypt(self, plain: bytes | memoryview, associated: bytes | None = None) -> bytes:
-        """Encrypts the next message. Raises NoiseError when the nonces of the key are used up."""
+        """Encrypt the next message. Raises NoiseError when the nonces of the key are used up."""
         return self._cipher.encrypt(self._next_nonce(), plain, associated)
 
     def decrypt(self, ciphertext: bytes | memoryview, associated: bytes | None = None) -> bytes:
-        """Decrypts the next message. Raises NoiseError when it is not authentic."""
+        """Decrypt the next message. Raises NoiseError when it is not authentic."""
         if len(ciphertext) < TAG_BYTES:
             raise NoiseError(f"noise message of {len(ciphertext)} bytes")
         try:
@@ -247,7 +247,7 @@ class SecureSession:
         self._frame_decoder = FrameDecoder()
 
     def encrypt(self, plain: bytes | bytearray | memoryview) -> list[bytes]:
-        """Encrypts bytes into frames; returns the pieces to send, in order."""
+        """Encrypt bytes into frames; returns the pieces to send, in order."""
         view = memoryview(plain)
         out = []
         for offset in range(0, len(view), MAX_PLAINTEXT_BYTES):

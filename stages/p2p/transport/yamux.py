@@ -185,7 +185,7 @@ class YamuxSession:
         self._send_header(FrameType.GO_AWAY, FrameFlag(0), 0, code)
 
     def receive_data(self, data: bytes) -> list[YamuxEvent]:
-        """Consumes bytes of the remote end and returns the events they cause. Raises YamuxError on a violation."""
+        """Consume bytes of the remote end and return the events they cause. Raises YamuxError on a violation."""
         events: list[YamuxEvent] = []
         offset = 0
         while offset < len(data):

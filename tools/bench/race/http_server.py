@@ -44,11 +44,11 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Answers that are still due are dropped."""
+        """Answer that are still due are dropped."""
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
-        """Answers every complete request."""
+        """Answer every complete request."""
         received = self._received + data if self._received else data
         while received:
             head_end = received.find(b"\r\n\r\n")

@@ -148,7 +148,7 @@ class _Race:
         self._first_request = self._cpu = 0.0
 
     def l1(self, target: bytes, head: bytes, body: bytes) -> Answer:
-        """Answers a request to L1."""
+        """Answer a request to L1."""
         if not self._first_request:
             self._first_request = time.monotonic()
             self._schedule_head()

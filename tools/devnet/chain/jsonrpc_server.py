@@ -178,7 +178,7 @@ class Listener:
         return f"http{'s' if self._context else ''}://{self.host}:{self.port}"
 
     async def start(self) -> None:
-        """Binds the port. Raises OSError where it is in use."""
+        """Bind the port. Raises OSError where it is in use."""
         await self._runner.setup()
         assert self._runner.server is not None
         loop = asyncio.get_running_loop()

@@ -21,7 +21,7 @@ L1_SECONDS = 2.0
 async def serve(
     sequencers: dict[str, str], l1: str, rollup: RollupConfig, checks: HealthChecks, interval: float, port: int
 ) -> None:
-    """Watches the sequencers and serves until it is cancelled; prints the URL once it listens."""
+    """Watch the sequencers and serve until it is cancelled; print the URL once it listens."""
     l1_client = JsonRpcClient(l1, timeout=L1_SECONDS)
     replaced = ReplacedBlocks(rollup, l1_client)
     control = Control(Cluster(tuple(sequencers)), sequencers, checks, replaced.check, interval)

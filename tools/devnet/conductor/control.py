@@ -309,7 +309,7 @@ class Control:
         self._warned: dict[str, str] = {}
 
     async def run(self) -> None:
-        """Watches until it is cancelled."""
+        """Watch until it is cancelled."""
         try:
             while True:
                 began = time.monotonic()
@@ -431,7 +431,7 @@ class Control:
         self.event_count += 1
 
     def _warn(self, name: str, text: str) -> None:
-        """Says a trouble once, until a leader is started."""
+        """Say a trouble once, until a leader is started."""
         if self._warned.get(name) != text:
             self._warned[name] = text
             self._say(text)

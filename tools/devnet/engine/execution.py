@@ -205,7 +205,7 @@ class L2Execution(BlockExecution):
         return entry
 
     def limit_da(self, limits: DaLimits) -> None:
-        """Limits the transactions that are applied from now on."""
+        """Limit the transactions that are applied from now on."""
         self._da_limits = limits
 
     def _da_size_with(self, transaction: SignedTransaction) -> int:

@@ -62,7 +62,7 @@ class EngineServer:
         return True
 
     async def start(self) -> None:
-        """Binds the ports and the socket. Raises OSError where one is in use."""
+        """Bind the ports and the socket. Raises OSError where one is in use."""
         await self.http.start()
         await self.auth.start()
         if self._ipc is not None:
@@ -81,7 +81,7 @@ class EngineServer:
 
 
 def restore(backend: L2Backend, journal: Journal) -> None:
-    """Replays a journal into a backend. Raises InvalidBlock or ValueError where it does not fit the genesis."""
+    """Replay a journal into a backend. Raises InvalidBlock or ValueError where it does not fit the genesis."""
     chain = backend.chain
     for entry in journal.entries():
         if "executionPayload" in entry:

@@ -39,7 +39,7 @@ class RecordingState(State):
         self._accessed_slots: set[tuple[Address, int]] = set()
 
     def begin_transaction(self) -> None:
-        """Begins a new set of accesses too."""
+        """Begin a new set of accesses too."""
         super().begin_transaction()
         self._accessed.clear()
         self._accessed_slots.clear()

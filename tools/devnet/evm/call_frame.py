@@ -128,7 +128,7 @@ class CallFrame:
         self.error = ""
 
     def charge(self, gas: int) -> None:
-        """Charges gas. Raises OutOfGas."""
+        """Charge gas. Raises OutOfGas."""
         self.gas -= gas
         if self.gas < 0:
             raise OutOfGas("out of gas")
@@ -152,7 +152,7 @@ class CallFrame:
         return bytes(self.memory[offset : offset + size])
 
     def access_account(self, address: Address) -> None:
-        """Charges the access to a cold or warm account (EIP-2929). Raises OutOfGas."""
+        """Charge the access to a cold or warm account (EIP-2929). Raises OutOfGas."""
         self.charge(_COLD_ACCOUNT if self.state.warm_up(address) else WARM_ACCESS)
 
     def slot_surcharge(self, slot: int) -> int:
@@ -185,7 +185,7 @@ class CallFrame:
         self.error = error
 
     def resume(self, child: "CallFrame") -> None:
-        """Continues after a call: takes over its remaining gas, output and success."""
+        """Continue after a call: takes over its remaining gas, output and success."""
         message = child.message
         self.gas += child.gas
         if message.creates:

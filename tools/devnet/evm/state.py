@@ -175,7 +175,7 @@ class State:
             self._write(address, None)
 
     def subtract_balance(self, address: Address, amount: int) -> None:
-        """Subtracts wei; the caller has checked the balance."""
+        """Subtract wei; the caller has checked the balance."""
         if amount:
             account = self.account(address) or NEW_ACCOUNT
             self._write(address, Account(account.nonce, account.balance - amount, account[2], account[3]))

@@ -279,7 +279,7 @@ def _shared_length(one: bytes, other: bytes) -> int:
 
 
 def _attach(branch: Branch, node: Leaf | Extension, shared: int) -> None:
-    """Attaches a leaf or extension to the branch that splits its path after `shared` nibbles."""
+    """Attach a leaf or extension to the branch that splits its path after `shared` nibbles."""
     if isinstance(node, Leaf):
         if shared == len(node.path):
             branch.value = node.value

@@ -24,7 +24,7 @@ class SmallDisk:
         self._limits: dict[int, tuple[int, int]] = {}
 
     def fill(self, pids: Iterable[int]) -> None:
-        """Leaves no byte free. Without a disk of their own, the files of the processes stop growing."""
+        """Leave no byte free. Without a disk of their own, the files of the processes stop growing."""
         if self.is_mounted:
             _fill(self.folder / BALLAST)
             return
@@ -35,7 +35,7 @@ class SmallDisk:
                 resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
 
     def free(self, pids: Iterable[int]) -> None:
-        """Frees what was filled, also for those of the processes that have started meanwhile."""
+        """Free what was filled, also for those of the processes that have started meanwhile."""
         (self.folder / BALLAST).unlink(missing_ok=True)
         for pid in {*self._limits, *pids} if self._limits else ():
             with suppress(ProcessLookupError):
@@ -71,7 +71,7 @@ def small_disk(folder: Path) -> Iterator[SmallDisk]:
 
 
 def _mount(libc: ctypes.CDLL, folder: Path) -> bool:
-    """Mounts a tmpfs that only this process and its children see, so that it ends with them."""
+    """Mount a tmpfs that only this process and its children see, so that it ends with them."""
     return not (
         libc.unshare(CLONE_NEWNS)
         or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None)

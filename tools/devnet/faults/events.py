@@ -75,7 +75,7 @@ class Programs(Protocol):
         """The L2 timestamp in seconds at which a fork activates that is not active at genesis, if there is one."""
 
     def stopped(self, program: str) -> AbstractContextManager[None]:
-        """Kills a program, and starts it again at the end of the context."""
+        """Kill a program, and start it again at the end of the context."""
 
     def node_pids(self, name: str) -> dict[str, int]:
         """Return the process id of each role of a node, the supervisor included."""
@@ -95,7 +95,7 @@ class EventCauses:
         self._network, self._node, self._call = network, node, call
 
     async def cause_all(self, wanted: Sequence[Event]) -> None:
-        """Lets events happen, each at its time, and ends what they do. Raises NoEvent."""
+        """Let events happen, each at its time, and end what they do. Raises NoEvent."""
         causes, last = [], asyncio.Event()
         last.set()
         for event in wanted:
@@ -114,7 +114,7 @@ class EventCauses:
             done.set()
 
     async def cause(self, event: Event) -> None:
-        """Lets one event happen, and ends what it does after its time. Raises NoEvent, EndpointError and RpcFailure."""
+        """Let one event happen, and end what it does after its time. Raises NoEvent, EndpointError and RpcFailure."""
         await asyncio.sleep(event.after)
         if event.kill:
             self._signal(event.kill, signal.SIGKILL)

@@ -31,7 +31,7 @@ class Programs(Protocol):
     nodes: dict[str, str]
 
     def stopped(self, program: str) -> AbstractContextManager[None]:
-        """Kills a program, and starts it again at the end of the context."""
+        """Kill a program, and start it again at the end of the context."""
 
     def node_pids(self, name: str) -> dict[str, int]:
         """Return the process id of each role of a node, the supervisor included."""
@@ -69,7 +69,7 @@ class FaultInjector:
         self.counts: dict[str, int] = {name: 0 for name, _ in self._faults}
 
     async def run(self) -> None:
-        """Injects faults until it is cancelled. Raises NoRecovery."""
+        """Inject faults until it is cancelled. Raises NoRecovery."""
         await self._advance("the start")
         turn = 0
         while True:
@@ -119,7 +119,7 @@ class FaultInjector:
             drop_last_blocks(self._network.engine_data(leader), self._chance.randint(1, MAX_LOST_BLOCKS))
 
     async def _pause_node(self, leader: str) -> None:
-        """Pauses a node until another one leads: it goes on as if it led still."""
+        """Pause a node until another one leads: it goes on as if it led still."""
         pids = list(self._network.node_pids(leader).values())
         try:
             _signal(pids, signal.SIGSTOP)
@@ -128,7 +128,7 @@ class FaultInjector:
             _signal(pids, signal.SIGCONT)
 
     async def _kill_node(self, leader: str) -> None:
-        """Kills the supervisor, whose processes die with it, and starts the node again once another one leads."""
+        """Kill the supervisor, whose processes die with it, and start the node again once another one leads."""
         with self._network.stopped(f"{leader} node"):
             await self._until(f"a failover after the kill of {leader}", lambda value: value["leader"] != leader)
 

@@ -141,7 +141,7 @@ class BlockWatch:
         self._tasks = [gossip.periodic_task, *PeerManager(self._host).periodic_tasks]
 
     async def run(self) -> None:
-        """Watches until it is cancelled."""
+        """Watch until it is cancelled."""
         await self._host.start()
         try:
             async with asyncio.TaskGroup() as group:

@@ -95,7 +95,7 @@ class L1Backend:
     # --- blocks ---
 
     def mine(self, timestamp: int) -> Block:
-        """Mines a block with the pool's transactions; `timestamp` is the time of a slot after the head's."""
+        """Mine a block with the pool's transactions; `timestamp` is the time of a slot after the head's."""
         block = self._build(self.chain.head, timestamp, empty=False)
         self._extend(block)
         return block

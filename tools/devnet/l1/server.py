@@ -62,7 +62,7 @@ class L1Methods:
 
 
 async def mine_in_slots(backend: L1Backend) -> None:
-    """Mines a block at the start of each slot; a slot that passed meanwhile stays empty, as on a real chain."""
+    """Mine a block at the start of each slot; a slot that passed meanwhile stays empty, as on a real chain."""
     while True:
         now = time.time()
         slot = backend.slot_time(now)

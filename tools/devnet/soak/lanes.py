@@ -173,10 +173,10 @@ class Network(Protocol):
         """Start a node that was ended."""
 
     async def set_fault(self, node: str, name: str) -> None:
-        """Lets a fault of the node's endpoints hold; none with an empty name."""
+        """Let a fault of the node's endpoints hold; none with an empty name."""
 
     async def restart_engine(self, node: str, seconds: float, lost: int | None) -> None:
-        """Kills the engine of a node, and starts it after `seconds` without its last `lost` blocks; None for all."""
+        """Kill the engine of a node, and start it after `seconds` without its last `lost` blocks; None for all."""
 
     def erase(self, node: str) -> None:
         """Remove what a node that was ended has kept."""

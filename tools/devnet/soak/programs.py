@@ -153,13 +153,13 @@ class SoakPrograms:
         self._network.children.resume(f"{node} node")
 
     async def set_fault(self, node: str, name: str) -> None:
-        """Lets the faults of a scenario hold; none with an empty name."""
+        """Let the faults of a scenario hold; none with an empty name."""
         plan = FaultPlan(self._scenarios[name].faults, self._chance) if name else None
         for proxy in self._proxies[node]:
             await proxy.set_plan(plan)
 
     async def restart_engine(self, node: str, seconds: float, lost: int | None) -> None:
-        """Kills the engine of a node, and starts it after `seconds` without its last `lost` blocks; None for all."""
+        """Kill the engine of a node, and start it after `seconds` without its last `lost` blocks; None for all."""
         name, folder = f"{node} engine", self._network.engine_data(node)
         self._network.children.suspend(name, signal.SIGKILL).wait()
         try:

@@ -114,7 +114,7 @@ async def _serve(data: bytes) -> _Client:
 
 
 async def _idle(client: _Client) -> None:
-    """Lets a request take its turns, until nothing is sent any more."""
+    """Let a request take its turns, until nothing is sent any more."""
     quiet, sent = 0, 0
     for _ in range(MAX_TURNS):
         await asyncio.sleep(0)

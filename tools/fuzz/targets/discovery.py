@@ -99,7 +99,7 @@ def session(data: bytes) -> object:
 
 
 def nat_pmp_answer(data: bytes) -> object:
-    """Answers of a gateway by NAT-PMP."""
+    """Answer of a gateway by NAT-PMP."""
     try:
         return str(nat_pmp.parse_external_address(data).version)
     except NatPmpError:

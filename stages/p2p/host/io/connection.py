@@ -257,7 +257,7 @@ class Connection(asyncio.Protocol):
         self._update_reading()
 
     def _update_reading(self) -> None:
-        """Pauses or resumes reading; both may be asked for repeatedly."""
+        """Pause or resume reading; both may be asked for repeatedly."""
         if self._transport is None or self.is_closed:
             return
         if self._is_full or self._in_debt is not None:
@@ -370,7 +370,7 @@ class Connection(asyncio.Protocol):
         self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.timeouts.handshake:g} s")
 
     def _keep_alive(self) -> None:
-        """Pings a silent connection; closes one that stays silent, or has had no stream data for the idle timeout."""
+        """Ping a silent connection; close one that stays silent, or has had no stream data for the idle timeout."""
         now, timeouts = self._loop.time(), self.host.timeouts
         self._set_timer(timeouts.keepalive, self._keep_alive)
         if now - self._last_data > timeouts.idle:

@@ -79,7 +79,7 @@ class Dialer:
         raise DialError("; ".join(errors))
 
     async def _dial_address(self, peer: PeerId, address: Multiaddr) -> str | None:
-        """Dials one address; returns the error, None when it succeeds."""
+        """Dial one address; returns the error, None when it succeeds."""
         target = address.tcp
         if target is None:
             return "not a TCP address"

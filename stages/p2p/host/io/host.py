@@ -141,7 +141,7 @@ class Host:
         self._subscribers.append(handler)
 
     def emit(self, event: host_api.HostEvent) -> None:
-        """Delivers an event to all subscribers; one that raises does not keep it from the others."""
+        """Deliver an event to all subscribers; one that raises does not keep it from the others."""
         for subscriber in self._subscribers:
             try:
                 subscriber(event)
@@ -155,7 +155,7 @@ class Host:
         task.add_done_callback(self._task_done)
 
     async def connect(self, peer: PeerId, addresses: Sequence[Multiaddr] = ()) -> None:
-        """Dials the peer unless it is connected. Raises DialError."""
+        """Dial the peer unless it is connected. Raises DialError."""
         if peer not in self._connections:
             await self.dialer.dial(peer, addresses)
 
@@ -193,7 +193,7 @@ class Host:
         self.peerstore.save_gater(self.connection_gater)
 
     def ban(self, peer: PeerId, seconds: float, reason: str) -> None:
-        """Bans a peer for a time and closes its connections [SCR7]."""
+        """Ban a peer for a time and close its connections [SCR7]."""
         self.connection_gater.peer_bans[peer] = time.time() + seconds
         self.save_gater()
         log.info("peer banned", peer=short_peer_id(peer), seconds=seconds, reason=reason)
@@ -212,7 +212,7 @@ class Host:
         return denied
 
     def intercept_accept(self, connection: Connection) -> PeerDropReason | None:
-        """Lets an inbound connection begin its handshake, or returns why not; dialled ones were checked before."""
+        """Let an inbound connection begin its handshake, or return why not; dialled ones were checked before."""
         if connection.direction is host_api.Direction.OUTBOUND:
             return None
         if self._is_stopping:
@@ -277,7 +277,7 @@ class Host:
             self.emit(host_api.PeerDisconnected(peer))
 
     def charge_work(self, peer: PeerId, seconds: float) -> float:
-        """Charges a peer with CPU time; returns the seconds for which its connection must not be read."""
+        """Charge a peer with CPU time; returns the seconds for which its connection must not be read."""
         delay = self._work_shares.charge(peer, seconds, asyncio.get_running_loop().time())
         if peer and peer not in self._connections:
             self._work_shares.remove_peer(peer)

@@ -69,7 +69,7 @@ class IdentifyService:
             log.debug("identify failed", peer=short_peer_id(peer), error=str(error) or "timeout")
 
     def protocols_changed(self) -> None:
-        """Schedules a push to all identified peers; changes that follow at once share it."""
+        """Schedule a push to all identified peers; changes that follow at once share it."""
         if self._pending_push is None and self._identified:
             self._pending_push = asyncio.get_running_loop().call_later(_PUSH_DELAY, self._push_all)
 
@@ -230,7 +230,7 @@ class PingService:
         self._latencies[peer] = average + _SMOOTHING * (seconds - average)
 
     async def measure_latency(self, peer: PeerId) -> None:
-        """Pings a peer to update its latency; a failure is logged only."""
+        """Ping a peer to update its latency; a failure is logged only."""
         try:
             seconds = await self.ping(peer)
             log.trace("ping", peer=short_peer_id(peer), milliseconds=round(seconds * 1e3, 1))

@@ -208,7 +208,7 @@ class Stream:
         self._drop_unread()
 
     def _receive_negotiation(self, negotiation: Initiator | Responder, data: bytes) -> bytes:
-        """Continues the negotiation; returns the bytes that belong to the protocol."""
+        """Continue the negotiation; returns the bytes that belong to the protocol."""
         try:
             selected = negotiation.receive_data(data)
         except MultistreamError as error:

@@ -236,7 +236,7 @@ class Discv5Server:
             self.flush()
 
     def flush(self) -> None:
-        """Carries out the node's outputs: sends packets, passes on nodes found."""
+        """Carry out the node's outputs: sends packets, passes on nodes found."""
         for output in self.node.take_outputs():
             if isinstance(output, OutgoingPacket):
                 self._send(output)

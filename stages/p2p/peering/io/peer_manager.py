@@ -138,7 +138,7 @@ class PeerManager:
                 self._redial_task.wake.set()
 
     async def _redial_static(self) -> float:
-        """Dials the static peers that are not connected and due; returns the delay until the next one is due."""
+        """Dial the static peers that are not connected and due; returns the delay until the next one is due."""
         missing = [peer for peer in self.static_peers if self._host.connection(peer) is None]
         now = time.monotonic()
         due = [peer for peer in missing if self._static_backoff.retry_at(peer) <= now]
@@ -186,7 +186,7 @@ class PeerManager:
         return metadata is None or metadata.chain_id in (0, self._host.config.rollup.l2_chain_id)
 
     async def _dial_worker(self, candidates: list[PeerId]) -> None:
-        """Dials candidates until none is left or there are enough peers."""
+        """Dial candidates until none is left or there are enough peers."""
         while candidates and len(self._host.peers()) < self._host.config.peers_lo:
             peer = candidates.pop()
             try:
@@ -206,7 +206,7 @@ class PeerManager:
         return _TRIM_INTERVAL
 
     async def _monitor(self) -> float:
-        """Lifts expired bans, checks the score of one peer, and updates metrics [SCR7, SCR8]."""
+        """Lift expired bans, check the score of one peer, and update metrics [SCR7, SCR8]."""
         host = self._host
         peers, ips = host.connection_gater.remove_expired_bans(time.time())
         if peers or ips:
@@ -237,7 +237,7 @@ class PeerManager:
         host.meter.set("p2p_bandwidth_bytes_total", host.bytes_out, direction="out")
 
     async def _ping(self) -> float:
-        """Pings all peers every three minutes: ten at once, then one a second [NET6]."""
+        """Ping all peers every three minutes: ten at once, then one a second [NET6]."""
         now = time.monotonic()
         if not self._to_ping and now >= self._ping_round_due:
             self._to_ping, self._ping_round_due = self._host.peers(), now + PING_INTERVAL

@@ -334,7 +334,7 @@ class PortMapper:
                     await gateway.unmap_ports(self._ports)
 
     async def _map_ports(self) -> tuple[NatGateway, ExternalMapping]:
-        """Renews the mappings, or makes them on the first gateway that allows it."""
+        """Renew the mappings, or make them on the first gateway that allows it."""
         if self._gateway is not None:
             return self._gateway, await self._gateway.map_ports(self._ports)
         addresses = self._gateways or default_gateways()

@@ -189,7 +189,7 @@ def selfdestruct(frame: CallFrame, stack: list[int], _: int) -> None:
 
 
 def _prepare_selfdestruct(frame: CallFrame, stack: list[int]) -> tuple[Address, int]:
-    """Charges the gas; the beneficiary, and the balance in wei."""
+    """Charge the gas; the beneficiary, and the balance in wei."""
     frame.require_writable()
     beneficiary, state = to_address(stack.pop()), frame.state
     if state.warm_up(beneficiary):

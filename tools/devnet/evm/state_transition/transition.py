@@ -74,7 +74,7 @@ class ExtraFees(Protocol):
         """Wei that the sender pays in advance."""
 
     def distribute(self, state: State, gas_used: int) -> int:
-        """Credits all fees but the tip to their recipients; the wei of `prepaid` that are refunded."""
+        """Credit all fees but the tip to their recipients; the wei of `prepaid` that are refunded."""
 
 
 ExtraFeesFunction = Callable[[State, BlockContext, SignedTransaction], ExtraFees]
@@ -189,7 +189,7 @@ def run_body(
     intrinsic: IntrinsicGas,
     body: Transaction | None = None,
 ) -> ExecutionResult:
-    """Increments the sender's nonce and runs the message; the result's gas used is after refunds."""
+    """Increment the sender's nonce and run the message; the result's gas used is after refunds."""
     state, rules, sender = environment.state, environment.rules, environment.origin
     nonce = state.nonce(sender)
     state.set_nonce(sender, nonce + 1)
