@@ -37,15 +37,14 @@ class EndpointRecord:
         before = seconds if self.latency is None else self.latency
         self.latency = before + (seconds - before) * NEWEST_PART
 
-    def failed(self, error: Exception, calls: int = 1, throttled: bool | None = None) -> None:
-        """Record that a request of so many calls failed, `throttled` after too many; None where the error says so."""
+    def failed(self, error: Exception, calls: int = 1) -> None:
+        """Record that a request of so many calls failed."""
         self._requests += calls
         self._errors += 1
         self._is_failing = True
         text = str(error).removeprefix(f"{self._name}: ")
         self._error, self._error_at = one_line(text)[:MAX_ERROR], int(self._wall())
-        if throttled is None:
-            throttled = is_throttled(error)
+        throttled = is_throttled(error)
         if throttled:
             self._throttled += 1
             self._throttled_at = self._error_at

@@ -102,40 +102,30 @@ class Meter:
             if role not in (metric.processes or (role,)):
                 continue
             for values in metric.series if metric.labels else ((),):
-                self._make(metric, dict(zip(metric.labels, values, strict=True)))
-
-    def _make(self, metric: Metric, labels: dict[str, str]) -> None:
-        match metric.type:
-            case MetricType.GAUGE:
-                _child(self._gauge(metric.name, metric), labels).set(metric.initial)
-            case MetricType.HISTOGRAM:
-                _child(self._histogram(metric.name), labels)
-            case _:
-                self._counted_series(metric.name, labels)
+                series = self._series(metric.name, dict(zip(metric.labels, values, strict=True)), metric.type)
+                if metric.type is MetricType.GAUGE:
+                    series.set(metric.initial)
 
     def count(self, name: str, amount: float = 1, **labels: str) -> None:
         """Add to a counter, or record events and the present time."""
         key = (name, *labels.items())
         series = self._counted.get(key)
         if series is None:
-            series = self._counted[key] = self._counted_series(name, labels)
+            series = self._counted[key] = self._series(name, labels, MetricType.COUNTER, MetricType.EVENT)
         series.inc(amount)
 
     def counter(self, name: str, **labels: str) -> Counter:
         """One series of a counter whose name ends in `_total`, for what is counted very often."""
-        metric = _metric(name)
-        _expect(metric, MetricType.COUNTER)
-        if not name.endswith("_total"):
+        series = self._series(name, labels, MetricType.COUNTER)
+        if not isinstance(series, Counter):
             raise UnknownMetricError(f"metric {name!r} is exposed as a gauge")
-        return _child(self._collector(Counter, name, metric), labels)
+        return series
 
     def set(self, name: str, value: float, **labels: str) -> None:
         key = (name, *labels.items())
         series = self._set.get(key)
         if series is None:
-            metric = _metric(name)
-            _expect(metric, MetricType.GAUGE)
-            series = self._set[key] = _child(self._gauge(name, metric), labels)
+            series = self._set[key] = self._series(name, labels, MetricType.GAUGE)
         series.set(value)
 
     def observe(self, name: str, value: float, trace: bytes = b"", /, **labels: str) -> None:
@@ -143,7 +133,7 @@ class Meter:
         key = (name, *labels.items())
         series = self._observed.get(key)
         if series is None:
-            series = self._observed[key] = _child(self._histogram(name), labels)
+            series = self._observed[key] = self._series(name, labels, MetricType.HISTOGRAM)
         self._has_exemplars |= bool(trace)
         series.observe(value, {EXEMPLAR: trace.hex()} if trace else None)
 
@@ -157,33 +147,31 @@ class Meter:
             text = _with_exemplars(text, self.registry)
         return text + b"".join(meter.text() for meter in self._chains)
 
-    def _counted_series(self, name: str, labels: dict[str, str]) -> "Counter | Gauge | _Event":
-        metric = _metric(name)
+    def _series(self, name: str, labels: dict[str, str], *types: MetricType) -> Any:
+        """Return the series of a metric of one of these types, of the type that prometheus_client has for it."""
+        metric = METRICS.get(name)
+        if metric is None:
+            raise UnknownMetricError(f"no metric named {name!r} in the tables of stages/io")
+        if metric.type not in types:
+            raise UnknownMetricError(f"metric {name!r} is a {metric.type.value}, not a {types[0].value}")
         if metric.type is MetricType.EVENT:
-            total = _child(self._collector(Counter, f"{name}_total", metric), labels)
-            return _Event(total, _child(self._gauge(f"last_{name}_unix", metric), labels))
-        _expect(metric, MetricType.COUNTER)
-        if name.endswith("_total"):
-            return _child(self._collector(Counter, name, metric), labels)
-        return _child(self._gauge(name, metric), labels)
-
-    def _histogram(self, name: str) -> Histogram:
-        metric = _metric(name)
-        _expect(metric, MetricType.HISTOGRAM)
-        return self._collector(_Histogram, name, metric, buckets=metric.buckets)
-
-    def _gauge(self, name: str, metric: Metric) -> Gauge:
+            total = self._child(Counter, f"{name}_total", metric, labels)
+            return _Event(total, self._child(Gauge, f"last_{name}_unix", metric, labels))
+        if metric.type is MetricType.HISTOGRAM:
+            return self._child(_Histogram, name, metric, labels, buckets=metric.buckets)
+        if metric.type is MetricType.COUNTER and name.endswith("_total"):
+            return self._child(Counter, name, metric, labels)
         if metric.type is MetricType.COUNTER:
             self._counters_shown_as_gauges.add((metric.prefix + name).encode())
-        return self._collector(Gauge, name, metric)
+        return self._child(Gauge, name, metric, labels)
 
-    def _collector(self, kind: type[M], name: str, metric: Metric, **options: Any) -> M:
+    def _child(self, kind: type[M], name: str, metric: Metric, labels: dict[str, str], **options: Any) -> M:
         collector = self._collectors.get(name)
         if not isinstance(collector, kind):
             full = metric.prefix + name
             collector = kind(full, metric.help, metric.labels, registry=self.registry, **options)
             self._collectors[name] = collector
-        return collector
+        return collector.labels(**labels) if labels else collector
 
 
 def _with_exemplars(text: bytes, registry: CollectorRegistry) -> bytes:
@@ -193,22 +181,6 @@ def _with_exemplars(text: bytes, registry: CollectorRegistry) -> bytes:
     lines = (line.partition(b" # {") for line in open_metrics(registry).split(b"\n"))  # type: ignore[no-untyped-call]
     exemplars = {sample: mark + rest for sample, mark, rest in lines if mark}
     return b"\n".join(line + exemplars.get(line, b"") for line in text.split(b"\n"))
-
-
-def _metric(name: str) -> Metric:
-    try:
-        return METRICS[name]
-    except KeyError:
-        raise UnknownMetricError(f"no metric named {name!r} in the tables of stages/io") from None
-
-
-def _expect(metric: Metric, wanted: MetricType) -> None:
-    if metric.type is not wanted:
-        raise UnknownMetricError(f"metric {metric.name!r} is a {metric.type.value}, not a {wanted.value}")
-
-
-def _child(collector: M, labels: dict[str, str]) -> M:
-    return collector.labels(**labels) if labels else collector
 
 
 def show_l1_block(meter: Meter, name: str, ref: L1BlockRef) -> None:

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 import tracemalloc
-from abc import ABC, abstractmethod
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,11 +21,18 @@ NO_MUTEXES = "Python does not measure waits for locks, and the processes of a no
 LIVE_ONLY = "allocations since the recording began that were not freed by its end"
 
 
-class Recording(ABC):
-    """One profile in the making. It is begun and ended in the thread of the event loop."""
+class Recording:
+    """One profile in the making, with the period and comments of `Profile`.
 
-    def __init__(self) -> None:
-        self._table = StackTable()
+    It is begun and ended in the thread of the event loop."""
+
+    types: Types
+    period_type: tuple[str, str]
+    period = 1
+    comments: tuple[str, ...] = ()
+
+    def __init__(self, kind: str) -> None:
+        self._kind, self._table = kind, StackTable()
         self._began, self._began_monotonic = time.time_ns(), time.monotonic_ns()
         self._duration = 0
 
@@ -37,20 +43,20 @@ class Recording(ABC):
         """Stop."""
         self._duration = time.monotonic_ns() - self._began_monotonic
 
-    @abstractmethod
     def profile(self) -> Profile:
         """Return what was observed, after `end`. It may take seconds of CPU time, and any thread may call it."""
-
-    def _profile(self, kind: str, types: Types, period_type: tuple[str, str], period: int, *comments: str) -> Profile:
-        samples = self._table.samples()
-        return Profile(kind, types, samples, period_type, period, self._began, self._duration, comments)
+        samples, of_time = self._table.samples(), (self._began, self._duration)
+        return Profile(self._kind, self.types, samples, self.period_type, self.period, *of_time, self.comments)
 
 
 class CpuRecording(Recording):
     """CPU time by stack, that of C code without the interpreter's lock as well: a thread looks every 10 ms."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    types = (("samples", "count"), ("cpu", "nanoseconds"))
+    period_type, period = types[1], int(CPU_PERIOD * 1e9)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="CPU profile", daemon=True)
 
@@ -61,10 +67,6 @@ class CpuRecording(Recording):
         self._stop.set()
         self._thread.join(1.0)
         super().end()
-
-    def profile(self) -> Profile:
-        types = (("samples", "count"), ("cpu", "nanoseconds"))
-        return self._profile("cpu", types, types[1], int(CPU_PERIOD * 1e9))
 
     def _run(self) -> None:
         used: dict[int, int] = {}
@@ -90,9 +92,12 @@ def _thread_cpu_time(thread_id: int) -> int | None:
 class HeapRecording(Recording):
     """Memory allocated meanwhile and still in use, by where; allocations take two to four times as long."""
 
+    types, period_type = (("inuse_objects", "count"), ("inuse_space", "bytes")), ("space", "bytes")
+    comments = (LIVE_ONLY,)
+
     def __init__(self, kind: str) -> None:
-        super().__init__()
-        self._kind, self._is_mine = kind, False
+        super().__init__(kind)
+        self._is_mine = False
         self._snapshot: tracemalloc.Snapshot | None = None
 
     def begin(self) -> None:
@@ -112,8 +117,7 @@ class HeapRecording(Recording):
         if self._snapshot is not None:
             add_allocations(self._table, self._snapshot)
             self._snapshot = None
-        types = (("inuse_objects", "count"), ("inuse_space", "bytes"))
-        return self._profile(self._kind, types, ("space", "bytes"), 1, LIVE_ONLY)
+        return super().profile()
 
 
 def add_allocations(table: StackTable, snapshot: tracemalloc.Snapshot) -> None:
@@ -128,8 +132,9 @@ class StacksRecording(Recording):
     """The stacks of all threads at the end and, for `goroutine`, those of all tasks."""
 
     def __init__(self, kind: str) -> None:
-        super().__init__()
-        self._kind = kind
+        super().__init__(kind)
+        self.period_type = (kind, "count")
+        self.types = (self.period_type,)
 
     def end(self) -> None:
         for thread, stack in thread_stacks().values():
@@ -139,16 +144,15 @@ class StacksRecording(Recording):
                 self._table.add(task_stack(task), (1,), (("task", task.get_name()),))
         super().end()
 
-    def profile(self) -> Profile:
-        type_ = (self._kind, "count")
-        return self._profile(self._kind, (type_,), type_, 1)
-
 
 class WaitsRecording(Recording):
     """Where tasks wait, looked at every 50 ms by a task of its own."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    types = (("samples", "count"), ("delay", "nanoseconds"))
+    period_type, period = types[1], int(WAIT_PERIOD * 1e9)
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -158,10 +162,6 @@ class WaitsRecording(Recording):
         if self._task is not None:
             self._task.cancel()
         super().end()
-
-    def profile(self) -> Profile:
-        types = (("samples", "count"), ("delay", "nanoseconds"))
-        return self._profile("block", types, types[1], int(WAIT_PERIOD * 1e9))
 
     async def _run(self) -> None:
         own = asyncio.current_task()
@@ -178,28 +178,26 @@ class WaitsRecording(Recording):
 class EmptyRecording(Recording):
     """`mutex`: a valid profile without samples, which says why."""
 
-    def profile(self) -> Profile:
-        types = (("contentions", "count"), ("delay", "nanoseconds"))
-        return self._profile("mutex", types, types[1], 1, NO_MUTEXES)
+    types, period_type = (("contentions", "count"), ("delay", "nanoseconds")), ("delay", "nanoseconds")
+    comments = (NO_MUTEXES,)
 
 
-KINDS = ("cpu", "heap", "goroutine", "threadcreate", "block", "mutex", "allocs")
+KINDS: dict[str, type[Recording]] = {
+    "cpu": CpuRecording,
+    "heap": HeapRecording,
+    "goroutine": StacksRecording,
+    "threadcreate": StacksRecording,
+    "block": WaitsRecording,
+    "mutex": EmptyRecording,
+    "allocs": HeapRecording,
+}
 
 
 def new_recording(kind: str) -> Recording:
     """Return a recording of one of KINDS. Raises ValueError for another kind."""
-    match kind:
-        case "cpu":
-            return CpuRecording()
-        case "heap" | "allocs":
-            return HeapRecording(kind)
-        case "goroutine" | "threadcreate":
-            return StacksRecording(kind)
-        case "block":
-            return WaitsRecording()
-        case "mutex":
-            return EmptyRecording()
-    raise ValueError(f"no such profile: {kind}")
+    if kind not in KINDS:
+        raise ValueError(f"no such profile: {kind}")
+    return KINDS[kind](kind)
 
 
 def thread_stacks() -> dict[int, tuple[threading.Thread, Stack]]:

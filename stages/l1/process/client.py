@@ -16,7 +16,6 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault, EndpointPool, View
-from rollup_node.stages.l1.process import client
 from rollup_node.stages.l1.receipts import ONE_BY_ONE, ReceiptsMethods, is_not_found, is_unsupported
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import EndpointCounts
@@ -42,10 +41,6 @@ _HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
 _HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
 
 
-class ThrottledError(EndpointError):
-    """The endpoint asked to be left alone for a while."""
-
-
 class OtherChainError(EndpointError):
     """The endpoint is of another chain than the rollup's L1."""
 
@@ -58,7 +53,7 @@ def code_of(error: Exception) -> Code:
     """Return the code for the error of a call, of the data that it returned, or of an endpoint that is not called."""
     if isinstance(error, OtherChainError):
         return Code.L1_CHAIN
-    if _is_throttled(error):
+    if is_throttled(error):
         return Code.L1_THROTTLED
     if not isinstance(error, EndpointError):
         return Code.L1_BLOCK
@@ -69,15 +64,11 @@ def fault_of(error: Exception) -> EndpointFault:
     """Return the fault of the endpoint that the error of a call, or of the data that it returned, shows."""
     if isinstance(error, OtherChainError):
         return EndpointFault.OTHER_CHAIN
-    if _is_throttled(error):
+    if is_throttled(error):
         return EndpointFault.THROTTLED
     if isinstance(error, InvalidDataError):
         return EndpointFault.BEHIND if isinstance(error, BehindError) else EndpointFault.WRONG_DATA
     return EndpointFault.FAILING if isinstance(error, RpcFailure) else EndpointFault.UNREACHABLE
-
-
-def _is_throttled(error: Exception) -> bool:
-    return isinstance(error, ThrottledError) or is_throttled(error)
 
 
 class L1Endpoint:
@@ -142,25 +133,14 @@ class L1Endpoint:
 
     async def _header(self, method: str, block: str) -> Any:
         await self._check_chain()
-        try:
-            call = self._rpc.call_typed(_HeaderJson | None, method, block, False)
-            return _header_members(await self._timed(method, call))
-        except RpcFailure as failure:
-            if is_not_found(failure.message):
-                return None
-            raise
+        call = self._rpc.call_typed(_HeaderJson | None, method, block, False)
+        return _header_members(await self._found(method, call))
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
         """Return the raw response with a full block by label or number, or None. Raises also AnswerTooLargeError."""
         await self._check_chain()
         call = self._rpc.call_raw(_BLOCK_BY_NUMBER, label, True, limit=limit)
-        try:
-            body = await self._timed(_BLOCK_BY_NUMBER, call)
-        except RpcFailure as failure:
-            if is_not_found(failure.message):
-                return None
-            raise
-        return None if _is_null(body) else body
+        return _unless_null(await self._found(_BLOCK_BY_NUMBER, call))
 
     async def block_bodies(self, numbers: Sequence[int], limit: AnswerLimit) -> list[bytes | RpcFailure | None]:
         """Return what `block_body` returns or raises for several numbers, by one batch with an answer within `limit`.
@@ -177,7 +157,7 @@ class L1Endpoint:
             return None if result == _NULL else b'{"result":' + result + b"}"
         if is_not_found(result.message):
             return None
-        self._record_failure(result, 0)
+        self.record.failed(result, 0)
         return result
 
     async def headers_json(self, numbers: Sequence[int]) -> list[Any]:
@@ -190,7 +170,7 @@ class L1Endpoint:
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
                 if not is_not_found(block.message):
-                    self._record_failure(block, 0)
+                    self.record.failed(block, 0)
                     raise block
                 blocks[index] = None
             else:
@@ -208,15 +188,11 @@ class L1Endpoint:
             parameter = self._methods.parameter(method, to_hex(block_hash))
             call = self._rpc.call_raw(method, parameter, limit=limit)
             try:
-                body = await self._timed(method, call)
+                return _unless_null(await self._found(method, call))
             except RpcFailure as failure:
-                if is_not_found(failure.message):
-                    return None
                 if not is_unsupported(failure.code, failure.message):
                     raise
                 self._methods.drop(method, time.monotonic())
-                continue
-            return None if _is_null(body) else body
 
     async def storage(self, address: Address, slot: Hash, block_hash: Hash) -> str:
         """Return the result of eth_getStorageAt."""
@@ -235,8 +211,7 @@ class L1Endpoint:
 
     async def view(self, number: int) -> View:
         """Return the endpoint's latest block, and its hash of the block of a number. Raises also InvalidDataError."""
-        self._chain_checked = False
-        await self._check_chain()
+        await self.check_chain()
         calls = [(_BLOCK_BY_NUMBER, ("latest", False)), (_BLOCK_BY_NUMBER, (to_quantity(number), False))]
         latest, block = await self._headers(calls)
         head = None if latest is None else verify_block_ref(latest, False)
@@ -269,7 +244,7 @@ class L1Endpoint:
             receipts = await self._timed(ONE_BY_ONE, self._rpc.batch(calls, msgspec.Raw, limit), len(calls))
             for item, receipt in zip(missing, receipts, strict=True):
                 if isinstance(receipt, RpcFailure):
-                    self._record_failure(receipt, 0)
+                    self.record.failed(receipt, 0)
                     raise receipt
                 if (text := bytes(receipt)) != b"null":
                     result[item] = text
@@ -292,15 +267,19 @@ class L1Endpoint:
         except HexError:
             raise EndpointError(self.name, "the answer to eth_chainId is not a number") from None
         if chain_id != self._chain_id:
-            error = client.OtherChainError(
-                self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}"
-            )
-            self._record_failure(error, 0)
+            error = OtherChainError(self.name, f"is on L1 chain {chain_id}, but the rollup is on {self._chain_id}")
+            self.record.failed(error, 0)
             raise error
         self._chain_checked = True
 
-    def _record_failure(self, error: Exception, calls: int) -> None:
-        self.record.failed(error, calls, client.fault_of(error) is EndpointFault.THROTTLED)
+    async def _found(self, method: str, call: Awaitable[T]) -> T | None:
+        """Await a call as `_timed` does; None for an error that says that there is no such block."""
+        try:
+            return await self._timed(method, call)
+        except RpcFailure as failure:
+            if is_not_found(failure.message):
+                return None
+            raise
 
     async def _timed(self, method: str, call: Awaitable[T], calls: int = 1) -> T:
         """Await a call, or a batch of `calls`, and record its metrics."""
@@ -311,10 +290,10 @@ class L1Endpoint:
                 if is_not_found(failure.message) or is_unsupported(failure.code, failure.message):
                     self.record.answered(time.monotonic() - began, calls)
                 else:
-                    self._record_failure(failure, calls)
+                    self.record.failed(failure, calls)
                 raise
             except EndpointError as failure:
-                self._record_failure(failure, calls)
+                self.record.failed(failure, calls)
                 raise
             self.record.answered(time.monotonic() - began, calls)
             return result
@@ -348,7 +327,7 @@ class L1Endpoints:
             return endpoint
         wait = self.pool.next_probe(time.monotonic()) or 0.0
         names = " and ".join(endpoint.name for endpoint in self.all)
-        raise client.ThrottledError(names, f"overloaded and asked not to retry for {wait:.0f} s")
+        raise EndpointError(names, f"overloaded and asked not to retry for {wait:.0f} s", retry_after=wait)
 
     async def ask(self, what: str, call: Callable[[L1Endpoint], Awaitable[T]]) -> tuple[L1Endpoint, T]:
         """Return the endpoint in use, and what a call of it returns. Raises TemporaryError with what was asked for."""
@@ -360,12 +339,12 @@ class L1Endpoints:
             if endpoint is not None:
                 self.failed(endpoint, error)
             text = f"{what}: {describe_error(endpoint, error)}"
-            raise TemporaryError(text, client.code_of(error)) from None
+            raise TemporaryError(text, code_of(error)) from None
 
     def failed(self, endpoint: L1Endpoint, error: Exception) -> None:
         """Record a failure: the endpoint is set aside."""
         retry_after = error.retry_after if isinstance(error, EndpointError) else None
-        self.set_aside(endpoint, client.fault_of(error), describe_error(endpoint, error), retry_after)
+        self.set_aside(endpoint, fault_of(error), describe_error(endpoint, error), retry_after)
 
     def set_aside(
         self, endpoint: L1Endpoint, fault: EndpointFault, reason: str, retry_after: float | None = None
@@ -436,6 +415,7 @@ def _header_members(header: Any) -> dict[str, Any] | None:
     return None if header is None else msgspec.structs.asdict(header)
 
 
-def _is_null(body: bytes) -> bool:
-    """Whether a response's result is null; an error in it was raised before."""
-    return len(body) <= NULL_RESPONSE_SIZE and orjson.loads(body).get("result") is None
+def _unless_null(body: bytes | None) -> bytes | None:
+    """Return a response, None for one whose result is null; an error in it was raised before."""
+    is_null = body is None or (len(body) <= NULL_RESPONSE_SIZE and orjson.loads(body).get("result") is None)
+    return None if is_null else body

@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rollup_node.stages.io.files.private_files import read_private_file, replace_private_file
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
@@ -256,78 +256,60 @@ class ProofPoller:
         return safe if self.proof.standing(safe.number, safe.hash) is Standing.PROVEN else finalized
 
     async def _block(self, block_hash: Hash) -> L1BlockRef:
-        """Return the block of a hash. Raises TemporaryError if the endpoint does not have it."""
+        """Return the block of a hash, for which each endpoint is asked once. Raises TemporaryError if none has it."""
+        return await _of_any(len(self._endpoints.all), partial(self._read_block, block_hash))
 
-        def check(ref: L1BlockRef | None) -> str | None:
-            if ref is None:
-                return f"it does not have the proven block {to_hex(block_hash)}"
-            return None if ref.hash == block_hash else "it has another block for a hash"
-
-        ref = await self._read(lambda endpoint: endpoint.header_by_hash(block_hash), check)
-        assert ref is not None
-        return ref
-
-    async def _read(
-        self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
-    ) -> L1BlockRef | None:
-        """Return what the first endpoint has that passes the check, each is asked once. Raises TemporaryError."""
-        return await _of_any(len(self._endpoints.all), lambda: self._read_one(call, check))
-
-    async def _read_one(
-        self, call: Callable[[L1Endpoint], Any], check: Callable[[L1BlockRef | None], str | None]
-    ) -> L1BlockRef | None:
+    async def _read_block(self, block_hash: Hash) -> L1BlockRef:
         async def ref_of(endpoint: L1Endpoint) -> L1BlockRef | None:
-            block = await call(endpoint)
+            block = await endpoint.header_by_hash(block_hash)
             return None if block is None else verify_block_ref(block, False)
 
         endpoint, ref = await self._endpoints.ask("L1 head", ref_of)
-        if (text := check(ref)) is not None:
-            self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
-            raise TemporaryError(f"L1 head: {endpoint.name}: {text}", Code.L1_UNPROVEN)
-        return ref
+        if ref is not None and ref.hash == block_hash:
+            return ref
+        missing = f"it does not have the proven block {to_hex(block_hash)}"
+        text = missing if ref is None else "it has another block for a hash"
+        self._endpoints.set_aside(endpoint, EndpointFault.BEHIND, text)
+        raise TemporaryError(f"L1 head: {endpoint.name}: {text}", Code.L1_UNPROVEN)
 
     async def _link(self) -> None:
         """Follow the links down to the lowest block that is wanted. Raises TemporaryError where they do not hold."""
+        proof, count = self.proof, len(self._endpoints.all)
         for _ in range(STEPS):
-            gaps = self.proof.gaps
+            gaps = proof.gaps
             for rollup in gaps:
-                await _of_any(len(self._endpoints.all), partial(self._fill, rollup))
-            numbers = self.proof.missing()
+                wanted, fill = partial(self._gap, rollup), proof.catch_ups[rollup].fill
+                upper = "the block that derivation is sent next"
+                await _of_any(count, partial(self._follow, wanted, fill, upper))
+            numbers = proof.missing()
             if numbers:
-                await _of_any(len(self._endpoints.all), self._extend)
+                await _of_any(count, partial(self._follow, proof.missing, proof.chain.extend, "the proven head"))
             if not gaps and not numbers:
                 return
             self._on_proven()
 
-    async def _extend(self) -> None:
-        await self._follow(self.proof.missing, self.proof.chain.extend, "the proven head")
-
-    async def _fill(self, rollup: int) -> None:
-        fill = self.proof.catch_ups[rollup].fill
-        await self._follow(
-            lambda: self.proof.gaps.get(rollup, range(0)), fill, "the block that derivation is sent next"
-        )
+    def _gap(self, rollup: int) -> range:
+        return self.proof.gaps.get(rollup, range(0))
 
     async def _follow(
         self, wanted: Callable[[], range], take: Callable[[Sequence[L1BlockRef]], bool], upper: str
     ) -> None:
         """Follow one batch of links. Raises TemporaryError if the endpoint's blocks are other ones."""
+
+        async def refs_of(endpoint: L1Endpoint) -> list[L1BlockRef]:
+            headers = await endpoint.headers_json(numbers)
+            if any(header is None for header in headers):
+                raise InvalidDataError("it does not have a block below its head")
+            return [verify_block_ref(header, False) for header in headers]
+
         if not (numbers := wanted()):
             return
-        endpoint, refs = await self._headers(numbers)
+        endpoint, refs = await self._endpoints.ask("L1 links", refs_of)
         # Derivation may have been reset meanwhile.
         if wanted() == numbers and not take(refs):
             text = f"its blocks {numbers[0]} to {numbers[-1]} do not link to {upper}"
             self._endpoints.set_aside(endpoint, EndpointFault.UNPROVEN, text)
             raise TemporaryError(f"L1 links: {endpoint.name}: {text}", Code.L1_UNPROVEN)
-
-    async def _headers(self, numbers: Sequence[int]) -> tuple[L1Endpoint, list[L1BlockRef]]:
-        """Return the references of blocks, all from one endpoint. Raises TemporaryError."""
-
-        async def refs(endpoint: L1Endpoint) -> list[L1BlockRef]:
-            return _refs(await endpoint.headers_json(numbers))
-
-        return await self._endpoints.ask("L1 links", refs)
 
     async def keep(self) -> None:
         """Write the newest proven root, and what is unproven, to the file."""
@@ -415,10 +397,3 @@ def _roots(config: CheckpointConfig, stored: StoredRoot | None) -> tuple[Hash, H
     if stored is not None and stored.replaces(config.root):
         return stored.checkpoint, stored.root
     return config.root, config.root
-
-
-def _refs(headers: Sequence[Any]) -> list[L1BlockRef]:
-    """Return references of headers. Raises InvalidDataError also for one that is missing."""
-    if any(header is None for header in headers):
-        raise InvalidDataError("it does not have a block below its head")
-    return [verify_block_ref(header, False) for header in headers]

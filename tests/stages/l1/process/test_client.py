@@ -18,7 +18,6 @@ from rollup_node.stages.l1.process.client import (
     BehindError,
     L1Endpoints,
     OtherChainError,
-    ThrottledError,
     code_of,
     fault_of,
 )
@@ -245,7 +244,6 @@ async def test_metrics_of_endpoints_and_of_their_requests() -> None:
         (EndpointError("l1", "HTTP status 503", 503), Code.L1_UNREACHABLE, EndpointFault.UNREACHABLE),
         (EndpointError("l1", "HTTP status 429", 429), Code.L1_THROTTLED, EndpointFault.THROTTLED),
         (EndpointError("l1", "HTTP status 503", 503, retry_after=3.0), Code.L1_THROTTLED, EndpointFault.THROTTLED),
-        (ThrottledError("l1", "is overloaded"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
         (RpcFailure(-32005, "daily request count exceeded"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
         (RpcFailure(429, "exceeded its compute units per second"), Code.L1_THROTTLED, EndpointFault.THROTTLED),
         (
