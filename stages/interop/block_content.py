@@ -5,15 +5,12 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.protocol.headers import HEADER_MEMBERS, Header, HeaderError, header_from_json, header_hash
+from rollup_node.stages.protocol.headers import Header, HeaderError, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex
 from rollup_node.stages.protocol.interop_messages import BlockLogs, block_logs
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import LogJson, ReceiptError, parse_receipt, receipt_from_json
 from rollup_node.stages.protocol.types import BlockRef, Hash
-
-HeaderJson: Any = msgspec.defstruct("HeaderJson", HEADER_MEMBERS)
-"""A block of JSON-RPC without its transactions."""
 
 _NO_LOGS = bytes(256)
 

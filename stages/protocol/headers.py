@@ -59,6 +59,8 @@ HEADER_FIELDS: tuple[HeaderField, ...] = (
 HEADER_MEMBERS = [(name, str | None, None) for name in ("hash", *(field.json_name for field in HEADER_FIELDS))]
 """The members of a JSON-RPC block that are its header and its hash, as fields of a type to decode answers to."""
 
+HeaderJson: Any = msgspec.defstruct("HeaderJson", HEADER_MEMBERS)
+"""A JSON-RPC block without its transactions."""
 
 UNREAD_FIELDS = frozenset(
     ("sha3Uncles", "miner", "stateRoot", "transactionsRoot", "difficulty", "gasLimit", "extraData", "nonce")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from rollup_node.stages.interop.block_content import HeaderJson, block_content, verified_header
+from rollup_node.stages.interop.block_content import block_content, verified_header
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import (
@@ -29,7 +29,7 @@ from rollup_node.stages.interop.rounds import (
     next_step,
     next_time,
 )
-from rollup_node.stages.protocol.headers import header_from_json, header_hash
+from rollup_node.stages.protocol.headers import HeaderJson, header_from_json, header_hash
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.interop_messages import EXECUTING_MESSAGE
 from rollup_node.stages.protocol.keccak import keccak256

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from yarl import URL
 
 from rollup_node.stages.blobs import beacon_api
 from rollup_node.stages.blobs.beacon_api import BeaconResponseError, Failed, OfferedBlob, SourceFailure
@@ -15,7 +14,7 @@ from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.blobs.process.beacon_clock import BeaconClock
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointMeter, EndpointRecord, RpcMeter
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import cancel_all
@@ -112,7 +111,7 @@ class BeaconEndpoint:
     ) -> None:
         self.name = endpoint_name(url)
         self.record = EndpointRecord(RPC, self.name, meter=meter)
-        self._base, self._timeout = parsed_url(url) or URL(), config.timeout
+        self._timeout = config.timeout
         self._http = HttpClient(url, self.name, lambda: headers)
         self._fetch_all = config.fetch_all_sidecars
         self._meter, self._large = RpcMeter(meter, RPC), large
@@ -301,12 +300,9 @@ class BeaconEndpoint:
         return response
 
     async def _exchange(self, path: str, query: Sequence[tuple[str, str]], max_body: int, accept: str) -> _Response:
-        # A hosted endpoint may have its key in the path or the query of its URL.
-        url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
-        url = url.with_query([*self._base.query.items(), *query])
         # Blobs are compressed data: gzip makes them no shorter.
         headers = {"Accept": accept, "Accept-Encoding": "gzip" if accept == JSON else "identity"}
-        status, answered, body = await self._http.get(url, headers, self._timeout, max_body)
+        status, answered, body = await self._http.get(self._http.below(path, query), headers, self._timeout, max_body)
         media = answered.get("content-type", JSON).partition(";")[0].strip().lower()
         return _Response(status, body, media)
 

@@ -5,14 +5,13 @@ import time
 from collections.abc import Callable
 
 import msgspec
-from yarl import URL
 
 from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
 from rollup_node.stages.blobs.pending_requests import Found, InputCache, PendingInput, PendingInputs
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_compressed
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name, parsed_url
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
@@ -51,7 +50,6 @@ class DaClient:
     def __init__(self, config: DaServerConfig, meter: Meter) -> None:
         self.name = endpoint_name(config.url)
         self.record = EndpointRecord("da-server", self.name)
-        self._base = parsed_url(config.url) or URL()
         self._verify, self._meter = config.verify_on_read, RpcMeter(meter, RPC)
         self._timeout = config.get_timeout or UNLIMITED_SECONDS
         self._http = HttpClient(config.url, self.name)
@@ -76,9 +74,7 @@ class DaClient:
         await self._http.close()
 
     async def _exchange(self, commitment: Commitment, ahead: bool) -> InputResponse | InputTooLarge:
-        # A hosted server may have its key in the path or the query of its URL.
-        url = self._base.with_path(f"{self._base.path.rstrip('/')}/get/{to_hex(commitment.encode())}")
-        url = url.with_query(self._base.query)
+        url = self._http.below(f"get/{to_hex(commitment.encode())}")
         hashed = commitment.kind == KECCAK and self._verify
         limit = AHEAD_BODY if ahead else MAX_HASHED if hashed else MAX_BODY
         reading = InputReading(commitment, limit, hashed)

@@ -9,7 +9,6 @@ import msgspec
 from rollup_node.stages.interop.block_content import (
     BlockContent,
     ContentError,
-    HeaderJson,
     VerifiedHeader,
     block_content,
     verified_header,
@@ -19,6 +18,7 @@ from rollup_node.stages.io.http.credentials import RequestHeaders
 from rollup_node.stages.io.http.jsonrpc import AnswerTooLargeError, EndpointError, JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.answer_limits import AnswerLimit, receipts_limit
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.headers import HeaderJson
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 

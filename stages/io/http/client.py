@@ -7,7 +7,7 @@ import functools
 import ipaddress
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -107,6 +107,11 @@ class HttpClient:
         if answer.status in _REDIRECTS_OF_POST:
             answer = await self._followed(request, answer, {})
         return self._masked(answer, own)
+
+    def below(self, path: str, query: Iterable[tuple[str, str]] = ()) -> URL:
+        """Return a URL of the server: a hosted one may have its key in the path or the query of ours."""
+        url = self._url.with_path(f"{self._url.path.rstrip('/')}/{path}")
+        return url.with_query([*self._url.query.items(), *query])
 
     async def get(
         self, url: URL, headers: Mapping[str, str], timeout: float, max_answer: int, take: Take | None = None

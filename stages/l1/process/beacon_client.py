@@ -4,11 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from yarl import URL
-
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_success
-from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name, parsed_url
+from rollup_node.stages.io.http.endpoint_errors import EndpointError, endpoint_name
 from rollup_node.stages.io.http.endpoint_record import EndpointRecord, RpcMeter
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
@@ -34,14 +32,14 @@ class LightClientEndpoint:
     def __init__(self, url: str, timeout: float, header: tuple[str, str] | None, meter: Meter | None = None) -> None:
         self.name = endpoint_name(url)
         self.record, self.verdict = EndpointRecord(RPC, self.name, meter=meter), ""
-        self._base, self._timeout = parsed_url(url) or URL(), timeout
+        self._timeout = timeout
         headers = dict([header] if header else [])
         self._http = HttpClient(url, self.name, lambda: headers)
         self._meter = RpcMeter(meter, RPC)
 
     async def get(self, path: str, query: Sequence[tuple[str, str]] = (), label: str = "genesis") -> bytes:
         """Return the body of a success, counted under `label`. Raises EndpointError, with the status of a refusal."""
-        url = self._url(path, query)
+        url = self._http.below(path, query)
         headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
         try:
             with self._meter.timed(label) as began:
@@ -67,17 +65,13 @@ class LightClientEndpoint:
 
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         try:
-            await self._http.get(self._url(EVENTS, [("topics", TOPIC)]), headers, LISTEN_SECONDS, MAX_BODY, take)
+            await self._http.get(self._http.below(EVENTS, [("topics", TOPIC)]), headers, LISTEN_SECONDS, MAX_BODY, take)
         except EndpointError as error:
             log.debug("a stream of light client updates ends", endpoint=self.name, error=error)
 
     def masked(self, text: str) -> str:
         """Return what is to be shown of an answer without the credentials that this endpoint is sent."""
         return self._http.masked(text)
-
-    def _url(self, path: str, query: Sequence[tuple[str, str]]) -> URL:
-        url = self._base.with_path(f"{self._base.path.rstrip('/')}/{path}")
-        return url.with_query([*self._base.query.items(), *query])
 
     async def close(self) -> None:
         await self._http.close()

@@ -23,7 +23,7 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
-from rollup_node.stages.protocol.headers import HEADER_MEMBERS
+from rollup_node.stages.protocol.headers import HeaderJson
 from rollup_node.stages.protocol.hex_encoding import HexError, from_quantity, to_hex, to_quantity
 from rollup_node.stages.protocol.mpt import AccountProof
 from rollup_node.stages.protocol.types import Address, Hash
@@ -37,8 +37,7 @@ RPC = "l1"
 _BLOCK_BY_NUMBER = "eth_getBlockByNumber"
 _BLOCK_BY_HASH = "eth_getBlockByHash"
 _NULL = msgspec.Raw(b"null")
-_HeaderJson = msgspec.defstruct("_HeaderJson", HEADER_MEMBERS)
-_HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", _HeaderJson | None, None), ("error", Any, None)])
+_HeaderAnswer = msgspec.defstruct("_HeaderAnswer", [("result", HeaderJson | None, None), ("error", Any, None)])
 
 
 class OtherChainError(EndpointError):
@@ -133,7 +132,7 @@ class L1Endpoint:
 
     async def _header(self, method: str, block: str) -> Any:
         await self._check_chain()
-        call = self._rpc.call_typed(_HeaderJson | None, method, block, False)
+        call = self._rpc.call_typed(HeaderJson | None, method, block, False)
         return _header_members(await self._found(method, call))
 
     async def block_body(self, label: str, limit: AnswerLimit) -> bytes | None:
@@ -166,7 +165,7 @@ class L1Endpoint:
         return await self._headers([(_BLOCK_BY_NUMBER, (to_quantity(number), False)) for number in numbers])
 
     async def _headers(self, calls: Sequence[Call]) -> list[Any]:
-        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, _HeaderJson | None), len(calls))
+        blocks = await self._timed(_BLOCK_BY_NUMBER, self._rpc.batch(calls, HeaderJson | None), len(calls))
         for index, block in enumerate(blocks):
             if isinstance(block, RpcFailure):
                 if not is_not_found(block.message):

@@ -8,11 +8,10 @@ import pytest
 from rollup_node.stages.interop.block_content import (
     BlockContent,
     ContentError,
-    HeaderJson,
     block_content,
     verified_header,
 )
-from rollup_node.stages.protocol.headers import Header, header_hash
+from rollup_node.stages.protocol.headers import Header, HeaderJson, header_hash
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
 from tests.support.interop.served_world import header_json, header_of, receipts_of
 from tests.support.interop.values import Claim, block, logs_of
