@@ -13,6 +13,7 @@ from aiohttp import web
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.otlp import MAX_BATCH, SpanExporter, traces_json
 from rollup_node.stages.io.tracing import Span, Trace
+from tests.support.servers.http_listener import app_for_every_path, listening
 
 SPAN = Span(Trace(b"\x11" * 16, b"\x22" * 8), b"\x33" * 8, "l1.block", 1, 2, {"number": 7, "outcome": "a", "ok": True})
 CALL = Span(Trace(b"\x11" * 16), b"\x33" * 8, "rpc a", 1, 2, {})
@@ -62,31 +63,11 @@ class Collector:
     def __init__(self) -> None:
         self.requests: list[tuple[str, Any]] = []
         self.status = 200
+        self.app = app_for_every_path(self._handle)
 
-    async def _handle(self, request: web.BaseRequest) -> web.Response:
+    async def _handle(self, request: web.Request) -> web.Response:
         self.requests.append((request.path, await request.json()))
         return web.json_response({}, status=self.status)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        runner = web.ServerRunner(web.Server(self._handle))
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        try:
-            yield site.name
-        finally:
-            await runner.cleanup()
-
-    @property
-    def spans(self) -> list[dict[str, Any]]:
-        return [
-            span
-            for _, body in self.requests
-            for resource in body["resourceSpans"]
-            for scope in resource["scopeSpans"]
-            for span in scope["spans"]
-        ]
 
 
 @asynccontextmanager
@@ -106,12 +87,13 @@ async def exporting(url: str) -> AsyncIterator[SpanExporter]:
 @pytest.mark.parametrize(("path", "asked"), [("", "/v1/traces"), ("/", "/v1/traces"), ("/custom", "/custom")])
 async def test_spans_are_sent_in_bounded_requests(path: str, asked: str) -> None:
     collector = Collector()
-    async with asyncio.timeout(30), collector.running() as url, exporting(url.rstrip("/") + path) as exporter:
+    async with listening(collector.app) as (url,), exporting(url.rstrip("/") + path) as exporter:
         for number in range(MAX_BATCH + 1):
             tracing.add("a", 0.0, bytes(32), number=number)
         await exporter.send()
         assert [request for request, _ in collector.requests] == [asked, asked]
-        assert len(collector.spans) == MAX_BATCH + 1
+        sent = [body["resourceSpans"][0]["scopeSpans"][0]["spans"] for _, body in collector.requests]
+        assert list(map(len, sent)) == [MAX_BATCH, 1]
         pairs = collector.requests[0][1]["resourceSpans"][0]["resource"]["attributes"]
         resource = {pair["key"]: pair["value"]["stringValue"] for pair in pairs}
         assert (resource["service.name"], resource["process"], resource["chain"]) == ("rollup-node", "l1", "901")
@@ -120,14 +102,14 @@ async def test_spans_are_sent_in_bounded_requests(path: str, asked: str) -> None
 
 async def test_a_collector_that_takes_none_is_named_once() -> None:
     collector = Collector()
-    async with asyncio.timeout(30), collector.running() as url, exporting(url) as exporter:
+    async with listening(collector.app) as (url,), exporting(url) as exporter:
         collector.status = 503
         for status in (503, 503, 200):
             collector.status = status
             tracing.add("a", 0.0, bytes(32))
             await exporter.send()
         assert len(collector.requests) == 3
-    async with asyncio.timeout(30), exporting("http://127.0.0.1:1") as exporter:
+    async with exporting("http://127.0.0.1:1") as exporter:
         tracing.add("a", 0.0, bytes(32))
         await exporter.send()
         assert tracing.take(1) == [], "dropped"

@@ -43,18 +43,6 @@ def test_a_block_whose_bloom_excludes_events_needs_no_receipts(
     assert result.blocks[0].header.number == 6_582_951
 
 
-def test_a_block_with_a_deposit(
-    block_json: JsonByNumber, receipts_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
-) -> None:
-    first = run_over_the_codec(VerifyBlock(6_582_952, response_body(block_json(6_582_952)), False, (l1_filter,)))
-    assert isinstance(first, NeedsReceipts)
-    second = run_over_the_codec(VerifyReceipts(first.block, response_body(receipts_json(6_582_952)), (l1_filter,)))
-    assert isinstance(second, Verified)
-    assert [log.index for log in second.blocks[0].deposits] == [56]
-    assert len(second.blocks[0].inbox) == 1
-    assert second.blocks[0].header.hash == first.block.header.hash
-
-
 def test_a_block_is_verified_once_for_all_rollups(
     block_json: JsonByNumber, receipts_json: JsonByNumber, response_body: ResponseBody, l1_filter: L1Filter
 ) -> None:
@@ -176,15 +164,6 @@ def test_a_block_with_challenges(trust: bool) -> None:
     assert len(result.config_updates) == 1
     without = endpoint.verified(block.number, trust=trust)
     assert without == msgspec.structs.replace(result, challenges=())
-
-
-def test_challenges_alone_need_the_receipts() -> None:
-    endpoint = L1Endpoint()
-    block = endpoint.add(call(resolve_call(b"input"), event(2)))
-    assert [challenge.resolve_data for challenge in endpoint.verified(block.number, WITH_CHALLENGES).challenges] == [
-        b"input"
-    ]
-    assert endpoint.verified(block.number).challenges == ()
 
 
 def test_calldata_is_kept_only_where_a_challenge_may_be() -> None:

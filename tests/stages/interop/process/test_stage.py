@@ -182,13 +182,32 @@ async def test_an_invalid_message_has_its_block_replaced(tmp_path: Path) -> None
         assert await assert_true(node) > 8
 
 
-async def test_a_message_that_is_executed_before_it_is_said_has_its_block_replaced(tmp_path: Path) -> None:
-    """[EM7], optimism#22281: the other chain keeps its blocks, and both go on."""
-    async with pair(tmp_path, {(2, 9): (b"said",), (1, 7): (claim(2, 9),)}) as node:
+INVALID: dict[str, tuple[Script, list[list[int]]]] = {
+    "executed before it is said [EM7]": ({(2, 9): (b"said",), (1, 7): (claim(2, 9),)}, [[7], []]),
+    "expired [EM8]": ({(2, 6): (b"said",), (1, 9): (claim(2, 6),), (1, 10): (claim(2, 6),)}, [[10], []]),
+    "of a replaced block [IV8]": ({(2, 7): (b"said", OTHER), (1, 7): (claim(2, 7),)}, [[7], [7]]),
+    "in a cycle [CY3]": (
+        {(1, 7): (claim(2, 7, index=1), b"said"), (2, 7): (claim(1, 7, index=1), b"said")},
+        [[7], [7]],
+    ),
+}
+"""The logs of blocks, and the numbers that are denied of each chain; optimism#22281 is the first."""
+
+
+@pytest.mark.parametrize(("script", "denied"), INVALID.values(), ids=INVALID)
+async def test_blocks_with_invalid_messages_are_replaced(
+    tmp_path: Path, script: Script, denied: list[list[int]]
+) -> None:
+    """All others of a chain stay, and both go on."""
+    config = msgspec.structs.replace(PAIR, expiry_window=3)
+    async with node_of(ServedWorld(config, 1, script), tmp_path / "interop", blocks=2) as node:
+        node.grow(4)
+        node.follow()
         before = [block.ref for block in node.chains[2].blocks()]
         assert await assert_true(node) > 8
-        assert [block.number for block in node.verdict(1).denied] == [7] and node.verdict(2).denied == ()
-        assert [block.ref for block in node.chains[2].blocks()][: len(before)] == before
+        assert [[block.number for block in node.verdict(chain).denied] for chain in (1, 2)] == denied
+        kept = denied[1][0] if denied[1] else len(before)
+        assert [block.ref for block in node.chains[2].blocks()][:kept] == before[:kept]
 
 
 async def test_metrics_have_op_supernodes_names(tmp_path: Path) -> None:
@@ -206,32 +225,6 @@ async def test_metrics_have_op_supernodes_names(tmp_path: Path) -> None:
         decided = {name: node.meter_value(f"{prefix}_round_decisions_total", decision=name) for name in DECISIONS}
         assert decided["advance"] >= verified and decided["invalidate"] == 1 and decided["rewind"] > 0
         assert decided["wait"] > 0, "for blocks of the next second"
-
-
-async def test_a_block_that_depends_on_a_replaced_one_is_replaced_too(tmp_path: Path) -> None:
-    """[IV8]: in the round after it."""
-    script: Script = {(2, 7): (b"said", OTHER), (1, 7): (claim(2, 7),)}
-    async with pair(tmp_path, script) as node:
-        await assert_true(node)
-        assert [block.number for chain_id in (1, 2) for block in node.verdict(chain_id).denied] == [7, 7]
-
-
-async def test_a_cycle_has_its_blocks_replaced(tmp_path: Path) -> None:
-    """[CY3]"""
-    script: Script = {(1, 7): (claim(2, 7, b"said", 1), b"said"), (2, 7): (claim(1, 7, b"said", 1), b"said")}
-    async with pair(tmp_path, script) as node:
-        await assert_true(node)
-        assert [block.number for chain_id in (1, 2) for block in node.verdict(chain_id).denied] == [7, 7]
-
-
-async def test_an_expired_message_has_its_block_replaced(tmp_path: Path) -> None:
-    """[EM8]"""
-    config = msgspec.structs.replace(PAIR, expiry_window=3)
-    script: Script = {(2, 6): (b"said",), (1, 9): (claim(2, 6),), (1, 10): (claim(2, 6),)}
-    async with node_of(ServedWorld(config, 1, script), tmp_path / "interop", blocks=2) as node:
-        node.grow(4)
-        await assert_true(node)
-        assert [block.number for block in node.verdict(1).denied] == [10]
 
 
 async def test_a_replacement_is_the_same_after_restarts(tmp_path: Path) -> None:

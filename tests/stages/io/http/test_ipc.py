@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.io.http import message_transport
 from rollup_node.stages.io.http.connection import BodyTooLargeError
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.http.ipc import IpcConnection, JsonStream
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
@@ -145,32 +145,6 @@ async def test_calls_and_batches_share_one_connection(tmp_path: Path) -> None:
     assert len(connections) == 1
 
 
-async def test_answers_without_newlines_in_any_order(tmp_path: Path) -> None:
-    """[WSK8] As op-node's client, which needs no newline either."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        ids = [orjson.loads(await reader.readline())["id"] for _ in range(4)]
-        data = b"".join(orjson.dumps({"id": number, "result": number}) for number in reversed(ids))
-        for first in range(0, len(data), 7):
-            writer.write(data[first : first + 7])
-            await asyncio.sleep(0)
-        await reader.read()
-
-    async with client_of(tmp_path / "x.ipc", serve) as client:
-        assert await asyncio.gather(*(client.call("eth_x") for _ in range(4))) == [1, 2, 3, 4]
-
-
-async def test_an_error_object_is_that_of_its_call(tmp_path: Path) -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            error = {"code": -32601, "message": "no such method"}
-            writer.write(orjson.dumps({"id": orjson.loads(line)["id"], "error": error}) + b"\n")
-
-    async with client_of(tmp_path / "x.ipc", serve) as client:
-        with pytest.raises(RpcFailure, match="-32601: no such method"):
-            await client.call("eth_x")
-
-
 async def test_a_server_that_restarts_is_connected_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """[WSK3, WSK5, WSK7]"""
     monkeypatch.setattr(message_transport, "FIRST_PAUSE", 0.01)
@@ -268,23 +242,6 @@ async def test_a_long_answer_has_a_connection_of_its_own(tmp_path: Path, monkeyp
         calls = [client.call(method) for method in ("eth_getBlockReceipts", "eth_chainId")]
         assert [len(result) for result in await asyncio.gather(*calls)] == [4 << 20, 1]
     assert len(connections) == 2
-
-
-async def test_a_subscription_notifies(tmp_path: Path) -> None:
-    """[WSK6, WSK7]"""
-    notified = asyncio.Event()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        request = orjson.loads(await reader.readline())
-        writer.write(orjson.dumps({"id": request["id"], "result": "0x1"}) + b"\n")
-        writer.write(b'{"jsonrpc":"2.0","method":"eth_subscription","params":{"result":{}}}\n')
-        await reader.read()
-
-    async with client_of(tmp_path / "x.ipc", serve, on_notification=notified.set) as client:
-        assert client.can_subscribe
-        await client.subscribe("newHeads")
-        assert client.is_subscribed
-        await asyncio.wait_for(notified.wait(), 20)
 
 
 async def test_paths_that_are_no_socket_of_ours_are_one_line(tmp_path: Path) -> None:

@@ -81,7 +81,12 @@ async def test_an_answer_goes_to_the_request_of_its_id() -> None:
 
 
 async def test_an_error_without_an_id_is_that_of_the_only_batch_or_request() -> None:
+    """And of none of several."""
     transport = MemoryTransport()
+    async with asking(transport, 1) as (connection, first), asking(transport, 2) as (_, second):
+        connection.take(b'{"error":1}')
+        await asyncio.sleep(0)
+        assert not first.done() and not second.done()
     async with asking(transport, 1) as (connection, call), asking(transport, 2, 3) as (_, batch):
         for waiting in (batch, call):
             connection.take(b'{"id":null,"error":1}')
@@ -91,10 +96,11 @@ async def test_an_error_without_an_id_is_that_of_the_only_batch_or_request() -> 
 async def test_a_late_answer_is_excused_and_too_many_to_nobody_are_not() -> None:
     """[WSK2]"""
     transport = MemoryTransport()
-    async with asking(transport, 1):
+    async with asking(transport, 1), asking(transport, 2, 3):
         pass
-    async with asking(transport, 2) as (connection, _):
+    async with asking(transport, 4) as (connection, _):
         connection.take(b'{"id":1}')
+        connection.take(b'[{"id":3},{"id":2}]')
         for _ in range(MAX_UNREQUESTED):
             connection.take(b'{"id":1}')
         with pytest.raises(MalformedJsonError, match="more than 100 answers to no request"):

@@ -16,7 +16,7 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.io.http import message_transport, web_socket
-from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, RpcFailure
+from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.io.http.message_transport import MAX_UNREQUESTED
 from tests.support.servers.http_listener import app_for_every_path, listening
@@ -63,47 +63,6 @@ async def test_calls_and_batches_share_one_connection() -> None:
         assert batch == [["eth_y", [n]] for n in range(7)]
     assert len(server.handshakes) == 1
     assert [len(request) for request in server.requests if isinstance(request, list)] == [3, 3]
-
-
-async def test_answers_are_matched_by_id_and_requests_in_flight_are_bounded() -> None:
-    held: list[Any] = []
-
-    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        held.append(request)
-        assert len(held) <= 4
-        if len(held) == 4:
-            while held:
-                await server.answer_properly(socket, held.pop())
-
-    async with client_of(WebSocketServer(answer=answer), max_concurrency=4) as client:
-        result = await asyncio.gather(*(client.call("eth_x", n) for n in range(12)))
-        assert result == [["eth_x", [n]] for n in range(12)]
-
-
-async def test_errors_with_and_without_an_id() -> None:
-    """An error about a request that could not be read is that of the only one, and of none of several."""
-
-    async def answer(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        item = request if isinstance(request, dict) else request[0]
-        if item["method"] == "held":
-            return
-        request_id = item["id"] if item["method"] == "a" else None
-        await server.send(socket, {"id": request_id, "error": {"code": -32000, "message": item["method"]}})
-
-    async with client_of(WebSocketServer(answer=answer)) as client:
-        for method in ("a", "b"):
-            with pytest.raises(RpcFailure, match=method):
-                await client.call(method)
-            with pytest.raises(RpcFailure, match=method):
-                await client.batch([(method, []), (method, [])])
-        held = asyncio.ensure_future(client.call("held", timeout=20))
-        await asyncio.sleep(0)
-        with pytest.raises(RpcFailure, match="b"):
-            await client.batch([("b", []), ("b", [])])
-        held.cancel()
-        both = [client.call("b", timeout=0.3) for _ in range(2)]
-        for error in await asyncio.gather(*both, return_exceptions=True):
-            assert isinstance(error, EndpointError)
 
 
 async def test_a_lost_connection_fails_what_is_in_flight_and_nothing_is_sent_again() -> None:
@@ -215,34 +174,6 @@ async def test_a_call_that_is_cancelled_is_no_failed_attempt() -> None:
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
         assert await client.call("eth_x") == ["eth_x", []]
-
-
-async def test_answers_that_come_late_do_not_end_the_connection() -> None:
-    """[WSK2] Each is excused once."""
-    held: list[Any] = []
-    late = MAX_UNREQUESTED + 20
-
-    async def hold(_: WebSocketServer, __: web.WebSocketResponse, request: Any) -> None:
-        held.append(request)
-
-    async def release(server: WebSocketServer, socket: web.WebSocketResponse, request: Any) -> None:
-        for item in [*held, request]:
-            await server.answer_properly(socket, item)
-
-    server = WebSocketServer()
-    async with client_of(server, timeout=0.2, max_concurrency=2 * late) as client:
-        # Within the short timeout nothing needs an answer, not even the handshake.
-        await client.call("eth_x", timeout=SECONDS)
-        server.answer = hold
-        calls = [client.call("eth_x") for _ in range(late)]
-        batches = [client.batch([("eth_y", []), ("eth_z", [])]) for _ in range(late)]
-        result = await asyncio.gather(*calls, *batches, return_exceptions=True)
-        texts = {str(item).partition(": ")[2] for item in result}
-        assert texts == {"no answer within 0.2 s", "no answer within 0.4 s"}
-        server.answer = release
-        assert await client.call("eth_x", 1, timeout=SECONDS) == ["eth_x", [1]]
-        assert "more than 100 answers to no request" in str(await failure_of(client, timeout=SECONDS))
-    assert len(server.handshakes) == 1
 
 
 def _sends(*messages: str) -> Answer:

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process import head_poller
 from rollup_node.stages.l1.process import stage as l1
@@ -31,7 +30,7 @@ async def following(app: web.Application) -> AsyncIterator[L1Clients]:
     async with listening(app) as urls:
         config = L1Config(urls, (ROLLUP,), poll_interval=0.05, epoch_poll_interval=0.1, timeout=2.0)
         async with running_stage("l1", lambda bus, meter: l1.build(config, bus, meter)) as buses:
-            yield L1Clients(buses, Meter("l1"))
+            yield L1Clients(buses)
 
 
 async def has_problem(app: web.Application, code: Code) -> None:
@@ -88,6 +87,7 @@ async def test_a_finalized_block_above_the_head(capsys: pytest.CaptureFixture[st
     assert_one_line(capsys.readouterr().err, Code.L1_CONTRADICTS, "is above the head")
 
 
+@pytest.mark.fault("F11")
 @pytest.mark.sign("L1-STALE", line=True, readyz=True)
 async def test_a_head_that_stands_still(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(head_poller, "STUCK_SECONDS", 0.5)

@@ -316,14 +316,3 @@ async def test_no_latest_block_is_temporary() -> None:
     async with running_poller({"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda *_: None}) as polled:
         with pytest.raises(TemporaryError, match="has no latest block"):
             await polled.poller.poll_head()
-
-
-@pytest.mark.fault("F11")
-async def test_a_head_that_does_not_change_for_long_is_logged_once(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(head_poller, "STUCK_SECONDS", -1.0)
-    async with running_poller(FakeL1Chain(3).methods(5), poll_interval=-1.0) as polled:
-        for _ in range(4):
-            await polled.poller.poll_head()
-    assert capsys.readouterr().err.count("L1 head does not change") == 1

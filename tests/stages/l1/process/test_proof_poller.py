@@ -12,25 +12,19 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.l1 import proof, proven_chain
 from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.l1.process import proof_poller
 from rollup_node.stages.l1.process.stage import L1Stage
 from rollup_node.stages.l1.stored_root import decode_stored_root
-from rollup_node.stages.messages.base import Endpoints, Health
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import (
-    L1BlockResponse,
-    L1BlocksRequest,
     L1Heads,
-    L1Proof,
-    L1RefsRequest,
     L1RefsResponse,
 )
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.stages.protocol.types import L1Block
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from tests.stages.l1.process.test_stage import L1Clients
 from tests.support.chains.fake_beacon_chain import FakeBeaconChain, beacon_network, with_root
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
@@ -69,59 +63,30 @@ class L1:
         return chain
 
 
-class Clients:
+class Clients(L1Clients):
     """Derivation's and the engine's ends of the channels."""
 
-    def __init__(self, buses: dict[str, Bus]) -> None:
-        self.blocks: dict[int, L1Block] = {}
-        self.refs: list[L1RefsResponse] = []
-        self.heads: list[L1Heads] = []
-        self.problems: tuple[str, ...] = ()
-        self.proof: L1Proof | None = None
-        self.endpoints = Endpoints(())
-        self._blocks = buses["derivation"].connect("l1.blocks", self._on_block)
-        self._origins = buses["engine"].connect("l1.origins", self._on_refs)
-        buses["engine"].subscribe("status.l1", self._on_status)
-
-    def _on_block(self, message: Any) -> None:
-        if isinstance(message, L1BlockResponse):
-            self.blocks[message.block.header.number] = message.block
-
-    def _on_refs(self, message: Any) -> None:
-        if isinstance(message, L1RefsResponse):
-            self.refs.append(message)
-
-    def _on_status(self, message: Any) -> None:
-        if isinstance(message, L1Heads):
-            self.heads.append(message)
-        elif isinstance(message, L1Proof):
-            self.proof = message
-        elif isinstance(message, Endpoints):
-            self.endpoints = message
-        elif isinstance(message, Health):
-            self.problems = tuple(map(str, message.problems))
+    @property
+    def refs(self) -> list[L1RefsResponse]:
+        return [message for message in self.origins if isinstance(message, L1RefsResponse)]
 
     @property
-    def numbers(self) -> tuple[int | None, int | None, int | None]:
+    def numbers(self) -> tuple[int | None, ...]:
         """Head, safe and finalized block as published last."""
-        if not self.heads:
-            return None, None, None
-        heads = self.heads[-1]
-        return tuple(None if ref is None else ref.number for ref in (heads.head, heads.safe, heads.finalized))  # type: ignore[return-value]
+        heads = self.heads or L1Heads(None, None, None)
+        return tuple(None if ref is None else ref.number for ref in (heads.head, heads.safe, heads.finalized))
 
-    def says(self, text: str) -> bool:
-        """Whether a published problem has a text."""
-        return any(text in problem for problem in self.problems)
+    async def requesting(
+        self, condition: Callable[[], object], first: int | None = None, last: int | None = None
+    ) -> None:
+        """Wait for a condition, with derivation's request for five blocks and the engine's for references meanwhile."""
 
-    async def until(self, condition: Callable[[], object], first: int | None = None, last: int | None = None) -> None:
-        """Wait for a condition; derivation requests five blocks, or `first` and those after it, meanwhile."""
-        async with asyncio.timeout(25):
-            while not condition():
-                if first is not None:
-                    self._blocks.send(L1BlocksRequest(first, 5))
-                if last is not None:
-                    self._origins.send(L1RefsRequest(last, 4))
-                await asyncio.sleep(0.05)
+        def holds() -> object:
+            if last is not None:
+                self.request_refs(last, 4)
+            return condition()
+
+        await self.until(holds, None if first is None else (first, 5))
 
 
 @asynccontextmanager
@@ -150,17 +115,17 @@ async def test_heads_are_those_that_are_proven_and_not_what_the_endpoint_says(gl
     path = tmp_path / "checkpoint.json"
     head, lower = HEAD - (gloas == 0), int(gloas == 0)
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
-        await clients.until(lambda: clients.numbers[2] is not None, first=40)
+        await clients.requesting(lambda: clients.numbers[2] is not None, first=40)
         assert clients.numbers == (head, 40 - lower, 40 - lower)
-        await clients.until(lambda: head - 1 in clients.blocks, first=head - 3)
+        await clients.requesting(lambda: head - 1 in clients.blocks, first=head - 3)
         assert {n: block.header.hash for n, block in clients.blocks.items()} == {
             n: l1.chain.hash(n) for n in clients.blocks
         }
-        await clients.until(lambda: clients.refs and clients.refs[-1].refs, last=head)
+        await clients.requesting(lambda: clients.refs and clients.refs[-1].refs, last=head)
         await clients.until(lambda: not clients.problems)
         l1.beacon.head = HEAD + 1
         await clients.until(lambda: clients.numbers[0] == head + 1)
-        await clients.until(lambda: clients.refs[-1].error is not None, last=head + 9)
+        await clients.requesting(lambda: clients.refs[-1].error is not None, last=head + 9)
         assert clients.refs[-1].error is not None and "is not proven yet" in clients.refs[-1].error.text
     stored = decode_stored_root(path.read_bytes())
     assert (stored.slot, stored.root, stored.checkpoint) == (40, l1.beacon.root(40), l1.beacon.root(CHECKPOINT))
@@ -191,7 +156,7 @@ async def test_a_forged_chain_moves_nothing_and_its_endpoint_is_set_aside_by_nam
     for attack in (liar, mixed):
         async with running_l1(l1, [attack, honest], [l1.beacon]) as clients:
             await clients.until(lambda: clients.numbers[0] == HEAD)
-            await clients.until(lambda: HEAD in clients.blocks, first=HEAD - 4)
+            await clients.requesting(lambda: HEAD in clients.blocks, first=HEAD - 4)
             assert all(block.header.hash == l1.chain.hash(n) for n, block in clients.blocks.items())
     output = capsys.readouterr().err
     assert "does not have the proven block" in output and "L1-ENDPOINT" in output
@@ -225,7 +190,7 @@ async def test_withheld_proofs_stop_nothing_and_are_named(monkeypatch: pytest.Mo
     l1 = L1()
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon]) as clients:
         await clients.until(lambda: clients.numbers[0] == HEAD)
-        await clients.until(lambda: clients.says("no new L1 head has been proven for"), first=40)
+        await clients.requesting(lambda: clients.says("no new L1 head has been proven for"), first=40)
         l1.beacon.head = HEAD + 1
         await clients.until(lambda: clients.numbers[0] == HEAD + 1)
 
@@ -240,12 +205,12 @@ async def test_a_catch_up_is_unproven_and_finalizes_nothing_until_its_link_close
     l1, path = L1(), tmp_path / "checkpoint.json"
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
         await clients.until(lambda: clients.numbers[2] == 40)
-        await clients.until(lambda: 12 in clients.blocks, first=8)
+        await clients.requesting(lambda: 12 in clients.blocks, first=8)
         assert clients.numbers == (HEAD, 40, None)
-        await clients.until(lambda: clients.says("are used unproven until they link"), first=13)
+        await clients.requesting(lambda: clients.says("are used unproven until they link"), first=13)
         await clients.until(lambda: b"unproven" in path.read_bytes())
         for first in range(13, HEAD - 3, 5):
-            await clients.until(lambda first=first: first + 4 in clients.blocks, first=first)  # type: ignore[misc]
+            await clients.requesting(lambda first=first: first + 4 in clients.blocks, first=first)  # type: ignore[misc]
         await clients.until(lambda: clients.numbers == (HEAD, 40, 40))
         await clients.until(lambda: not clients.problems)
         await clients.until(lambda: b"unproven" not in path.read_bytes())
@@ -339,8 +304,8 @@ async def test_an_honest_endpoint_is_reached_behind_eleven_others(
     async with running_l1(l1, [methods_of(l1.chain)], [*others, l1.beacon]) as clients:
         await clients.until(lambda: clients.numbers[0] == HEAD)
         assert stopwatch.seconds < 10
-        await clients.until(lambda: [item.in_use for item in clients.endpoints.endpoints][1:] == [False] * 11 + [True])
-        refused = [item.verdict for item in clients.endpoints.endpoints if "is refused" in item.verdict]
+        await clients.until(lambda: [item.in_use for item in clients.endpoints][1:] == [False] * 11 + [True])
+        refused = [item.verdict for item in clients.endpoints if "is refused" in item.verdict]
         assert len(refused) == 7
 
 
@@ -352,8 +317,8 @@ async def test_withheld_finality_of_the_only_beacon_is_named_and_no_reason_to_be
     l1 = L1()
     l1.beacon.absent = {"finality_update", "updates"}
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], slot=40) as clients:
-        await clients.until(lambda: clients.endpoints.endpoints[-1:])
-        await clients.until(lambda: clients.endpoints.endpoints[-1].verdict == "it proves no newer finalized block")
+        await clients.until(lambda: clients.endpoints[-1:])
+        await clients.until(lambda: clients.endpoints[-1].verdict == "it proves no newer finalized block")
         l1.beacon.head = HEAD + 1
         await clients.until(lambda: clients.numbers[0] == HEAD + 1)
         await clients.until(lambda: clients.proof is not None and clients.proof.is_finality_late)
@@ -369,7 +334,7 @@ async def test_an_endpoint_whose_head_is_old_is_left_for_another_one(monkeypatch
     late.head = HEAD - 9
     async with running_l1(l1, [methods_of(l1.chain)], [late, l1.beacon]) as clients:
         await clients.until(lambda: clients.numbers[0] == HEAD)
-        await clients.until(lambda: " s old" in clients.endpoints.endpoints[1].verdict)
+        await clients.until(lambda: " s old" in clients.endpoints[1].verdict)
 
 
 async def test_a_finality_update_that_does_not_come_holds_up_no_head(monkeypatch: pytest.MonkeyPatch) -> None:

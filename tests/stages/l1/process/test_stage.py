@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
 
 from rollup_node.ipc.bus.bus import Bus
 from rollup_node.stages.io.metrics.meter import Meter
@@ -23,6 +22,7 @@ from rollup_node.stages.messages.l1 import (
     L1BlocksRequest,
     L1BlockUnavailable,
     L1Heads,
+    L1Proof,
     L1RefsRequest,
     L1RefsResponse,
 )
@@ -48,14 +48,15 @@ FIRST, LAST = 6_582_895, 6_582_952
 class L1Clients:
     """Derivation's and the engine's ends of the channels, and what has arrived there."""
 
-    def __init__(self, buses: dict[str, Bus], meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, buses: dict[str, Bus], meter: Meter | None = None) -> None:
+        self._meter = meter or Meter("l1")
         self.blocks: dict[int, L1Block] = {}
         self.unavailable: list[L1BlockUnavailable] = []
         self.origins: list[L1BlockResponse | L1BlockUnavailable | L1RefsResponse] = []
         self.heads: L1Heads | None = None
         self.health: Health | None = None
         self.endpoints: tuple[EndpointCounts, ...] = ()
+        self.proof: L1Proof | None = None
         self._blocks_client = buses["derivation"].connect("l1.blocks", self._on_response)
         self._origins_client = buses["engine"].connect("l1.origins", self.origins.append)
         buses["engine"].subscribe("status.l1", self._on_status)
@@ -66,11 +67,13 @@ class L1Clients:
         else:
             self.unavailable.append(message)
 
-    def _on_status(self, message: L1Heads | Endpoints | Health) -> None:
+    def _on_status(self, message: L1Heads | L1Proof | Endpoints | Health) -> None:
         if isinstance(message, L1Heads):
             self.heads = message
         elif isinstance(message, Health):
             self.health = message
+        elif isinstance(message, L1Proof):
+            self.proof = message
         elif isinstance(message, Endpoints):
             self.endpoints = message.endpoints
 
@@ -88,6 +91,10 @@ class L1Clients:
     def problems(self) -> tuple[str, ...]:
         """The published problems."""
         return () if self.health is None else tuple(map(str, self.health.problems))
+
+    def says(self, text: str) -> bool:
+        """Whether a published problem has a text."""
+        return any(text in problem for problem in self.problems)
 
     def request_origins(self, first: int, count: int) -> None:
         """The engine's request for blocks."""
@@ -213,29 +220,9 @@ async def test_blocks_across_glamsterdam(trusts: bool) -> None:
         if trusts:
             await clients.until(lambda: 7 in clients.blocks, (7, 1))
         else:
-            await clients.until(lambda: _says(clients.health, "block 7 claims hash 0x"), (7, 1))
+            await clients.until(lambda: clients.says("block 7 claims hash 0x"), (7, 1))
             damage.clear()
             await clients.until(lambda: 7 in clients.blocks and clients.health == Health(()), (7, 1))
-
-
-async def test_heads_and_blocks_over_a_web_socket(l1_filter: L1Filter) -> None:
-    """[LHD3, WSK6] New heads arrive without polling, batches go over the connection, and readiness names the endpoint
-    while it is lost."""
-    chain = FakeL1Chain(30, int(time.time()) - 1000)
-    server = WebSocketServer(chain.methods(l1_filter.chain_id))
-    options: dict[str, Any] = {"poll_interval": 3600.0, "max_batch": 3, "verifier_confs": 0}
-    async with listening(server.app) as (url,), running_l1(l1_filter, [], url=url, **options) as clients:
-        await clients.until(lambda: clients.head == 29)
-        chain.extend(1)
-        await server.notify()
-        await clients.until(lambda: clients.head == 30)
-        server.refuse = lambda: web.Response(status=503)
-        await server.drop_connections()
-        name = url.removeprefix("http://").strip("/")
-        await clients.until(lambda: _says(clients.health, f"{name}: HTTP status 503 in the WebSocket handshake"))
-        chain.extend(1)
-        server.refuse = lambda: None
-        await clients.until(lambda: clients.head == 31 and clients.health == Health(()))
 
 
 async def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter: L1Filter) -> None:
@@ -258,10 +245,6 @@ async def test_a_new_block_that_derivation_waits_for_takes_one_request(l1_filter
             await server.notify()
             await clients.until(lambda number=number: number in clients.blocks, (number, 1))  # type: ignore[misc]
             assert asked == [("latest", True)] and clients.blocks[number] == chain.block(number)
-
-
-def _says(health: Health | None, text: str) -> bool:
-    return health is not None and any(text in str(problem) for problem in health.problems)
 
 
 @pytest.mark.option("l1.rpckind")
@@ -331,9 +314,8 @@ async def test_wrong_data_and_wrong_chains_lead_to_the_next_endpoint(recording: 
 
 async def test_without_a_working_endpoint_the_error_is_published(recording: Recording, l1_filter: L1Filter) -> None:
     async with running_l1(l1_filter, [recorded(recording, eth_chainId=lambda: "0x5")]) as clients:
-        await clients.until(lambda: clients.problems)
         text = "is on L1 chain 5, but the rollup is on 11155111"
-        assert any(text in problem for problem in clients.problems)
+        await clients.until(lambda: clients.says(text))
         await clients.until(lambda: clients.unavailable, (FIRST, 1))
         await clients.until(lambda: "is on L1 chain 5" in str(clients.unavailable[-1].error), (FIRST, 1))
         await clients.until(lambda: clients.endpoints and text in clients.endpoints[0].error)
@@ -353,17 +335,6 @@ async def test_confirmations_hide_blocks_from_derivation_and_not_from_the_sequen
         assert clients.blocks == {}
         clients.request_origins(LAST + 1, 1)
         await clients.until(lambda: L1BlockUnavailable(LAST + 1, LAST, None) in clients.origins)
-
-
-async def test_references_are_read_from_headers(recording: Recording, l1_filter: L1Filter) -> None:
-    async with running_l1(l1_filter, [recorded(recording)], poll_interval=0.0, max_batch=3) as clients:
-        clients.request_refs(LAST, 8)
-        await clients.until(lambda: clients.origins)
-        (response,) = clients.origins
-        assert isinstance(response, L1RefsResponse) and response.error is None
-        assert [ref.number for ref in response.refs] == list(range(LAST - 7, LAST + 1))
-        await clients.until(lambda: len(clients.blocks) == 1, (LAST, 1))
-        assert response.refs[-1] == clients.blocks[LAST].ref
 
 
 @pytest.mark.option("l1.epoch-poll-interval", "l1.http-poll-interval")
@@ -391,22 +362,3 @@ async def test_after_a_reorg_the_new_blocks_are_sent(depth: int, l1_filter: L1Fi
         await clients.until(lambda: are_canonical(clients.blocks, 20), (20, 64))
         chain.extend(3)
         await clients.until(lambda: are_canonical(clients.blocks, 20), (31, 64))
-
-
-@pytest.mark.fault("F6")
-async def test_an_endpoint_far_behind_is_not_followed(l1_filter: L1Filter) -> None:
-    current = FakeL1Chain(40).methods(l1_filter.chain_id)
-    behind = FakeL1Chain(10).methods(l1_filter.chain_id)
-    served = {"methods": current}
-
-    def block_by_number(number: str, full: bool) -> Any:
-        return served["methods"]["eth_getBlockByNumber"](number, full)
-
-    endpoint: Methods = {"eth_chainId": lambda: hex(l1_filter.chain_id), "eth_getBlockByNumber": block_by_number}
-    async with running_l1(l1_filter, [endpoint]) as clients:
-        await clients.until(lambda: clients.heads is not None and clients.heads.finalized is not None)
-        served["methods"] = behind
-        await clients.until(lambda: any("below the finalized block" in problem for problem in clients.problems))
-        assert clients.head == 39
-        served["methods"] = current
-        await clients.until(lambda: clients.health == Health(()))
