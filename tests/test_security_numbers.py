@@ -64,7 +64,7 @@ NUMBERS: dict[str, dict[str, str]] = {
         "120 s": "stages.io.profiling.profile.MAX_SECONDS",
         "20,000 stacks": "stages.io.profiling.profile.MAX_STACKS",
         "64 frames": "stages.io.profiling.recordings.MAX_FRAMES",
-        "64 MiB": "stages.io.profiling.profile_files.MAX_BYTES",
+        "64 MiB": "stages.io.profiling.profile.MAX_BYTES",
     },
     "viewers of the status page": {"8;": "stages.rpc.process.status_server.MAX_VIEWERS"},
     "an answer to `eth_chainId`": {

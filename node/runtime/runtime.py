@@ -36,8 +36,7 @@ from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.otlp import SpanExporter
-from rollup_node.stages.io.profiling.profile import MAX_SECONDS, ProfileRequest
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import AT_STOP, MAX_SECONDS, ProfileFiles, ProfileRequest
 from rollup_node.stages.io.profiling.recordings import Recording, new_recording
 from rollup_node.stages.io.task import ExitRequested, PeriodicTask, Stage
 from rollup_node.stages.messages.codes import Code
@@ -353,7 +352,7 @@ class ProcessProfiles:
         recording = self._until_stop
         if recording is not None:
             recording.end()
-            await asyncio.to_thread(lambda: self._files.write_last(self._process, recording.profile()))
+            await asyncio.to_thread(lambda: self._files.answer(AT_STOP, self._process, recording.profile()))
 
     async def serve(self) -> None:
         """Answer one request after the other, until it is cancelled; returns at once when profiles are not served."""

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Mapping
 
-from rollup_node.stages.io.service_manager import tell_service_manager
+from rollup_node.stages.io.system import tell_service_manager
 
 
 class ServiceManager:

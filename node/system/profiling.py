@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rollup_node.stages.io.files.private_files import replace_private_file
 from rollup_node.stages.io.log.logger import get_logger
-from rollup_node.stages.io.profiling.profile import encode, merge
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import AT_STOP, ProfileFiles, encode, merge
 from rollup_node.stages.messages.codes import Code
 
 
@@ -36,7 +35,7 @@ def write_profile(settings: ProfilingSettings, folder: Path, processes: Iterable
     if settings.kind is None:
         return
     files = ProfileFiles(folder)
-    read = {name: files.read_last(name) for name in processes}
+    read = {name: files.read_answer(AT_STOP, name) for name in processes}
     result = {name: profile for name, profile in read.items() if profile is not None}
     merged = merge(result, tuple(name for name in read if name not in result))
     if merged is None:

@@ -8,8 +8,15 @@ from pathlib import Path
 
 from aiohttp import web
 
-from rollup_node.stages.io.profiling.profile import MAX_SECONDS, Profile, ProfileRequest, encode, merge, render_text
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import (
+    MAX_SECONDS,
+    Profile,
+    ProfileFiles,
+    ProfileRequest,
+    encode,
+    merge,
+    render_text,
+)
 from rollup_node.stages.rpc.process.listener import Exchange
 
 ROOT = "/debug/pprof/"

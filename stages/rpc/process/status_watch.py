@@ -11,7 +11,7 @@ from rollup_node.stages.io.log.lasting_conditions import EVERY_SECONDS, LastingC
 from rollup_node.stages.io.log.logger import Logger, get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import UNKNOWN, WARNING_CODES
-from rollup_node.stages.io.service_manager import tell_service_manager
+from rollup_node.stages.io.system import tell_service_manager
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationWaits

@@ -21,8 +21,7 @@ from rollup_node.node.system.exit_codes import RESTART
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
-from rollup_node.stages.io.profiling.profile import ProfileRequest
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import ProfileFiles, ProfileRequest
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
 from tests.support.processes.toy_harness import PROCESSES, StartNode, ToyNode

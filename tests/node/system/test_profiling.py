@@ -7,8 +7,7 @@ import pytest
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path, write_profile
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
-from rollup_node.stages.io.profiling.profile import Profile, Sample
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import AT_STOP, Profile, ProfileFiles, Sample
 from tests.support.rpc.pprof_decoder import decode
 
 
@@ -37,7 +36,7 @@ def messages() -> list[str]:
 
 
 def test_the_profiles_of_processes_become_one(tmp_path: Path, messages: list[str]) -> None:
-    ProfileFiles(tmp_path).write_last("l1", PROFILE)
+    ProfileFiles(tmp_path).answer(AT_STOP, "l1", PROFILE)
     settings = ProfilingSettings(kind="heap", path=tmp_path / "heap.prof")
     write_profile(settings, tmp_path, ("l1", "engine"))
     result = decode((tmp_path / "heap.prof").read_bytes())
@@ -49,6 +48,6 @@ def test_what_cannot_be_written_is_logged(tmp_path: Path, messages: list[str]) -
     write_profile(ProfilingSettings(), tmp_path, ("l1",))
     settings = ProfilingSettings(kind="heap", path=tmp_path / "absent" / "heap.prof")
     write_profile(settings, tmp_path, ("l1",))
-    ProfileFiles(tmp_path).write_last("l1", PROFILE)
+    ProfileFiles(tmp_path).answer(AT_STOP, "l1", PROFILE)
     write_profile(settings, tmp_path, ("l1",))
     assert messages == ["no process wrote its profile", "cannot write the profile"]

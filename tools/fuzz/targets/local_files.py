@@ -34,8 +34,7 @@ from rollup_node.stages.engine.process.sequencer_store import (
     SequencerStateFile,
 )
 from rollup_node.stages.io.files.sqlite_file import StoreError
-from rollup_node.stages.io.profiling.profile import Profile, ProfileRequest, Sample
-from rollup_node.stages.io.profiling.profile_files import ProfileFiles
+from rollup_node.stages.io.profiling.profile import Profile, ProfileFiles, ProfileRequest, Sample
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
 from rollup_node.stages.p2p.config import SignerConfig

@@ -1,7 +1,20 @@
 """Sums of equal stacks, and the profile of a node from those of its processes."""
 
+from pathlib import Path
+
 from rollup_node.stages.io.profiling import profile
-from rollup_node.stages.io.profiling.profile import OTHER, Profile, Sample, StackTable, encode, merge, render_text
+from rollup_node.stages.io.profiling.profile import (
+    AT_STOP,
+    OTHER,
+    Profile,
+    ProfileFiles,
+    ProfileRequest,
+    Sample,
+    StackTable,
+    encode,
+    merge,
+    render_text,
+)
 from tests.support.rpc.pprof_decoder import decode
 
 A, B = (("f", "a.py", 1),), (("g", "b.py", 2), ("f", "a.py", 1))
@@ -78,3 +91,32 @@ def test_a_profile_as_text() -> None:
     assert lines[1:3] == ["# first", "# second"]
     assert lines[4:6] == [f"1 {1 << 40}", "    root  /x/b.py:0"], "the largest comes first"
     assert lines[7] == "3 30000000 process=l1 thread=MainThread"
+
+
+WRITTEN = Profile("cpu", (("samples", "count"),), (Sample((("f", "a.py", 1),), (1,)),))
+
+
+def test_a_request_and_its_answers(tmp_path: Path) -> None:
+    files = ProfileFiles(tmp_path)
+    assert files.requested_at() == 0 and files.read_request() is None
+    files.request(ProfileRequest(7, "heap", 1.5))
+    assert files.requested_at() > 0 and files.read_request() == ProfileRequest(7, "heap", 1.5)
+    files.answer(AT_STOP, "l1", WRITTEN)
+    files.answer(7, "l1", WRITTEN)
+    assert files.read_answer(7, "l1") == files.read_answer(AT_STOP, "l1") == WRITTEN
+    assert files.read_answer(7, "engine") is None and files.read_answer(8, "l1") is None
+    files.request(ProfileRequest(8, "heap", 1.5))
+    assert files.read_answer(7, "l1") is None, "old answers are removed"
+    assert files.read_answer(AT_STOP, "l1") == WRITTEN
+
+
+def test_unreadable_files_count_as_absent(tmp_path: Path) -> None:
+    files = ProfileFiles(tmp_path)
+    (tmp_path / "request.profile").write_bytes(b"\x93\x01")
+    (tmp_path / "7.l1.profile").write_bytes(b"nonsense")
+    (tmp_path / "7.p2p.profile").mkdir()
+    assert files.read_request() is None
+    assert files.read_answer(7, "l1") is None and files.read_answer(7, "p2p") is None
+    gone = ProfileFiles(tmp_path / "gone")
+    gone.answer(1, "l1", WRITTEN)
+    assert gone.requested_at() == 0

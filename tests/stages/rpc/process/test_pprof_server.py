@@ -14,7 +14,7 @@ from aiohttp import ClientSession
 from rollup_node.node.runtime.runtime import ProcessProfiles
 from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.io.profiling import profile_files
+from rollup_node.stages.io.profiling import profile
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.rpc.process import pprof_server
 from rollup_node.stages.rpc.process.listener import Listener
@@ -103,7 +103,7 @@ async def test_a_client_that_goes_away_leaves_the_profiler_free(tmp_path: Path) 
 
 
 async def test_an_answer_that_is_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_files, "MAX_BYTES", 200)
+    monkeypatch.setattr(profile, "MAX_BYTES", 200)
     async with running_server(tmp_path, "l1") as get:
         status, body = await get("/debug/pprof/goroutine")
         result = decode(body)
