@@ -7,28 +7,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1 import tasks
-from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.head_tracker import NewestBlock, NewestBody
 from rollup_node.stages.l1.prefetch_window import Fetch, HeldAnswers
 from rollup_node.stages.l1.process import block_fetcher
 from rollup_node.stages.l1.process.block_fetcher import BlockFetcher, FetchResult
-from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
+from rollup_node.stages.l1.process.client import L1Endpoint
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.servers.http_listener import Methods, json_rpc_app, listening
-
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+from tests.support.servers.http_listener import Methods, json_rpc_app
+from tests.support.servers.l1_endpoints import served
 
 
 class InlineWorkers:
@@ -82,9 +77,7 @@ async def running_fetcher(
     """Yield a fetcher and the event that it sets when a fetch has ended.
 
     `polled` are the answers to polls of the head, by number, and `options` those of L1Config."""
-    async with listening((batches or Batches()).app(methods)) as urls:
-        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
-        endpoints = L1Endpoints(config, Meter("l1"))
+    async with served((batches or Batches()).app(methods), **options) as (config, endpoints, _):
         newest = NewestBlock[L1Endpoint](12.0, lambda number: True)
         for number, body in (polled or {}).items():
             newest.put(NewestBody(endpoints.pick(), number, body))
@@ -95,7 +88,6 @@ async def running_fetcher(
             yield fetcher, done
         finally:
             await fetcher.close()
-            await endpoints.close()
 
 
 async def results(fetcher: BlockFetcher, done: asyncio.Event, count: int) -> list[FetchResult]:

@@ -4,15 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 from aiohttp import web
 
 from rollup_node.stages.io.http.endpoint_errors import BAD_CERTIFICATE, NO_TLS
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.process.client import (
     BehindError,
@@ -26,21 +23,16 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.answer_limits import L1_BLOCK, RECEIPTS
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app, listening
+from tests.support.servers.http_listener import Handler, Methods, app_for_every_path, json_rpc_app
+from tests.support.servers.l1_endpoints import served
 
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 HASHES = [bytes([n]) * 32 for n in range(1, 6)]
 
 
 @asynccontextmanager
 async def endpoints_of_apps(apps: Sequence[web.Application], **options: Any) -> AsyncIterator[L1Endpoints]:
-    async with listening(*apps) as urls:
-        endpoints = L1Endpoints(L1Config(urls, (ROLLUP,), timeout=2.0, **options), Meter("l1"))
-        try:
-            yield endpoints
-        finally:
-            await endpoints.close()
+    async with served(*apps, **options) as (_, endpoints, _):
+        yield endpoints
 
 
 def endpoints_of(servers: Sequence[Methods], **options: Any) -> AbstractAsyncContextManager[L1Endpoints]:
@@ -207,15 +199,12 @@ async def test_retry_after_of_an_overloaded_server_is_kept() -> None:
 async def test_metrics_of_endpoints_and_of_their_requests() -> None:
     """[MET6, MET7, MET28]"""
     ours: Methods = {"eth_chainId": lambda: "0x5", "eth_getBlockByNumber": lambda label, full: None}
-    async with listening(json_rpc_app({"eth_chainId": lambda: "0x7"}), json_rpc_app(ours)) as urls:
-        meter = Meter("l1")
-        endpoints = L1Endpoints(L1Config(urls, (ROLLUP,), timeout=2.0), meter)
+    async with served(json_rpc_app({"eth_chainId": lambda: "0x7"}), json_rpc_app(ours)) as (_, endpoints, meter):
         first = endpoints.pick()
         with pytest.raises(OtherChainError) as caught:
             await first.block_json("latest")
         endpoints.failed(first, caught.value)
         assert await endpoints.pick().block_json("latest") is None
-        await endpoints.close()
     text = meter.text().decode()
     for place, endpoint in enumerate(endpoints.all):
         text = text.replace(f'endpoint="{endpoint.name}"', f'endpoint="{place}"')

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 
@@ -17,11 +16,9 @@ from rollup_node.stages.l1.process import stage as l1
 from rollup_node.stages.messages.codes import Code
 from tests.stages.l1.process.test_stage import L1Clients
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.http_listener import Methods, app_for_every_path, json_rpc_app, listening
-
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+from tests.support.servers.l1_endpoints import ROLLUP
 
 
 @asynccontextmanager

@@ -5,10 +5,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import pytest
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
@@ -17,10 +15,8 @@ from rollup_node.stages.l1.process.client import L1Endpoints
 from rollup_node.stages.l1.process.endpoint_checks import IDLE_SECONDS, EndpointChecks
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.servers.http_listener import Methods, json_rpc_app, listening
-
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
+from tests.support.servers.http_listener import Methods, json_rpc_app
+from tests.support.servers.l1_endpoints import served
 
 
 class Checked:
@@ -53,13 +49,8 @@ class Checked:
 
 @asynccontextmanager
 async def running_checks(servers: Sequence[Methods], chain: FakeL1Chain, **options: Any) -> AsyncIterator[Checked]:
-    async with listening(*map(json_rpc_app, servers)) as urls:
-        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
-        endpoints = L1Endpoints(config, Meter("l1"))
-        try:
-            yield Checked(endpoints, chain, config)
-        finally:
-            await endpoints.close()
+    async with served(*map(json_rpc_app, servers), **options) as (config, endpoints, _):
+        yield Checked(endpoints, chain, config)
 
 
 def recent_chain(length: int = 40, age: int = 0) -> FakeL1Chain:

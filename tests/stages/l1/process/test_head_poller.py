@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
 import pytest
 from aiohttp import web
 
@@ -20,11 +19,9 @@ from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from tests.support.chains.fake_l1_chain import BLOCK_TIME, FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.l1_endpoints import ROLLUP, served
 from tests.support.servers.web_socket_server import UNREADABLE_DATE, WebSocketServer, web_socket_url
-
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 
 
 class PolledHeads:
@@ -47,13 +44,8 @@ class PolledHeads:
 
 @asynccontextmanager
 async def running_poller(methods: Methods, **options: Any) -> AsyncIterator[PolledHeads]:
-    async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, (ROLLUP,), timeout=2.0, **options)
-        endpoints = L1Endpoints(config, Meter("l1"))
-        try:
-            yield PolledHeads(config, endpoints)
-        finally:
-            await endpoints.close()
+    async with served(json_rpc_app(methods), **options) as (config, endpoints, _):
+        yield PolledHeads(config, endpoints)
 
 
 @pytest.mark.fault("F8")

@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from rollup_node.ipc.bus.bus import ProcessId
@@ -18,12 +17,11 @@ from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1RefsRequest, L1RefsResponse
 from tests.support.chains.fake_l1_chain import FakeL1Chain
-from tests.support.chains.plain_rollup import PLAIN_ROLLUP
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.l1_endpoints import ROLLUP
 
 CLIENT = ProcessId(3, 1)
 REFUSING = "http://127.0.0.1:1"
-ROLLUP = msgspec.structs.replace(PLAIN_ROLLUP, l1_chain_id=5)
 Block = dict[str, Any] | None
 
 

@@ -29,7 +29,8 @@ from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID
 from tests.support.chains.l1_with_signer import CONTRACT, SIGNER, l1_with_signer
 from tests.support.chains.plain_rollup import PLAIN_ROLLUP
-from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.http_listener import Methods, json_rpc_app
+from tests.support.servers.l1_endpoints import served
 
 ROLLUP = msgspec.structs.replace(
     PLAIN_ROLLUP, l1_chain_id=L1_CHAIN_ID, l1_system_config=CONTRACT, protocol_versions=CONTRACT
@@ -45,14 +46,9 @@ async def running_reader(
     methods: Methods, rollups: Sequence[RollupConfig] = (ROLLUP,), **options: Any
 ) -> AsyncIterator[tuple[RuntimeConfigReader, list[RuntimeConfigs]]]:
     """Yield a reader and the list of what it publishes; `options` of L1Config."""
-    async with listening(json_rpc_app(methods)) as urls:
-        config = L1Config(urls, tuple(rollups), timeout=2.0, **options)
-        endpoints = L1Endpoints(config, Meter("l1"))
-        published: list[RuntimeConfigs] = []
-        try:
-            yield RuntimeConfigReader(config, endpoints, lambda: HEAD, published.append), published
-        finally:
-            await endpoints.close()
+    published: list[RuntimeConfigs] = []
+    async with served(json_rpc_app(methods), rollups=rollups, **options) as (config, endpoints, _):
+        yield RuntimeConfigReader(config, endpoints, lambda: HEAD, published.append), published
 
 
 @pytest.mark.parametrize(("trust", "method"), [(False, "eth_getProof"), (True, "eth_getStorageAt")])
