@@ -191,12 +191,6 @@ def test_a_dropped_method_is_tried_again_after_a_minute() -> None:
     assert methods.choose(5, 100.0 + RETRY_SECONDS) == "eth_getBlockReceipts"
 
 
-def test_only_alchemy_takes_an_object() -> None:
-    """[OPT72]"""
-    assert ReceiptsMethods.parameter("eth_getBlockReceipts", "0x1") == "0x1"
-    assert ReceiptsMethods.parameter("alchemy_getTransactionReceipts", "0x1") == {"blockHash": "0x1"}
-
-
 def test_unsupported_methods_and_missing_blocks() -> None:
     assert is_unsupported(-32601, "whatever")
     assert is_unsupported(-32000, "the method eth_getBlockReceipts does not exist/is not available")

@@ -11,17 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rollup_node.stages.interop.config import ChainEngine, InteropConfig, InteropProcessConfig
-from rollup_node.stages.interop.process.stage import InteropStage
+from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import Change, StoreState
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DeniedBlock
-from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.running_stage import (
-    SECRET,
     THREE,
     TWO,
     Node,
@@ -443,16 +439,6 @@ async def test_a_chain_with_another_block_has_diverged(tmp_path: Path) -> None:
 
 
 # --- the database ----------------------------------------------------------------------------------------------------
-
-
-def test_a_database_that_does_not_open_ends_the_process(tmp_path: Path) -> None:
-    """[VDB2]: with one line that names the option."""
-    (tmp_path / "interop").write_bytes(b"not a database" * 100)
-    engine = ChainEngine(PAIR.chains[1], "http://127.0.0.1:1", SECRET, 1.0)
-    config = InteropProcessConfig({1: engine}, GENESIS_TIME, str(tmp_path / "interop"))
-    with pytest.raises(CriticalError, match=r"is no interop database: give another path \(data-dir\)") as raised:
-        InteropStage(config, None, Meter("interop"))  # type: ignore[arg-type]
-    assert raised.value.code is Code.INTEROP_STORE
 
 
 @pytest.mark.condition("C16")

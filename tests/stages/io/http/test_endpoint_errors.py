@@ -9,7 +9,6 @@ import pytest
 from rollup_node.stages.io.http.endpoint_errors import (
     EndpointError,
     MalformedAnswerError,
-    NoAnswerError,
     RpcFailure,
     endpoint_name,
     is_throttled,
@@ -25,11 +24,6 @@ def test_endpoint_names_show_no_credentials() -> None:
     assert endpoint_name("http://[::1]:8545") == "::1:8545"
     assert endpoint_name("nonsense") == "endpoint without a host"
     assert endpoint_name("http://[") == endpoint_name("http://[u]@") == "malformed endpoint"
-
-
-def test_an_endpoint_that_is_up_and_slow() -> None:
-    error = NoAnswerError("host:1", 2.5)
-    assert isinstance(error, EndpointError) and str(error) == "host:1: no answer within 2.5 s"
 
 
 def test_the_reason_of_a_broken_connection() -> None:

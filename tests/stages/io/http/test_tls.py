@@ -168,15 +168,6 @@ def test_a_handshake_that_stalls_ends_at_the_deadline() -> None:
         assert str(error) == "name: cannot connect (no answer in time)" and not isinstance(error, NoAnswerError)
 
 
-def test_a_server_that_says_nothing_after_the_handshake() -> None:
-    async def silent(reader: StreamReader, _: StreamWriter) -> None:
-        await reader.read()
-        await reader.read()
-
-    error = error_of(silent, server_context(certificate("server", AUTHORITY)), 0.3)
-    assert str(error) == "name: no answer within 0.3 s" and isinstance(error, NoAnswerError)
-
-
 def test_records_that_are_damaged_after_the_handshake() -> None:
     """As by a middlebox; the text is OpenSSL's."""
 

@@ -193,15 +193,6 @@ def fetches(*numbers: int) -> list[Fetch]:
     return [Fetch(number, 0) for number in numbers]
 
 
-async def test_several_blocks_come_by_one_request() -> None:
-    chain, batches = FakeL1Chain(9), Batches()
-    async with running_fetcher(chain.methods(5), batches=batches) as (fetcher, done):
-        fetcher.start(fetches(2, 3, 4))
-        assert len(fetcher) == 1
-        assert [result.blocks for result in await results(fetcher, done, 3)] == [(chain.block(n),) for n in (2, 3, 4)]
-        assert batches.sizes == [3]
-
-
 async def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() -> None:
     chain, batches = FakeL1Chain(9), Batches()
     methods = chain.methods(5)
@@ -213,6 +204,7 @@ async def test_in_a_batch_a_block_that_fails_or_does_not_exist_costs_no_other() 
 
     async with running_fetcher({**methods, "eth_getBlockByNumber": by_number}, batches=batches) as (fetcher, done):
         fetcher.start(fetches(2, 3, 4, 9))
+        assert len(fetcher) == 1
         block, failed, wrong, missing = await results(fetcher, done, 4)
         assert block.blocks == (chain.block(2),)
         assert "database is down" in str(failed.error)

@@ -57,18 +57,6 @@ async def test_not_found_in_every_form() -> None:
             await endpoint.block_body("0x3", L1_BLOCK)
 
 
-async def test_a_block_is_read_by_its_hash() -> None:
-    """[LCP14]"""
-    chain = FakeL1Chain(3)
-
-    def by_hash(block_hash: str, full: bool) -> Any:
-        return chain.block_json(2) if block_hash == "0x" + chain.hash(2).hex() and not full else None
-
-    async with endpoints_of([{"eth_getBlockByHash": by_hash}]) as endpoints:
-        assert (await endpoints.pick().header_by_hash(chain.hash(2)))["number"] == "0x2"
-        assert await endpoints.pick().header_by_hash(b"\1" * 32) is None
-
-
 async def test_receipts_one_by_one_keep_those_that_came_and_request_the_rest() -> None:
     requested: list[str] = []
 
