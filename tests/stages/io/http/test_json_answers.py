@@ -53,6 +53,7 @@ def test_results_have_the_type_asked_for() -> None:
 IDS = ["[7]", '{"id":7}', '"7"', "7.0", "true", "8", "9" * 40, "-7", "[[[[]]]]"]
 
 
+@pytest.mark.fault("F5")
 @pytest.mark.parametrize("identity", IDS)
 def test_only_the_answers_of_a_batch_are_told_apart_by_their_ids(identity: str) -> None:
     """[LHD29]"""

@@ -222,6 +222,7 @@ async def test_a_head_without_the_finalized_block_is_refused_until_several_polls
         assert polled.new_heads == [False, True]
 
 
+@pytest.mark.fault("F6")
 @pytest.mark.parametrize("is_fresh", [True, False])
 async def test_only_a_fresh_head_disproves_a_higher_finalized_block(is_fresh: bool) -> None:
     """[LHD23]"""
