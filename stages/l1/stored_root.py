@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from rollup_node.stages.l1.catch_up import Unproven
+from rollup_node.stages.l1.proof import Unproven
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, decode_json
 from rollup_node.stages.protocol.hex_encoding import HexError, hash_from_hex, to_hex
 from rollup_node.stages.protocol.types import Hash

@@ -8,8 +8,7 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.prefetch_window import PrefetchWindow
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
-from rollup_node.stages.l1.proof import HIDE_SECONDS, Proof
-from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.proof import HIDE_SECONDS, Proof, Standing
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import L1BlockRef
 

@@ -22,8 +22,7 @@ from rollup_node.stages.l1.light_client.sync import Kind, LightClient, Request
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoints
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import HeadPoller
-from rollup_node.stages.l1.proof import Proof
-from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.proof import Proof, Standing
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,

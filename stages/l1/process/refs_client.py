@@ -8,8 +8,7 @@ from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints, code_of, describe_error
-from rollup_node.stages.l1.proof import Proof
-from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.proof import Proof, Standing
 from rollup_node.stages.l1.verify import InvalidDataError, verify_block_ref
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code

@@ -29,12 +29,11 @@ from rollup_node.stages.interop.rounds import (
     next_time,
 )
 from rollup_node.stages.io.files.sqlite_file import MEMORY
+from tests.support.interop.running_stage import THREE, TWO
 from tests.support.interop.store_model import StoreModel
-from tests.support.interop.values import GENESIS_TIME, dependency_set, logs_of, member
+from tests.support.interop.values import GENESIS_TIME, logs_of
 from tests.support.interop.world import Block, World, answer, judge, truth
 
-TWO = dependency_set(member(1), member(2, block_time=2), activation=GENESIS_TIME + 2, window=5)
-THREE = dependency_set(member(1), member(2), member(3, block_time=2), activation=GENESIS_TIME, window=8)
 MOST_STEPS = 3000
 
 

@@ -12,8 +12,10 @@ from rollup_node.stages.interop.block_content import (
     verified_header,
 )
 from rollup_node.stages.protocol.headers import Header, HeaderJson, header_hash
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from tests.support.interop.served_world import header_json, header_of, receipts_of
+from rollup_node.tools.devnet.chain.blocks import header_json
+from tests.support.interop.served_world import header_of, receipts_of
 from tests.support.interop.values import Claim, block, logs_of
 from tests.support.interop.world import Logs
 
@@ -24,7 +26,7 @@ HEADER = header_of(7, 1007, b"\x01" * 32, RECEIPTS, False)
 
 def shown(header: Header = HEADER, **changes: object) -> Any:
     """Return what an engine answers for a header."""
-    return msgspec.convert({**header_json(header, header_hash(header)), **changes}, HeaderJson)
+    return msgspec.convert({**header_json(header), "hash": to_hex(header_hash(header)), **changes}, HeaderJson)
 
 
 def texts(receipts: list[dict[str, Any]] = RECEIPTS) -> list[msgspec.Raw]:

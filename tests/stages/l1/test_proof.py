@@ -1,23 +1,322 @@
-"""What may be used where heads are proven, and when finality is hidden [LCP14 to LCP18]."""
+"""What may be used where heads are proven: links to the proven head, catch-ups, and finality [LCP14 to LCP18]."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rollup_node.stages.l1 import proof as proof_module
-from rollup_node.stages.l1 import proven_chain
-from rollup_node.stages.l1.catch_up import Unproven
-from rollup_node.stages.l1.proof import HIDE_SECONDS, Proof
-from rollup_node.stages.l1.proven_chain import Standing
+from rollup_node.stages.l1.proof import BATCH, HIDE_SECONDS, REACH, CatchUp, Proof, ProvenChain, Standing, Unproven
+from rollup_node.stages.protocol.types import L1BlockRef
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.timing.manual_clock import ManualClock
 
 HONEST = FakeL1Chain(100)
+
+# --- links to a proven head ------------------------------------------------------------------------------------------
+
+
+def link(chain: ProvenChain, l1: FakeL1Chain, lowest: int) -> int:
+    """Follow the links as far as they are wanted; the number of steps."""
+    steps = 0
+    while numbers := chain.missing(lowest):
+        assert len(numbers) <= BATCH
+        assert chain.extend([l1.ref(number) for number in numbers])
+        steps += 1
+    return steps
+
+
+def standings(chain: ProvenChain, l1: FakeL1Chain, *numbers: int) -> list[Standing]:
+    return [chain.standing(number, l1.hash(number)) for number in numbers]
+
+
+def test_without_a_head_nothing_is_proven() -> None:
+    chain, l1 = ProvenChain(), FakeL1Chain(3)
+    assert standings(chain, l1, 0, 2) == [Standing.BEYOND] * 2
+    assert not chain.missing(0)
+
+
+def test_blocks_are_proven_down_to_where_the_links_reach() -> None:
+    chain, l1 = ProvenChain(), FakeL1Chain(300)
+    chain.advance(l1.ref(290))
+    assert standings(chain, l1, 291, 290, 289, 288) == [
+        Standing.BEYOND,
+        Standing.PROVEN,
+        Standing.PROVEN,
+        Standing.WAITING,
+    ]
+    assert chain.standing(289, b"\1" * 32) is Standing.FORGED
+    assert link(chain, l1, 40) == 2
+    assert standings(chain, l1, 40, 39, 38) == [Standing.PROVEN, Standing.WAITING, Standing.WAITING]
+    assert link(chain, l1, 0) == 1 and standings(chain, l1, 0) == [Standing.PROVEN]
+
+
+def test_a_head_that_skips_blocks_needs_only_the_links_between() -> None:
+    chain, l1 = ProvenChain(), FakeL1Chain(300)
+    chain.advance(l1.ref(200))
+    link(chain, l1, 100)
+    chain.advance(l1.ref(201))
+    assert not chain.missing(100)
+    chain.advance(l1.ref(210))
+    assert chain.missing(100) == range(202, 210)
+    assert link(chain, l1, 100) == 1
+    assert standings(chain, l1, 100, 205) == [Standing.PROVEN] * 2
+
+
+def test_after_a_reorg_the_blocks_below_the_fork_stay_proven() -> None:
+    chain, l1, old = ProvenChain(), FakeL1Chain(300), FakeL1Chain(300)
+    chain.advance(old.ref(290))
+    link(chain, old, 100)
+    l1.reorg(30, 40)
+    chain.advance(l1.ref(300))
+    assert link(chain, l1, 100) <= 4
+    assert standings(chain, l1, 100, 269, 270, 300) == [Standing.PROVEN] * 4
+    assert standings(chain, old, 269, 270, 290) == [Standing.PROVEN, Standing.FORGED, Standing.FORGED]
+
+
+def test_what_was_known_before_a_reorg_may_have_gaps() -> None:
+    """After a restart the kept block and the newest head are known, and what is between them is not wanted yet."""
+    chain, l1 = ProvenChain(), FakeL1Chain(43)
+    for number in (38, 42):
+        chain.advance(l1.ref(number))
+    l1.reorg(1, 2)
+    chain.advance(l1.ref(43))
+    link(chain, l1, 37)
+    assert standings(chain, l1, *range(37, 44)) == [Standing.PROVEN] * 7
+
+
+def test_a_head_that_goes_back_forgets_those_above() -> None:
+    chain, l1 = ProvenChain(), FakeL1Chain(300)
+    for number in (200, 201, 202, 201):
+        chain.advance(l1.ref(number))
+    assert standings(chain, l1, 200, 201, 202) == [Standing.PROVEN, Standing.PROVEN, Standing.BEYOND]
+
+
+def test_what_does_not_link_proves_nothing() -> None:
+    chain, l1 = ProvenChain(), FakeL1Chain(300)
+    chain.advance(l1.ref(290))
+    other = FakeL1Chain(100)
+    other.reorg(99, 290)
+    numbers = chain.missing(280)
+    for refs in ([other.ref(number) for number in numbers], [l1.ref(number) for number in numbers][:-1]):
+        assert not chain.extend(refs)
+    broken = [l1.ref(number) for number in numbers]
+    broken[2] = other.ref(numbers[2])
+    assert not chain.extend(broken)
+    assert standings(chain, l1, numbers[3]) == [Standing.PROVEN]
+    assert chain.standing(numbers[2], other.hash(numbers[2])) is Standing.FORGED
+
+
+def test_blocks_are_kept_down_to_the_reach() -> None:
+    """In about two megabytes; one farther below is used without a proof [LCP16]."""
+    chain = ProvenChain()
+    parent = b"\0" * 32
+    for number in range(1, REACH + 50):
+        block_hash = number.to_bytes(32, "big")
+        chain.advance(L1BlockRef(block_hash, number, parent, 0))
+        parent = block_hash
+    assert len(chain) == REACH + 1
+    assert chain.standing(48, (48).to_bytes(32, "big")) is Standing.FAR
+    assert chain.standing(49, (49).to_bytes(32, "big")) is Standing.PROVEN
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 30))
+def test_after_any_heads_and_reorgs_exactly_the_chain_of_the_head_is_proven(
+    steps: list[tuple[int, int, bool]], lowest: int
+) -> None:
+    """Whether links were wanted after each head, or are only now."""
+    chain, l1 = ProvenChain(), FakeL1Chain(32)
+    stale: list[L1BlockRef] = []
+    for extended, depth, is_wanted in steps:
+        if depth:
+            stale += [l1.ref(number) for number in range(len(l1.headers) - depth, len(l1.headers))]
+            l1.reorg(depth, depth + extended)
+        else:
+            l1.extend(extended)
+        chain.advance(l1.ref(l1.head))
+        if not is_wanted:
+            continue
+        link(chain, l1, lowest)
+        assert all(result is Standing.PROVEN for result in standings(chain, l1, *range(lowest, l1.head + 1)))
+        canonical = {l1.hash(number) for number in range(l1.head + 1)}
+        for ref in stale:
+            if ref.hash not in canonical:
+                assert chain.standing(ref.number, ref.hash) is not Standing.PROVEN
+
+
+def test_the_reach_is_more_than_a_sequencing_window() -> None:
+    assert REACH > 2 * 3600
+
+
+# --- blocks that were used unproven ----------------------------------------------------------------------------------
+
+FORGED = FakeL1Chain(60)
+FORGED.reorg(30, 40)
+
+
+def caught_up(chain: FakeL1Chain, first: int, last: int) -> CatchUp:
+    """Return what has taken the blocks of a chain unproven."""
+    result = CatchUp()
+    for number in range(first, last + 1):
+        assert result.sent(chain.ref(number), False)
+    return result
+
+
+def test_proven_blocks_alone_leave_nothing_to_prove() -> None:
+    catch_up = CatchUp()
+    assert catch_up.sent(HONEST.ref(5), True) and catch_up.sent(HONEST.ref(6), True)
+    assert catch_up.unproven is None
+
+
+def test_a_link_closes_at_the_first_proven_block() -> None:
+    catch_up = caught_up(HONEST, 5, 20)
+    assert catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
+    assert catch_up.sent(HONEST.ref(21), True)
+    assert catch_up.unproven is None
+
+
+def test_a_link_that_cannot_close_stays_open_until_the_right_blocks_were_sent() -> None:
+    """The blocks 30 to 40 are forged; after the reset those from 28 on are sent again, of the honest chain."""
+    catch_up = caught_up(FORGED, 5, 40)
+    assert not catch_up.sent(HONEST.ref(41), True)
+    assert catch_up.sent(HONEST.ref(42), True), "derivation does not take it"
+    assert catch_up.unproven is not None and catch_up.doubt is None
+    catch_up.requested(28, None)
+    for number in range(28, 41):
+        assert catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.sent(HONEST.ref(41), True) and catch_up.unproven is None
+
+
+def test_a_reset_to_a_forged_block_leaves_a_doubt() -> None:
+    """What was derived by the blocks before it may be forged, too: until those are sent again."""
+    catch_up = caught_up(FORGED, 5, 45)
+    assert not catch_up.sent(HONEST.ref(40), False)
+    assert catch_up.doubt is not None and "blocks 5 to 39" in catch_up.doubt
+    assert catch_up.sent(HONEST.ref(41), True)
+    assert catch_up.unproven is not None, "it says nothing"
+    catch_up.requested(5, None)
+    for number in range(5, 41):
+        assert catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.doubt is None
+    assert catch_up.sent(HONEST.ref(41), True) and catch_up.unproven is None
+
+
+def test_blocks_that_are_sent_again_change_nothing() -> None:
+    catch_up = caught_up(HONEST, 5, 20)
+    assert catch_up.sent(HONEST.ref(12), False) and catch_up.sent(HONEST.ref(13), False)
+    assert catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
+
+
+def test_a_reorg_while_catching_up_goes_on_from_the_fork() -> None:
+    catch_up = caught_up(FORGED, 5, 40)
+    assert catch_up.sent(HONEST.ref(30), False)
+    assert catch_up.unproven == Unproven(5, 30, HONEST.hash(30))
+    assert not catch_up.sent(FORGED.ref(31), False)
+
+
+def restarted(chain: FakeL1Chain, first: int, last: int, *marks: int) -> CatchUp:
+    """Return what knows of a former process that has recorded these blocks."""
+    return CatchUp(Unproven(first, last, chain.hash(last), tuple((number, chain.hash(number)) for number in marks)))
+
+
+def test_a_restart_goes_on_where_the_process_before_was() -> None:
+    """Once derivation has accepted the next block: it may have been reset, and have other blocks than are recorded."""
+    catch_up = restarted(HONEST, 5, 20)
+    assert catch_up.sent(HONEST.ref(21), True) and catch_up.unproven == Unproven(5, 20, HONEST.hash(20))
+    assert catch_up.awaits(22) and not catch_up.awaits(21)
+    catch_up.requested(22, None)
+    assert catch_up.awaits(22), "it is received, and not taken yet"
+    catch_up.requested(22, HONEST.hash(21))
+    assert not catch_up.awaits(22) and catch_up.unproven == Unproven(5, 21, HONEST.hash(21))
+    assert catch_up.sent(HONEST.ref(22), True) and catch_up.unproven is None
+
+
+def test_a_restart_whose_blocks_derivation_refuses_has_proven_nothing() -> None:
+    """It has replaced the recorded blocks by forged ones, and goes back when it is sent an honest one."""
+    catch_up = restarted(HONEST, 5, 20, 8)
+    assert catch_up.sent(HONEST.ref(21), True)
+    catch_up.requested(14, None)
+    assert catch_up.unproven is not None and not catch_up.awaits(22)
+    assert catch_up.gap_below(HONEST.ref(14)) == range(9, 14)
+    assert catch_up.fill([HONEST.ref(number) for number in range(9, 14)])
+    assert catch_up.sent(HONEST.ref(14), True) and catch_up.awaits(15)
+    catch_up.requested(15, HONEST.hash(14))
+    assert catch_up.unproven == Unproven(5, 14, HONEST.hash(14))
+    assert catch_up.sent(HONEST.ref(15), True) and catch_up.unproven is None
+
+
+def test_blocks_that_are_sent_again_meet_the_recorded_ones() -> None:
+    """From below the lowest of them on."""
+    catch_up = restarted(HONEST, 5, 20, 16)
+    for number in range(12, 17):
+        assert not catch_up.gap_below(HONEST.ref(number)) and catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.awaits(17)
+    catch_up.requested(17, HONEST.hash(16))
+    for number in range(17, 25):
+        assert catch_up.sent(HONEST.ref(number), False)
+    assert catch_up.unproven == Unproven(5, 24, HONEST.hash(24))
+    assert catch_up.sent(HONEST.ref(25), True) and catch_up.unproven is None
+
+
+def test_a_gap_is_filled_by_blocks_that_link_alone() -> None:
+    """[LCP17] From the block that is sent next down to the highest recorded one, in batches."""
+    chain = FakeL1Chain(300)
+    catch_up = restarted(chain, 5, 20)
+    forged = FakeL1Chain(300)
+    forged.reorg(200, 200)
+    ref = chain.ref(250)
+    assert catch_up.gap_below(ref) == range(122, 250)
+    assert not catch_up.fill([forged.ref(number) for number in range(122, 250)])
+    assert catch_up.fill([chain.ref(number) for number in range(122, 250)])
+    assert catch_up.gap_below(ref) == range(21, 122)
+    assert catch_up.gap_below(forged.ref(250)) == range(122, 250), "of another block it is another gap"
+    assert catch_up.gap_below(ref) == range(122, 250)
+    for first, last in ((122, 250), (21, 122)):
+        assert catch_up.fill([chain.ref(number) for number in range(first, last)])
+    assert not catch_up.gap_below(ref) and catch_up.sent(ref, False)
+    catch_up.requested(251, chain.hash(250))
+    assert catch_up.unproven == Unproven(5, 250, chain.hash(250))
+    assert catch_up.sent(chain.ref(251), True) and catch_up.unproven is None
+
+
+def test_a_restart_with_another_chain_leaves_a_doubt_until_derivation_is_reset() -> None:
+    catch_up = restarted(FORGED, 5, 40, 32)
+    assert catch_up.gap_below(HONEST.ref(45)) == range(33, 45)
+    while numbers := catch_up.gap_below(HONEST.ref(45)):
+        assert catch_up.fill([HONEST.ref(number) for number in numbers])
+    assert catch_up.sent(HONEST.ref(45), False)
+    assert catch_up.doubt is not None and "blocks 5 to 44 are not on the chain of 45" in catch_up.doubt
+    assert not catch_up.gap_below(HONEST.ref(46)) and catch_up.sent(HONEST.ref(46), True)
+    assert catch_up.unproven is not None
+    catch_up.requested(5, None)
+    assert catch_up.sent(HONEST.ref(5), False) and catch_up.doubt is None
+
+
+def test_what_is_recorded_has_some_of_the_blocks_before_the_last() -> None:
+    catch_up = caught_up(HONEST, 5, 50)
+    record = catch_up.record()
+    assert record is not None and record.marks == ((5, HONEST.hash(5)), (32, HONEST.hash(32)))
+    assert CatchUp().record() is None
+
+
+def test_a_start_below_the_first_unproven_block_begins_anew() -> None:
+    catch_up = caught_up(FORGED, 20, 40)
+    assert catch_up.sent(HONEST.ref(18), False)
+    assert catch_up.unproven == Unproven(18, 18, HONEST.hash(18))
+    assert catch_up.sent(HONEST.ref(18), True) and catch_up.unproven is None
+
+
+# --- what may be used, and when finality is hidden -------------------------------------------------------------------
+
 CHAIN, OTHER = 10, 130
 
 
-@pytest.fixture(autouse=True)
-def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proven_chain, "REACH", 16)
-    monkeypatch.setattr(proof_module, "REACH", 16)
+@pytest.fixture
+def _short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("REACH", 16), ("MARKS", 1)):
+        monkeypatch.setattr(proof_module, name, value)
+
+
+in_short_reach = pytest.mark.usefixtures("_short_reach")
 
 
 def linked(proof: Proof) -> None:
@@ -29,6 +328,7 @@ def marks(*numbers: int) -> tuple[tuple[int, bytes], ...]:
     return tuple((number, HONEST.hash(number)) for number in numbers)
 
 
+@in_short_reach
 def test_a_block_in_reach_waits_for_its_link() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: None})
     assert proof.admits(HONEST.ref(85), CHAIN) is Standing.BEYOND and not proof.missing()
@@ -39,6 +339,7 @@ def test_a_block_in_reach_waits_for_its_link() -> None:
     assert proof.sent(HONEST.ref(85), CHAIN) and proof.shows_finality and not proof.problems()
 
 
+@in_short_reach
 def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes() -> None:
     clock = ManualClock(0.0)
     proof = Proof(clock, {CHAIN: None})
@@ -58,6 +359,7 @@ def test_a_far_block_is_used_after_finality_is_hidden_and_until_the_link_closes(
     assert proof.shows_finality and not proof.problems() and hidden == [False]
 
 
+@in_short_reach
 def test_what_a_former_process_left_unproven_hides_finality_from_the_start() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
     assert not proof.shows_finality
@@ -65,6 +367,7 @@ def test_what_a_former_process_left_unproven_hides_finality_from_the_start() -> 
     assert proof.sent(HONEST.ref(20), CHAIN) and not proof.shows_finality
 
 
+@in_short_reach
 def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, HONEST.hash(40))})
     proof.chain.advance(HONEST.ref(90))
@@ -79,6 +382,7 @@ def test_a_gap_that_a_former_process_left_is_filled_before_derivation_goes_on() 
     assert proof.catch_ups[CHAIN].unproven == Unproven(5, 50, HONEST.hash(50))
 
 
+@in_short_reach
 def test_a_doubt_is_named() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: Unproven(5, 40, b"\1" * 32)})
     proof.chain.advance(HONEST.ref(90))
@@ -87,6 +391,7 @@ def test_a_doubt_is_named() -> None:
     assert "blocks 5 to 44 are not on the chain of" in problem
 
 
+@in_short_reach
 def test_no_unproven_block_is_used_before_that_is_recorded() -> None:
     """[LCP17] Also where derivation is reset to below those that are."""
     clock = ManualClock(0.0)
@@ -109,6 +414,7 @@ def test_no_unproven_block_is_used_before_that_is_recorded() -> None:
     assert proof.to_keep() == {CHAIN: Unproven(50, 50, HONEST.hash(50), marks(50))}
 
 
+@in_short_reach
 def test_links_that_are_wanted_are_asked_for_at_once() -> None:
     proof = Proof(ManualClock(0.0), {CHAIN: None})
     wanted: list[int] = []
@@ -119,6 +425,7 @@ def test_links_that_are_wanted_are_asked_for_at_once() -> None:
     assert len(wanted) == 2, "for the lowest"
 
 
+@in_short_reach
 def test_finality_is_hidden_until_no_derivation_uses_what_is_not_proven() -> None:
     """Each has its own catch-up [LCP16, LHD32]."""
     clock = ManualClock(0.0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollup_node.stages.l1.catch_up import MARKS, Unproven
+from rollup_node.stages.l1.proof import MARKS, Unproven
 from rollup_node.stages.l1.stored_root import (
     MAX_BYTES,
     StoredRoot,

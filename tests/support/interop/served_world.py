@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
-
 from rollup_node.ipc.bus.bus import Bus, ProcessId
 from rollup_node.stages.interop.config import InteropConfig
 from rollup_node.stages.messages.control import (
@@ -20,12 +18,13 @@ from rollup_node.stages.messages.control import (
 from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, L1RefsRequest, L1RefsResponse
-from rollup_node.stages.protocol.headers import HEADER_FIELDS, Header, header_hash
+from rollup_node.stages.protocol.headers import Header, header_hash
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.mpt import ordered_root
 from rollup_node.stages.protocol.receipts import LogJson, receipt_from_json
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.tools.devnet.chain.blocks import header_json
 from tests.support.chains.logs_bloom import logs_bloom
 from tests.support.interop.values import Claim, executing_log, plain_log
 from tests.support.interop.world import Block, Logs, World
@@ -115,17 +114,6 @@ def header_of(number: int, time: int, parent: Hash, receipts: list[dict[str, Any
         base_fee=1,
         withdrawals_root=keccak256(b"messages %d" % number),
     )
-
-
-def header_json(header: Header, block_hash: Hash) -> dict[str, Any]:
-    """Return a header as an engine shows it."""
-    values = zip(HEADER_FIELDS, msgspec.structs.astuple(header), strict=True)
-    shown = {
-        field.json_name: hex(value) if isinstance(value, int) else to_hex(value)
-        for field, value in values
-        if value is not None
-    }
-    return {**shown, "hash": to_hex(block_hash), "transactions": []}
 
 
 class ServedChain:
@@ -244,7 +232,7 @@ class ServedChain:
         if self.is_away or number >= len(blocks):
             return None
         block_hash = blocks[number].ref.hash
-        return header_json(self.world.headers[block_hash], block_hash)
+        return {**header_json(self.world.headers[block_hash]), "hash": to_hex(block_hash)}
 
     def eth_getBlockReceipts(self, block_hash: str) -> Any:
         self.reads.append(block_hash)

@@ -3,7 +3,7 @@
 import pytest
 
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.l1 import proof, proven_chain
+from rollup_node.stages.l1 import proof
 from rollup_node.stages.l1.block_subscription import BlockSubscription
 from rollup_node.stages.l1.config import L1Config
 from rollup_node.stages.l1.prefetch_window import BlockRange, PrefetchWindow
@@ -24,8 +24,7 @@ URLS = ("http://127.0.0.1:1", "http://127.0.0.1:2")
 
 @pytest.fixture(autouse=True)
 def short_reach(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (proven_chain, proof):
-        monkeypatch.setattr(module, "REACH", REACH)
+    monkeypatch.setattr(proof, "REACH", REACH)
 
 
 class GatedL1:

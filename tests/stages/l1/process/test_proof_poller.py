@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from rollup_node.stages.l1 import proof, proven_chain
+from rollup_node.stages.l1 import proof
 from rollup_node.stages.l1.config import CheckpointConfig, L1Config
 from rollup_node.stages.l1.process import proof_poller
 from rollup_node.stages.l1.process.stage import L1Stage
@@ -199,8 +199,7 @@ async def test_a_catch_up_is_unproven_and_finalizes_nothing_until_its_link_close
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """[LCP16, LCP17]"""
-    for module in (proven_chain, proof):
-        monkeypatch.setattr(module, "REACH", 16)
+    monkeypatch.setattr(proof, "REACH", 16)
     monkeypatch.setattr(proof, "HIDE_SECONDS", 0.2)
     l1, path = L1(), tmp_path / "checkpoint.json"
     async with running_l1(l1, [methods_of(l1.chain)], [l1.beacon], path=str(path)) as clients:
