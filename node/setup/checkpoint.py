@@ -27,7 +27,7 @@ from rollup_node.stages.l1.light_client.network import (
     NetworkFileError,
     parse_network,
 )
-from rollup_node.stages.l1.light_client.sync import ROUTES, WEAK_SUBJECTIVITY_SECONDS, LightClient, Request
+from rollup_node.stages.l1.light_client.store import ROUTES, WEAK_SUBJECTIVITY_SECONDS, LightClient, Request
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoint, LightClientEndpoints
 from rollup_node.stages.l1.stored_root import MAX_BYTES, StoredRoot, StoredRootError, decode_stored_root
 from rollup_node.stages.messages.codes import Code

@@ -19,8 +19,7 @@ import msgspec
 
 from rollup_node.stages.interop.config import ChainEngine, InteropConfig
 from rollup_node.stages.interop.process.database import InteropDatabase
-from rollup_node.stages.interop.process.engine_reader import EngineReader
-from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.process.engine_reader import EngineReader, LogBackfill
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
 from rollup_node.stages.protocol.hex_encoding import to_hex

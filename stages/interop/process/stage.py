@@ -20,7 +20,7 @@ from rollup_node.stages.interop.holding import (
 )
 from rollup_node.stages.interop.message_checks import LogPlace, Stored
 from rollup_node.stages.interop.process.database import InteropDatabase, RoundServer
-from rollup_node.stages.interop.process.log_backfill import LogBackfill
+from rollup_node.stages.interop.process.engine_reader import LogBackfill
 from rollup_node.stages.interop.process.store import InteropStore, Round
 from rollup_node.stages.interop.process.views import ChainView, L1Reader
 from rollup_node.stages.interop.rounds import (

@@ -17,8 +17,7 @@ from rollup_node.stages.l1.endpoint_pool import EndpointFault
 from rollup_node.stages.l1.head_tracker import HeadTracker
 from rollup_node.stages.l1.light_client.beacon_json import LightClientDataError
 from rollup_node.stages.l1.light_client.containers import LightClientHeader
-from rollup_node.stages.l1.light_client.store import Refusal
-from rollup_node.stages.l1.light_client.sync import Kind, LightClient, Request
+from rollup_node.stages.l1.light_client.store import Kind, LightClient, Refusal, Request
 from rollup_node.stages.l1.process.beacon_client import LightClientEndpoints
 from rollup_node.stages.l1.process.client import L1Endpoint, L1Endpoints
 from rollup_node.stages.l1.process.head_poller import HeadPoller

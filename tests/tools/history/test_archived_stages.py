@@ -33,11 +33,12 @@ from rollup_node.tools.history.archived_stages import (
     build_blobs,
 )
 from tests.stages.blobs.process.test_stage import BlobsClient, KnownBlobs, running_blobs
-from tests.stages.l1.process.test_block_fetcher import ROLLUP, InlineWorkers
+from tests.stages.l1.process.test_block_fetcher import InlineWorkers
 from tests.support.chains.fake_l1_chain import FakeL1Chain
 from tests.support.processes.stage_runner import running_stage
 from tests.support.servers.fake_beacon import FakeBeacon
 from tests.support.servers.http_listener import Methods, json_rpc_app, listening
+from tests.support.servers.l1_endpoints import ROLLUP
 from tests.support.servers.small_blobs import small_blobs
 from tests.support.timing.conditions import until
 
