@@ -240,18 +240,18 @@ class PrefetchWindow:
             self._generation += 1
         beyond = [number for number in (*self._verified, *self._unverified) if number > head.number]
         for number in beyond:
-            self._drop(number)
+            self.drop(number)
         same, parent = self._verified.get(head.number), self._verified.get(head.number - 1)
         if same is not None and same.hash == head.hash:
             return False
         if same is not None:
-            self._drop(head.number)
+            self.drop(head.number)
             self._generation += 1
         # The new head links to the cache, so everything below is canonical.
         if parent is not None and parent.hash == head.parent_hash:
             return same is not None
         if parent is not None:
-            self._drop(head.number - 1)
+            self.drop(head.number - 1)
         if same is None and parent is None and not reorged:
             return False
         return self._unverify(number for number in self._verified if number > finalized) or same is not None
@@ -267,11 +267,7 @@ class PrefetchWindow:
         for number in self._eviction_order(ranges):
             if len(self) <= blocks and self.bytes <= size:
                 return
-            self._drop(number)
-
-    def discard(self, number: int) -> None:
-        """Drop a block that is not on the proven chain, so that it is fetched again [LCP15]."""
-        self._drop(number)
+            self.drop(number)
 
     def _eviction_order(self, ranges: Sequence[BlockRange]) -> Iterator[int]:
         yield from sorted(self._unverified)
@@ -290,7 +286,7 @@ class PrefetchWindow:
         self._put(self._verified, number, cached)
         conflict = above is not None and above.parent != cached.hash
         if conflict:
-            self._drop(number + 1)
+            self.drop(number + 1)
             self._unverify(other for other in self._verified if other > number)
         return self._verify_below(number) or conflict
 
@@ -307,7 +303,7 @@ class PrefetchWindow:
         verified = self._verified.get(number - 1)
         if verified is None or verified.hash == parent:
             return False
-        self._drop(number - 1)
+        self.drop(number - 1)
         self._unverify(other for other in self._verified if other < number)
         return True
 
@@ -320,11 +316,12 @@ class PrefetchWindow:
         return bool(chosen)
 
     def _put(self, blocks: dict[int, _CachedBlock], number: int, cached: _CachedBlock) -> None:
-        self._drop(number)
+        self.drop(number)
         blocks[number] = cached
         self.bytes += cached.size
 
-    def _drop(self, number: int) -> None:
+    def drop(self, number: int) -> None:
+        """Forget a block, also one that is not on the proven chain, so that it is fetched again [LCP15]."""
         for blocks in (self._verified, self._unverified):
             cached = blocks.pop(number, None)
             if cached is not None:

@@ -10,7 +10,7 @@ import msgspec
 
 from rollup_node.stages.io.http.connection import BodyTooLargeError
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, why_broken, why_not_connected
-from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, MessageConnection, MessageTransport
+from rollup_node.stages.io.http.message_transport import MessageConnection, MessageTransport
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError, shown_body
 
 _TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
@@ -88,10 +88,8 @@ class JsonStream:
 class IpcConnection(MessageConnection, asyncio.Protocol):
     """An open socket; `max_message` in bytes."""
 
-    what = "IPC"
-
     def __init__(self, name: str, max_message: int) -> None:
-        super().__init__(name)
+        super().__init__(name, "IPC")
         self._stream = JsonStream(max_message)
         self._transport: asyncio.Transport | None = None
         self._reason: tuple[str, bool] | None = None
@@ -152,9 +150,7 @@ class IpcTransport(MessageTransport):
 
     what = "IPC"
 
-    def __init__(
-        self, path: str, name: str, on_notification: Callable[[], None] | None, max_message: int = SHARED_MESSAGE
-    ) -> None:
+    def __init__(self, path: str, name: str, on_notification: Callable[[], None] | None, max_message: int) -> None:
         super().__init__(name, on_notification, max_message)
         self._path = path
 

@@ -40,13 +40,10 @@ class _Request:
 
 
 class MessageConnection(ABC):
-    """An open connection. A transport that opens one gets its notifications and, once, its loss."""
+    """An open connection; `what` is its kind. A transport that opens one gets its notifications and, once, its loss."""
 
-    what = ""
-    """The kind of connection, for errors."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, what: str) -> None:
+        self.name, self._what = name, what
         self.has_answered = False
         self.on_notification: Callable[[], None] = lambda: None
         self.on_lost: Callable[[MessageConnection, str], None] = lambda *_: None
@@ -102,7 +99,7 @@ class MessageConnection(ABC):
         self.on_lost(self, self._lost_text(reason))
 
     def _lost_text(self, reason: str) -> str:
-        return f"the {self.what} connection was lost ({reason})"
+        return f"the {self._what} connection was lost ({reason})"
 
     def take(self, message: bytes) -> None:
         """Give a message to the request it answers. Raises MalformedJsonError, also after too many to none."""
@@ -215,7 +212,7 @@ class MessageTransport(ABC):
                 if deadline.expired():
                     self._failed(f"no {self.what} connection within {timeout:g} s")
                 raise
-            connection.on_notification, connection.on_lost = self._notify, self._lost
+            connection.on_notification, connection.on_lost = lambda: self._on_notification(), self._lost
             self._connection = connection
             return connection
 
@@ -224,9 +221,6 @@ class MessageTransport(ABC):
         self._failures += 1
         pause = backoff(self._failures, FIRST_PAUSE, MAX_PAUSE)
         self._retry_at, self._failure = time.monotonic() + pause * random.uniform(0.5, 1.0), failure
-
-    def _notify(self) -> None:
-        self._on_notification()
 
     def _unsubscribe(self) -> None:
         if self.subscribed:

@@ -12,7 +12,7 @@ import aiohttp
 from yarl import URL
 
 from rollup_node.stages.io.http.endpoint_errors import EndpointError, parsed_url, why_broken, why_not_connected
-from rollup_node.stages.io.http.message_transport import SHARED_MESSAGE, MessageConnection, MessageTransport
+from rollup_node.stages.io.http.message_transport import MessageConnection, MessageTransport
 from rollup_node.stages.io.http.proxies import NOT_HTTP, basic_login, proxy_name, proxy_of
 from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
@@ -30,10 +30,8 @@ TOKEN_WINDOW = 60.0
 class WebSocketConnection(MessageConnection):
     """A WebSocket after its handshake; `max_message` in bytes."""
 
-    what = "WebSocket"
-
     def __init__(self, name: str, socket: aiohttp.ClientWebSocketResponse[bool], max_message: int) -> None:
-        super().__init__(name)
+        super().__init__(name, "WebSocket")
         self._socket, self._max_message = socket, max_message
         self._reader = asyncio.create_task(self._read())
 
@@ -103,8 +101,8 @@ class WebSocketTransport(MessageTransport):
         headers: Callable[[], Mapping[str, str]] | None,
         tls: Callable[[], ssl.SSLContext] | None,
         on_notification: Callable[[], None] | None,
-        max_message: int = SHARED_MESSAGE,
-        direct: bool = False,
+        max_message: int,
+        direct: bool,
     ) -> None:
         super().__init__(name, on_notification, max_message)
         self._proxy = None if direct else proxy_of(parsed_url(url) or URL())

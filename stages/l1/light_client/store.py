@@ -92,9 +92,9 @@ class LightClientStore:
         return self._network.period_of(self.finalized.beacon.slot)
 
     @property
-    def safety_threshold(self) -> int:
-        """So many participants do not make a head: half of the committee, as at the start nothing is known [LCP8]."""
-        return self._network.preset.sync_committee_size // 2
+    def known_period(self) -> int:
+        """The last period whose sync committee is known."""
+        return self.period + (self.next_sync_committee is not None)
 
     def process(self, update: LightClientUpdate, current_slot: int) -> Refusal | None:
         """Take an update if it is valid at a slot of the local clock; returns why not.
@@ -108,7 +108,9 @@ class LightClientStore:
             return refusal
         participants = update.sync_aggregate.participants
         attested = update.attested_header
-        if participants > self.safety_threshold and attested.beacon.slot > self.optimistic.beacon.slot:
+        # Half of the committee makes no head, as at the start nothing is known [LCP8].
+        is_enough = participants > self._network.preset.sync_committee_size // 2
+        if is_enough and attested.beacon.slot > self.optimistic.beacon.slot:
             self.optimistic = attested
             self.participants = participants
         if update.sync_aggregate.has_supermajority and self._finalizes(update):
@@ -251,11 +253,8 @@ class LightClient:
 
     def is_synced(self, now: float) -> bool:
         """Whether it knows the committee that signs now."""
-        store, slot = self.store, self.network.slot_at(now)
-        if store is None:
-            return False
-        ahead = self.network.period_of(slot) - store.period
-        return ahead <= (1 if self._knows_next(store) else 0)
+        period = self.network.period_of(self.network.slot_at(now))
+        return self.store is not None and period <= self.store.known_period
 
     def requests(self, now: float) -> list[Request]:
         """Return what to ask for now, in this order; asked for again while it has not come."""
@@ -269,16 +268,15 @@ class LightClient:
         if _is_due(slot, self._finality_moved, self.network.preset.slots_per_epoch // 4):
             result.append(Request(Kind.FINALITY, f"{ROUTES}/finality_update"))
         interval = self.network.slots_per_period // COMMITTEE_RETRIES
-        if not self._knows_next(store) and _is_due(slot, self._committee_asked, interval):
+        if store.next_sync_committee is None and _is_due(slot, self._committee_asked, interval):
             result.append(self.updates(now))
             self._committee_asked = slot
         return result
 
     def updates(self, now: float) -> Request:
         """Return the request for the first periods whose next committee is not known; only with a store."""
-        store = self.store
-        assert store is not None
-        start = store.period + (1 if self._knows_next(store) else 0)
+        assert self.store is not None
+        start = self.store.known_period
         last = self.network.period_of(self.network.slot_at(now))
         count = min(UPDATES_PER_REQUEST, max(1, last - start + 1))
         return Request(Kind.UPDATES, f"{ROUTES}/updates", (("start_period", str(start)), ("count", str(count))))
@@ -313,10 +311,6 @@ class LightClient:
         if refusal is None:
             self.store = LightClientStore(self.network, bootstrap)
         return refusal
-
-    @staticmethod
-    def _knows_next(store: LightClientStore) -> bool:
-        return store.next_sync_committee is not None
 
 
 def _is_due(slot: int, last: int | None, interval: int) -> bool:

@@ -53,7 +53,7 @@ class BlockGate:
         standing = self._proof.admits(ref, derivation)
         if standing is Standing.FORGED:
             self.forged(ref, None)
-            self._window.discard(ref.number)
+            self._window.drop(ref.number)
             self._wake()
         return standing in (Standing.PROVEN, Standing.FAR)
 
@@ -64,7 +64,7 @@ class BlockGate:
             text = f"its L1 block {ref.number - 1}, used unproven, is not the parent of {ref}"
             log.warn("a catch-up does not link to the proven L1 block", code=Code.L1_UNPROVEN.text, block=ref)
             self._blame(ref.number - 1, text)
-            self._window.discard(ref.number - 1)
+            self._window.drop(ref.number - 1)
         if self._proof.shows_finality != was_shown:
             self._publish_heads()
 

@@ -361,7 +361,7 @@ def test_a_discarded_block_is_fetched_again() -> None:
     """[LCP15] It is not on the proven chain; its neighbours stay."""
     chain, target = FakeL1Chain(20), window()
     fill(target, chain, BlockRange(5, 9))
-    target.discard(7)
+    target.drop(7)
     assert target.get(7) is None and target.get(8) is not None and target.bytes == 4 * SIZE
     assert fill(target, chain, BlockRange(5, 9)) == [7]
 

@@ -15,10 +15,8 @@ from rollup_node.stages.protocol.foreign_json import MalformedJsonError
 
 
 class MemoryConnection(MessageConnection):
-    what = "memory"
-
     def __init__(self) -> None:
-        super().__init__("endpoint")
+        super().__init__("endpoint", "memory")
         self.sent: list[bytes] = []
         self._is_open = True
 
