@@ -34,10 +34,6 @@ class HeadTracker:
         self._recent: dict[int, L1BlockRef] = {}
         self._times_behind = 0
 
-    def at(self, number: int) -> L1BlockRef | None:
-        """Return the recent head of that number, if it was polled and is canonical."""
-        return self._recent.get(number)
-
     def below_head(self, depth: int) -> L1BlockRef | None:
         """Return the newest known canonical block at least `depth` below the head, or the finalized block."""
         if self.head is None:

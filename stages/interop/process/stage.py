@@ -390,11 +390,7 @@ class InteropStage(Stage):
 
 def _decisions(store: InteropStore) -> tuple[int, dict[int, tuple[DeniedBlock, ...]]]:
     """Return the number of the last transition, and the denied blocks by chain."""
-    denied = {
-        chain_id: tuple(DeniedBlock(block.number, block.hash) for block in blocks)
-        for chain_id, blocks in store.all_denied().items()
-    }
-    return store.transition(), denied
+    return store.transition(), store.all_denied()
 
 
 def _heads(final: Round | None) -> dict[int, BlockId]:

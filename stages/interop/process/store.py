@@ -35,7 +35,7 @@ from rollup_node.stages.io.files.sqlite_file import (
     transaction,
 )
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.interop import HeadOutput
+from rollup_node.stages.messages.interop import DeniedBlock, HeadOutput
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.protocol.interop_messages import MESSAGE_EXPIRY_WINDOW, BlockLogs, log_hash_at
 from rollup_node.stages.protocol.types import BlockId, Hash
@@ -172,13 +172,14 @@ class InteropStore:
         with self._errors():
             return int(self._connection.execute("select l1_final from progress").fetchone()[0])
 
-    def all_denied(self) -> dict[int, list[BlockId]]:
+    def all_denied(self) -> dict[int, tuple[DeniedBlock, ...]]:
         """Return all denied blocks by chain [IV2]."""
-        result: dict[int, list[BlockId]] = {}
+        result: dict[int, list[DeniedBlock]] = {}
         with self._errors():
-            for chain_id, *block in self._connection.execute("select chain, number, hash from denied order by id"):
-                result.setdefault(chain_id, []).append(_block_id(*block))
-        return result
+            for chain_id, *row in self._connection.execute("select chain, number, hash from denied order by id"):
+                block = _block_id(*row)
+                result.setdefault(chain_id, []).append(DeniedBlock(block.number, block.hash))
+        return {chain_id: tuple(blocks) for chain_id, blocks in result.items()}
 
     def denied(self, chain_id: int, number: int) -> tuple[DenialRow, ...]:
         """Return the denied blocks of a height, the last one that was denied at the end [IV2, LB8]."""

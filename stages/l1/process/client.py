@@ -367,13 +367,6 @@ class L1Endpoints:
         self._meter.set_usable(self.all[index].name, True)
         self._conditions[index].end("L1 endpoint used again", endpoint=self.all[index].name)
 
-    def verdicts(self) -> list[str]:
-        """Return the endpoints that are set aside, each with its reason, where there are others."""
-        result = zip(self.all, self.pool.verdicts, strict=True)
-        return [
-            f"{item.name} {verdict.fault.words}: {verdict.reason}" for item, verdict in result if verdict is not None
-        ]
-
     def counts(self) -> list[EndpointCounts]:
         """How each of them answers."""
         used, verdicts = self.pool.pick(time.monotonic()), self.pool.verdicts

@@ -25,6 +25,11 @@ def block(number: int, branch: int = 0, fork_at: int = 0) -> L1BlockRef:
     return L1BlockRef(hash_of(number), number, hash_of(number - 1), 12 * number)
 
 
+def at(tracker: HeadTracker, number: int) -> L1BlockRef | None:
+    """Return the recent head of that number, if it was polled and is canonical."""
+    return tracker._recent.get(number)
+
+
 @pytest.fixture
 def tracker() -> HeadTracker:
     return HeadTracker()
@@ -39,8 +44,8 @@ def test_heads_advance_one_by_one_and_over_gaps(tracker: HeadTracker) -> None:
         HeadChange.ADVANCED,
     ]
     assert tracker.head == block(20)
-    assert tracker.at(20) == block(20)
-    assert tracker.at(7) is None
+    assert at(tracker, 20) == block(20)
+    assert at(tracker, 7) is None
 
 
 def test_the_newest_known_block_below_the_head(tracker: HeadTracker) -> None:
@@ -59,17 +64,17 @@ def test_a_reorg_keeps_the_ancestors_of_the_new_head(tracker: HeadTracker) -> No
     assert tracker.update_head(block(9, branch=1, fork_at=9)) is HeadChange.REORGED
     assert tracker.reorg_depth == 2
     assert tracker.head == block(9, 1, 9)
-    assert tracker.at(8) == block(8)
-    assert tracker.at(9) == block(9, 1, 9)
-    assert tracker.at(10) is None
+    assert at(tracker, 8) == block(8)
+    assert at(tracker, 9) == block(9, 1, 9)
+    assert at(tracker, 10) is None
 
 
 def test_a_deeper_reorg_forgets_all_recent_heads(tracker: HeadTracker) -> None:
     for n in range(1, 11):
         tracker.update_head(block(n))
     assert tracker.update_head(block(11, branch=1, fork_at=8)) is HeadChange.REORGED
-    assert tracker.at(7) is None
-    assert tracker.at(11) == block(11, 1, 8)
+    assert at(tracker, 7) is None
+    assert at(tracker, 11) == block(11, 1, 8)
 
 
 def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracker) -> None:
@@ -80,7 +85,7 @@ def test_an_ancestor_is_a_lagging_endpoint_until_it_persists(tracker: HeadTracke
         HeadChange.REORGED,
     ]
     assert tracker.head == block(8)
-    assert tracker.at(9) is None
+    assert at(tracker, 9) is None
     tracker.update_head(block(9))
     assert tracker.update_head(block(8)) is HeadChange.BEHIND
     assert tracker.update_head(block(9)) is HeadChange.SAME
@@ -120,7 +125,7 @@ def test_after_finality_is_dropped_any_chain_is_taken(tracker: HeadTracker) -> N
     tracker.update_safe(block(80))
     tracker.update_finalized(block(64))
     tracker.drop_finalized()
-    assert (tracker.head, tracker.safe, tracker.finalized, tracker.at(100)) == (None, None, None, None)
+    assert (tracker.head, tracker.safe, tracker.finalized, at(tracker, 100)) == (None, None, None, None)
     assert tracker.update_head(block(50, branch=3)) is HeadChange.ADVANCED
     assert tracker.update_finalized(block(40, branch=3)) is None
 
@@ -147,9 +152,9 @@ def test_recent_heads_always_link(seen: list[tuple[int, int]]) -> None:
     for number, branch in seen:
         tracker.update_head(block(number, branch, fork_at=5 * branch))
         assert tracker.head is not None
-        assert tracker.at(tracker.head.number) == tracker.head
+        assert at(tracker, tracker.head.number) == tracker.head
         for n in range(1, 31):
-            ref, parent = tracker.at(n), tracker.at(n - 1)
+            ref, parent = at(tracker, n), at(tracker, n - 1)
             assert ref is None or parent is None or ref.parent_hash == parent.hash
             assert ref is None or n <= tracker.head.number
 
@@ -157,8 +162,8 @@ def test_recent_heads_always_link(seen: list[tuple[int, int]]) -> None:
 def test_recent_heads_are_bounded(tracker: HeadTracker) -> None:
     for n in range(MAX_RECENT + 5):
         tracker.update_head(block(n))
-    assert tracker.at(4) is None
-    assert tracker.at(5) is not None
+    assert at(tracker, 4) is None
+    assert at(tracker, 5) is not None
 
 
 CHAIN = FakeL1Chain(10)

@@ -35,6 +35,10 @@ class Checked:
     def faults(self) -> list[EndpointFault | None]:
         return [verdict and verdict.fault for verdict in self.endpoints.pool.verdicts]
 
+    @property
+    def reasons(self) -> list[str]:
+        return [verdict.reason for verdict in self.endpoints.pool.verdicts if verdict is not None]
+
     def let_pauses_pass(self) -> None:
         """As if every pause were over."""
         pool = self.endpoints.pool
@@ -73,10 +77,10 @@ async def test_an_endpoint_is_used_again_once_it_does_well() -> None:
         assert checked.endpoints.pick() is second
         await checked.step()
         assert checked.endpoints.pick() is second and checked.faults == [EndpointFault.FAILING, None]
-        assert "database is down" in checked.endpoints.verdicts()[0]
+        assert "database is down" in checked.reasons[0]
         down[0] = False
         await checked.step()
-        assert checked.endpoints.pick() is first and checked.endpoints.verdicts() == []
+        assert checked.endpoints.pick() is first and checked.reasons == []
 
 
 async def test_the_only_endpoint_is_asked_nothing() -> None:
@@ -132,7 +136,7 @@ async def test_endpoints_of_another_chain_and_behind_are_named() -> None:
     async with running_checks([chain.methods(5), chain.methods(6), FakeL1Chain(20).methods(5)], chain) as checked:
         await checked.step()
         assert checked.faults == [None, EndpointFault.OTHER_CHAIN, EndpointFault.BEHIND]
-        assert "does not have block 36; its head is 19" in checked.endpoints.verdicts()[1]
+        assert "does not have block 36; its head is 19" in checked.reasons[1]
 
 
 @pytest.mark.fault("F11")
