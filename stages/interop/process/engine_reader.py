@@ -168,12 +168,11 @@ class LogBackfill:
 
     async def close(self) -> None:
         """Cancel the reads."""
-        for chain in self._chains:
-            await chain.close()
+        await cancel_all(read for chain in self._chains for read in chain.reads)
 
 
 class _ChainBackfill:
-    """The reads of one chain, in the order of its blocks."""
+    """The `reads` of one chain, in the order of its blocks."""
 
     def __init__(
         self, chain_id: int, reader: EngineReader, logs: LogRange, write: Callable[[AddLogs], Awaitable[object]]
@@ -182,7 +181,7 @@ class _ChainBackfill:
         self._first = self._next = logs.first
         self._keep, self._written = logs.keep, logs.first - 1
         self._parent: Hash | None = None
-        self._reads: deque[asyncio.Task[list[BlockContent]]] = deque()
+        self.reads: deque[asyncio.Task[list[BlockContent]]] = deque()
 
     @property
     def done(self) -> int:
@@ -190,13 +189,13 @@ class _ChainBackfill:
 
     async def step(self) -> None:
         """Write what the first of the reads has."""
-        while len(self._reads) < IN_FLIGHT and self._next <= self._last:
+        while len(self.reads) < IN_FLIGHT and self._next <= self._last:
             last = min(self._next + MAX_BLOCKS - 1, self._last)
-            self._reads.append(asyncio.create_task(self._reader.blocks(self._next, last)))
+            self.reads.append(asyncio.create_task(self._reader.blocks(self._next, last)))
             self._next = last + 1
-        if not self._reads:
+        if not self.reads:
             return
-        blocks = await self._reads.popleft()
+        blocks = await self.reads.popleft()
         self._check(blocks)
         await self._write(AddLogs(self._chain_id, tuple(block.logs for block in blocks), self._keep))
         self._keep = self._written = blocks[-1].logs.block.number
@@ -210,7 +209,3 @@ class _ChainBackfill:
             if parent is not None and ref.parent_hash != parent:
                 raise TemporaryError(f"chain {self._chain_id}: block {ref} does not follow the one before it")
             parent = ref.hash
-
-    async def close(self) -> None:
-        """Cancel the reads."""
-        await cancel_all(self._reads)
