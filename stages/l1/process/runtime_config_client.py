@@ -98,14 +98,12 @@ class RuntimeConfigReader:
         if result is None:
             raise verify.InvalidDataError(f"there is no block {block}")
         header, block_hash = verify.verify_header(result, self._config.trust_rpc)
-        self._check_proven(L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp))
-        return header, block_hash
-
-    def _check_proven(self, ref: L1BlockRef) -> None:
-        """Raise TemporaryError if heads are proven, and a block is not [LCP15]."""
+        ref = L1BlockRef(block_hash, header.number, header.parent_hash, header.timestamp)
+        # Where heads are proven, the block has to be, too [LCP15].
         problem = None if self._proof is None else check_refs(self._proof, [ref])
         if problem is not None:
             raise TemporaryError(f"the runtime config cannot be read from L1: {problem.text}", problem.code)
+        return header, block_hash
 
     def _slots(self, rollup: RollupConfig) -> list[tuple[Address, Hash]]:
         """Contract and slot of a chain's values to read, in the order of RuntimeConfig [RTC4, PRV2]."""
