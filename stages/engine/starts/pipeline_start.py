@@ -13,28 +13,26 @@ head database. One call at a time; any error ends the search, and the next one s
 | L1    | block 0, if the safe head is the L2 genesis [SDB8]         | its number and hash            |
 """
 
-from collections.abc import Callable, Generator
-from typing import TypeVar
+from collections.abc import Callable
 
 import msgspec
 
 from rollup_node.stages.engine.attributes.attributes_row import DerivationSession
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, GetL1BlockRef, Instant, PendingCall
-from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlock, GetBlockRef, GetBlockRefs, Unavailable
+from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
 from rollup_node.stages.engine.heads.context import CoreContext, Row
 from rollup_node.stages.engine.heads.verification import Verification
 from rollup_node.stages.engine.starts import start_search
+from rollup_node.stages.engine.starts.start_search import Reads, StartCall, expect
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, SafeHeadResponse
 from rollup_node.stages.messages.engine import PipelineStart
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
-from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
-PREFETCH = 20
-"""How many ancestors are read at once."""
 SEARCH_PAUSE = 1.0
 
 
@@ -50,10 +48,6 @@ class FoundStart(msgspec.Struct, frozen=True):
     base: start_search.Base
     l1_genesis: BlockId | None = None
     was_safe: int = 0
-
-
-StartCall = EngineCall | GetL1BlockRef | L1AtSafeHeadRequest
-T = TypeVar("T")
 
 
 class PipelineStartSearch:
@@ -77,7 +71,6 @@ class PipelineStartSearch:
     ) -> None:
         self._rollup, self._find_l1_genesis, self._verification = rollup, find_l1_genesis, verification
         self._walk = start_search.StartSearch(rollup, skip_check, offset)
-        self._ancestors: dict[Hash, L2BlockRef] = {}
         self.found: FoundStart | None = None
         self._heads_given = heads is not None
         self._read_to = safe
@@ -100,23 +93,25 @@ class PipelineStartSearch:
         self.answer(None)
         return True
 
-    def _search(self, l2_block_ref: L2BlockRef | None, heads: Heads | None) -> Generator[StartCall, object, FoundStart]:
-        result: FoundStart | None = None
-        while result is None:
-            if l2_block_ref is None and not self._heads_given:
-                heads = yield from self._find_heads()
+    def _search(self, safe: L2BlockRef | None, heads: Heads | None) -> Reads[FoundStart]:
+        if safe is None and heads is None:
+            self._walk.verified = yield from self._find_verified()
+            heads = yield from self._walk.run()
+            self._read_to = None if self._walk.labels is None else self._walk.labels.safe
+        while True:
             if heads is not None and self._verification is not None:
                 heads = yield from self._below_denied(heads, self._verification)
-            safe = heads.safe if l2_block_ref is None and heads is not None else l2_block_ref
-            assert safe is not None
+            start = heads.safe if safe is None and heads is not None else safe
+            assert start is not None
             try:
-                result = yield from self._find_start(heads, safe)
+                return (yield from self._find_start(heads, start))
             except start_search.MissingBlockError:
-                if not self._walk.shrink():
+                nearer = yield from self._walk.shrink()
+                if nearer is None:
                     raise
-        return result
+                heads = nearer
 
-    def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Generator[StartCall, object, FoundStart]:
+    def _find_start(self, heads: Heads | None, safe: L2BlockRef) -> Reads[FoundStart]:
         info = self._block_info((yield GetBlock(safe.hash)))
         if info is None and (self._heads_given or self._walk.recovers):
             raise start_search.MissingBlockError(f"the engine does not have block {safe}, which is to be its safe head")
@@ -129,10 +124,10 @@ class PipelineStartSearch:
             search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
         l1_genesis = None
         if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
-            l1_genesis = _expect((yield GetL1BlockRef(0, False)), L1BlockRef)
+            l1_genesis = expect((yield GetL1BlockRef(0, False)), L1BlockRef)
             if l1_genesis is None:
                 raise TemporaryError("L1 has no block 0 yet")
-        was_safe = 0 if self._walk.safe is None else self._walk.safe.number
+        was_safe = 0 if self._walk.labels is None else self._walk.labels.safe.number
         return FoundStart(heads, safe, info.config, need, None if l1_genesis is None else l1_genesis.id, was_safe)
 
     def _look_back(self, safe: L2BlockRef) -> int:
@@ -144,7 +139,7 @@ class PipelineStartSearch:
             0, start_search.challenge_lookback(self._rollup) - (read_to.l1_origin.number - safe.l1_origin.number)
         )
 
-    def _below_denied(self, heads: Heads, verification: Verification) -> Generator[StartCall, object, Heads]:
+    def _below_denied(self, heads: Heads, verification: Verification) -> Reads[Heads]:
         """Return the heads below what must not stand in the chain [RW1]. Raises StartSearchError if that is final."""
         limit = verification.limit
         if limit is not None and limit.number < heads.unsafe.number:
@@ -154,14 +149,14 @@ class PipelineStartSearch:
                 return _not_above(heads, (yield from self._block_below(heads, denied.number - 1)))
         return heads
 
-    def _block_below(self, heads: Heads, number: int) -> Generator[StartCall, object, L2BlockRef]:
-        block = _expect((yield GetBlockRef(number)), L2BlockRef)
+    def _block_below(self, heads: Heads, number: int) -> Reads[L2BlockRef]:
+        block = expect((yield GetBlockRef(number)), L2BlockRef)
         if block is None:
             text = f"the engine does not have block {number} below its block {heads.unsafe}"
             raise start_search.StartSearchError(text, Code.ENGINE_ANSWER)
         return block
 
-    def _find_verified(self) -> Generator[StartCall, object, BlockId | None]:
+    def _find_verified(self) -> Reads[BlockId | None]:
         """Return the last verified block, if L1 has the block with which it became safe, as it is on record [RW3]."""
         verdict = None if self._verification is None else self._verification.verdict
         if verdict is None or verdict.verified is None or self._rollup.alt_da is not None:
@@ -169,39 +164,11 @@ class PipelineStartSearch:
         record = yield L1AtSafeHeadRequest(0, verdict.verified.number)
         if not isinstance(record, SafeHeadResponse) or record.error is not None:
             return None
-        l1_block = _expect((yield GetL1BlockRef(record.l1_block.number, True)), L1BlockRef)
+        l1_block = expect((yield GetL1BlockRef(record.l1_block.number, True)), L1BlockRef)
         return verdict.verified if l1_block is not None and l1_block.id == record.l1_block else None
 
-    def _find_heads(self) -> Generator[StartCall, object, Heads]:
-        search, fresh = self._walk, True
-        search.verified = yield from self._find_verified()
-        while not isinstance(need := search.next(), Heads):
-            match need:
-                case start_search.NeedOrigin():
-                    origin = yield GetL1BlockRef(need.number, fresh)
-                    search.add_origin(need, _expect(origin, L1BlockRef))
-                    fresh = False
-                case start_search.NeedParent():
-                    search.add_block(need, (yield from self._find_parent(need.child)))
-                case start_search.NeedLabel():
-                    search.add_block(need, _expect((yield GetBlockRef(need.label)), L2BlockRef))
-                case start_search.NeedGenesis() | start_search.NeedOffset():
-                    search.add_block(need, _expect((yield GetBlockRef(need.number)), L2BlockRef))
-        self._read_to = search.safe
-        return need
-
-    def _find_parent(self, child: L2BlockRef) -> Generator[StartCall, object, L2BlockRef | None]:
-        """Return the parent of a block: ancestors are read by number, many at once, and found by their hashes."""
-        wanted, last = child.parent_hash, child.number - 1
-        if wanted not in self._ancestors:
-            refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
-            self._ancestors = {ref.hash: ref for ref in refs} if isinstance(refs, tuple) else {}
-        if wanted in self._ancestors:
-            return self._ancestors[wanted]
-        return _expect((yield GetBlockRef(wanted)), L2BlockRef)
-
     def _block_info(self, answer: object) -> L2BlockInfo | None:
-        payload = _expect(answer, ExecutionPayload)
+        payload = expect(answer, ExecutionPayload)
         return None if payload is None else l2_block_info(payload, self._rollup)
 
 
@@ -214,13 +181,6 @@ def _not_above(heads: Heads, block: L2BlockRef) -> Heads:
         )
     unsafe, safe = (min(head, block, key=lambda ref: ref.number) for head in (heads.unsafe, heads.safe))
     return Heads(unsafe, safe, safe, heads.finalized)
-
-
-def _expect(answer: object, kind: type[T]) -> T | None:
-    """Return an answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
-    if answer is not None and not isinstance(answer, kind):
-        raise TemporaryError("the answer is not one to the call of the search")
-    return answer
 
 
 class StartRow(Row):

@@ -3,8 +3,8 @@
 The heads to start with: a walk from the engine's tip back over its chain, comparing each block's L1 origin with the
 canonical L1 chain, until a block is found that no L1 data within the look-back can change [STA1 to STA14].
 
-The search needs one thing at a time. Contradictions that another endpoint or another try may end are temporary errors,
-after which a new search is made [STA15].
+Contradictions that another endpoint or another try may end are temporary errors, after which a new search is made
+[STA15].
 
 The base is the first block of a walk from the safe head back over its parents that is a channel timeout below it, so
 that every channel that may still be open is found [RS1, RS2], and with Alt-DA every input that may still be taken out
@@ -12,54 +12,40 @@ of the chain [ADA14]. L1 origins never fall from one L2 block to the next and sk
 searched for by number: about ten of the hundreds of blocks are read.
 """
 
+from collections.abc import Generator
+from typing import TypeVar
+
 import msgspec
 
-from rollup_node.stages.engine.calls.engine_api import Label
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.engine_api import EngineCall, GetBlockRef, GetBlockRefs, Label
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.control import L1AtSafeHeadRequest
 from rollup_node.stages.protocol.config import KECCAK_COMMITMENT, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
-from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.protocol.types import BlockId, Hash, L1BlockRef, L2BlockRef
 
 RECOVERY_WINDOWS = 14
 MAX_REORG_LOOKBACKS = 5
+PREFETCH = 20
+"""How many ancestors are read at once."""
 
-
-class NeedLabel(msgspec.Struct, frozen=True):
-    """The engine's block of a label, None if it has none."""
-
-    label: Label
-
-
-class NeedGenesis(msgspec.Struct, frozen=True):
-    """The engine's block of the genesis number."""
-
-    number: int
-
-
-class NeedOffset(msgspec.Struct, frozen=True):
-    """The engine's block of a number behind its tip, which safe and finalized are set to."""
-
-    number: int
-
-
-class NeedParent(msgspec.Struct, frozen=True):
-    """The engine's block that is the parent of one."""
-
-    child: L2BlockRef
-
-
-class NeedOrigin(msgspec.Struct, frozen=True):
-    """Return the canonical L1 block of a number, None if there is none yet."""
-
-    number: int
-
-
-Need = NeedLabel | NeedGenesis | NeedOffset | NeedParent | NeedOrigin
+T = TypeVar("T")
+StartCall = EngineCall | GetL1BlockRef | L1AtSafeHeadRequest
+Reads = Generator[StartCall, object, T]
+"""Yields the calls that are due, one at a time, and is sent their answers."""
 
 
 class StartSearchError(TemporaryError):
     """No start can be found: another chain, a reorg that is too deep, a broken chain."""
+
+
+def expect(answer: object, kind: type[T]) -> T | None:
+    """Return an answer of the kind that the call has, None for none. Raises TemporaryError for any other."""
+    if answer is not None and not isinstance(answer, kind):
+        raise TemporaryError("the answer is not one to the call of the search")
+    return answer
 
 
 def sync_lookback(rollup: RollupConfig) -> int:
@@ -78,130 +64,113 @@ def challenge_lookback(rollup: RollupConfig) -> int:
     return alt_da.challenge_window + alt_da.resolve_window
 
 
+class _Labels(msgspec.Struct, frozen=True):
+    """The engine's blocks of its labels, that of a lower one where it has none."""
+
+    finalized: L2BlockRef
+    safe: L2BlockRef
+    latest: L2BlockRef
+
+
 class StartSearch:
     """One search.
 
     `skip_check` is `l2.skip-sync-start-check` [STA14]; `offset` is how many blocks behind the tip safe and finalized
-    are set where the chain was synced without finality [STA2]. `at` is the block that the walk has reached, `origin`
-    the canonical L1 block of its origin's number; `unsafe` the candidate for the unsafe head, None until the next lower
-    block; `canonical` the highest block with a canonical origin; `ready`: the next parent is safe; `read_again`: the
-    labels contradicted each other, and are read a second time; `recovers`: safe and finalized are set behind the tip,
-    whatever the labels. At `verified`, which L1 data cannot change, the walk ends as well, if its origin is canonical
-    [RW3]."""
+    are set where the chain was synced without finality [STA2], and the engine `recovers` so whatever its labels. At
+    `verified`, which L1 data cannot change, the walk ends as well, if its origin is canonical [RW3].
+
+    Of the walk, `origin` is the canonical L1 block of the number of its block's origin; `unsafe` the candidate for the
+    unsafe head, None until the next lower block; `canonical` the highest block with a canonical origin."""
 
     def __init__(self, rollup: RollupConfig, skip_check: bool = False, offset: int = 0) -> None:
-        self.rollup, self.offset = rollup, offset
+        self.rollup, self.skip_check, self.offset = rollup, skip_check, offset
         self.lookback = sync_lookback(rollup)
-        self.skip_check = skip_check
-        self.finalized: L2BlockRef | None = None
-        self.safe: L2BlockRef | None = None
-        self.latest: L2BlockRef | None = None
-        self.at: L2BlockRef | None = None
-        self.origin: L1BlockRef | None = None
-        self.unsafe: L2BlockRef | None = None
-        self.canonical: L2BlockRef | None = None
         self.verified: BlockId | None = None
-        self.ready = self.read_again = self.recovers = False
-        self.state: Need | Heads = NeedLabel("finalized")
+        self.labels: _Labels | None = None
+        self.recovers = False
+        self._origin: L1BlockRef | None = None
+        self._unsafe: L2BlockRef | None = None
+        self._canonical: L2BlockRef | None = None
+        self._ancestors: dict[Hash, L2BlockRef] = {}
 
-    def next(self) -> Need | Heads:
-        return self.state
-
-    def add_block(self, need: Need, block: L2BlockRef | None) -> None:
-        """Take the engine's block for a need; ignored for another one. Raises StartSearchError."""
-        if need != self.state:
-            return
-        if isinstance(need, NeedLabel):
-            self._take_label(need.label, block)
-        elif isinstance(need, NeedGenesis):
-            self.finalized = _present(block, "its genesis block")
-            self.state = NeedLabel("safe")
-        elif isinstance(need, NeedOffset):
-            self._take_offset(block)
-        elif isinstance(need, NeedParent):
-            self._take_parent(need, block)
-
-    def add_origin(self, need: NeedOrigin, origin: L1BlockRef | None) -> None:
-        """Take the canonical L1 block for a need; ignored for another one. Raises StartSearchError."""
-        if need == self.state and self.at is not None:
-            self.origin = origin
-            self._visit(self.at)
-
-    def shrink(self) -> bool:
-        """Set safe and finalized half as far behind, as a block is missing [STA2]; False if that is not possible."""
-        if not self.recovers or self.offset == 0:
-            return False
-        self.offset //= 2
-        self._go_behind(_present(self.latest, "a latest block"))
-        return True
-
-    # --- the engine's labels ---------------------------------------------------------------------------------------
-
-    def _take_label(self, label: Label, block: L2BlockRef | None) -> None:
-        if label == "finalized":
-            self.finalized = block
-            self.state = NeedGenesis(self.rollup.genesis.l2.number) if block is None else NeedLabel("safe")
-        elif label == "safe":
-            self.safe = block or self.finalized
-            self.state = NeedLabel("latest")
-        else:
-            self.latest = _present(block, "a latest block")
-            self._begin_walk(self.latest)
-
-    def _begin_walk(self, latest: L2BlockRef) -> None:
-        finalized, safe = self._labels()
-        genesis = self.rollup.genesis
-        fresh = finalized.hash == safe.hash == genesis.l2.hash
-        far = latest.l1_origin.number > genesis.l1.number + RECOVERY_WINDOWS * self.rollup.seq_window_size
-        behind = latest.number < max(finalized.number, safe.number)
-        if behind and not self.read_again:
+    def run(self) -> Reads[Heads]:
+        """Search for the heads. Raises StartSearchError."""
+        labels, genesis = (yield from self._read_labels()), self.rollup.genesis
+        if _is_behind(labels):
             # An engine that restarts between two answers loses blocks: only labels read in one go are believed.
-            self.read_again, self.state = True, NeedLabel("finalized")
-            return
-        if (fresh and far) or behind:
+            labels = yield from self._read_labels()
+        self.labels, latest = labels, labels.latest
+        fresh = labels.finalized.hash == labels.safe.hash == genesis.l2.hash
+        far = latest.l1_origin.number > genesis.l1.number + RECOVERY_WINDOWS * self.rollup.seq_window_size
+        if (fresh and far) or _is_behind(labels):
             self.recovers, self.offset = True, min(self.offset, latest.number - genesis.l2.number)
-            self._go_behind(latest)
-            return
-        self.unsafe = latest
-        self._go_to(latest)
+            return (yield from self._behind(latest))
+        return (yield from self._walk(labels))
 
-    def _go_behind(self, latest: L2BlockRef) -> None:
-        number = latest.number - self.offset
-        self.state = NeedOffset(number) if self.offset else Heads(latest, latest, latest, latest)
+    def shrink(self) -> Reads[Heads | None]:
+        """Set safe and finalized half as far behind, as a block is missing [STA2]; None if that is not possible."""
+        if self.labels is None or not self.recovers or self.offset == 0:
+            return None
+        self.offset //= 2
+        return (yield from self._behind(self.labels.latest))
 
-    def _take_offset(self, block: L2BlockRef | None) -> None:
-        if block is None:
-            self.shrink()
-        else:
-            self.state = Heads(_present(self.latest, "a latest block"), block, block, block)
+    def _read_labels(self) -> Reads[_Labels]:
+        finalized = yield from _block("finalized")
+        if finalized is None:
+            finalized = _present((yield from _block(self.rollup.genesis.l2.number)), "its genesis block")
+        safe = yield from _block("safe")
+        latest = _present((yield from _block("latest")), "a latest block")
+        return _Labels(finalized, safe or finalized, latest)
+
+    def _behind(self, latest: L2BlockRef) -> Reads[Heads]:
+        while self.offset:
+            block = yield from _block(latest.number - self.offset)
+            if block is not None:
+                return Heads(latest, block, block, block)
+            self.offset //= 2
+        return Heads(latest, latest, latest, latest)
 
     # --- the walk --------------------------------------------------------------------------------------------------
 
-    def _go_to(self, block: L2BlockRef) -> None:
-        """Go to the next block of the walk; its origin is needed unless it is that of the block before."""
-        same = self.at is not None and self.at.l1_origin.number == block.l1_origin.number
-        self.at = block
-        if same:
-            self._visit(block)
-        else:
-            self.state = NeedOrigin(block.l1_origin.number)
+    def _walk(self, labels: _Labels) -> Reads[Heads]:
+        at = self._unsafe = labels.latest
+        self._origin = expect((yield GetL1BlockRef(at.l1_origin.number, True)), L1BlockRef)
+        ready = False  # whether the next parent is safe
+        while True:
+            self._visit(at, labels)
+            canonical = self._canonical
+            if at.number <= labels.safe.number and at.sequence_number == 0 and canonical is not None:
+                ready = at.l1_origin.number + self.lookback < canonical.l1_origin.number
+            if at.number <= labels.finalized.number or (at.id == self.verified and canonical is not None):
+                return self._end_at(at, labels)
+            if self._may_jump(at, labels.safe):
+                following = labels.safe
+            else:
+                following = yield from self._parent(at)
+                if ready:
+                    return self._end_at(following, labels)
+            if following.l1_origin.number != at.l1_origin.number:
+                self._origin = expect((yield GetL1BlockRef(following.l1_origin.number, False)), L1BlockRef)
+            at = following
 
-    def _visit(self, at: L2BlockRef) -> None:
-        self._check_chain(at)
-        if self.unsafe is None:
-            self._new_tip(at)
-        self._compare(at)
-        finalized, safe = self._labels()
-        if at.number <= safe.number and at.sequence_number == 0 and self.canonical is not None:
-            self.ready = at.l1_origin.number + self.lookback < self.canonical.l1_origin.number
-        if at.number <= finalized.number or (at.id == self.verified and self.canonical is not None):
-            self._end_at(at)
-        elif self._may_jump(at, safe):
-            self._go_to(safe)
+    def _visit(self, at: L2BlockRef, labels: _Labels) -> None:
+        """Compare an origin: an invisible one leaves the candidate in place [STA5], another discards it [STA7]."""
+        self._check_chain(at, labels.finalized)
+        if self._unsafe is None:
+            self._unsafe = at
+            depth = labels.latest.l1_origin.number - at.l1_origin.number
+            if depth > MAX_REORG_LOOKBACKS * self.lookback:
+                raise StartSearchError(
+                    f"reorg is too deep: back to L2 block {at}, {depth} L1 blocks below the tip {labels.latest}"
+                )
+        if self._origin is None:
+            self._canonical = None
+        elif self._origin.hash == at.l1_origin.hash:
+            self._canonical = self._canonical or at
         else:
-            self.state = NeedParent(at)
+            self._unsafe = self._canonical = None
 
-    def _check_chain(self, at: L2BlockRef) -> None:
+    def _check_chain(self, at: L2BlockRef, finalized: L2BlockRef) -> None:
         genesis = self.rollup.genesis
         if at.number == genesis.l2.number:
             if at.hash != genesis.l2.hash:
@@ -210,48 +179,29 @@ class StartSearch:
                     " check the engine's genesis and the network",
                     Code.ENGINE_ANSWER,
                 )
-            if self.origin is None or self.origin.hash != genesis.l1.hash:
+            if self._origin is None or self._origin.hash != genesis.l1.hash:
                 raise StartSearchError(
-                    f"wrong chain: the L1 genesis block is {self.origin or 'missing'}, expected {genesis.l1};"
+                    f"wrong chain: the L1 genesis block is {self._origin or 'missing'}, expected {genesis.l1};"
                     " check the L1 endpoint and the network"
                 )
-        finalized, _ = self._labels()
         if at.number == finalized.number and at.hash != finalized.hash:
             raise StartSearchError(f"cannot reorg finalized block: finalized {finalized}, got {at}")
 
-    def _new_tip(self, at: L2BlockRef) -> None:
-        self.unsafe = at
-        depth = _present(self.latest, "a latest block").l1_origin.number - at.l1_origin.number
-        if depth > MAX_REORG_LOOKBACKS * self.lookback:
-            raise StartSearchError(
-                f"reorg is too deep: back to L2 block {at}, {depth} L1 blocks below the tip {self.latest}"
-            )
-
-    def _compare(self, at: L2BlockRef) -> None:
-        """Compare an origin: an invisible one leaves the candidate in place [STA5], another discards it [STA7]."""
-        if self.origin is None:
-            self.canonical = None
-        elif self.origin.hash == at.l1_origin.hash:
-            self.canonical = self.canonical or at
-        else:
-            self.unsafe = self.canonical = None
-
     def _may_jump(self, at: L2BlockRef, safe: L2BlockRef) -> bool:
         """Without the start check the walk goes on at the safe head, once a canonical origin is found [STA14]."""
-        return (
-            self.skip_check
-            and self.canonical is not None
-            and self.canonical.hash == at.hash
-            and safe.number < at.number
-        )
+        canonical = self._canonical
+        return self.skip_check and canonical is not None and canonical.hash == at.hash and safe.number < at.number
 
-    def _take_parent(self, need: NeedParent, block: L2BlockRef | None) -> None:
-        parent = _present(block, f"block 0x{need.child.parent_hash.hex()}, the parent of {need.child}")
-        self._check_link(parent, need.child)
-        if self.ready:
-            self._end_at(parent)
-        else:
-            self._go_to(parent)
+    def _parent(self, child: L2BlockRef) -> Reads[L2BlockRef]:
+        """Return the parent of a block: ancestors are read by number, many at once, and found by their hashes."""
+        wanted, last = child.parent_hash, child.number - 1
+        if wanted not in self._ancestors:
+            refs = yield GetBlockRefs(max(0, last - PREFETCH + 1), last)
+            self._ancestors = {ref.hash: ref for ref in refs} if isinstance(refs, tuple) else {}
+        block = self._ancestors.get(wanted) or (yield from _block(wanted))
+        parent = _present(block, f"block 0x{wanted.hex()}, the parent of {child}")
+        self._check_link(parent, child)
+        return parent
 
     def _check_link(self, parent: L2BlockRef, child: L2BlockRef) -> None:
         if parent.l1_origin == child.l1_origin:
@@ -264,24 +214,28 @@ class StartSearch:
             raise StartSearchError(f"L1 origin of L2 block {child} does not follow that of its parent {parent}")
         if child.sequence_number != 0:
             raise StartSearchError(f"L2 block {child} has a new L1 origin but sequence number {child.sequence_number}")
-        origin = self.origin
+        origin = self._origin
         canonical = origin is not None and origin.hash == child.l1_origin.hash
         if canonical and origin is not None and origin.parent_hash != parent.l1_origin.hash:
             raise StartSearchError(
                 f"parent L2 block {parent} has origin {parent.l1_origin}, which is not the parent of {origin}"
             )
 
-    def _end_at(self, safe: L2BlockRef) -> None:
-        finalized, _ = self._labels()
-        if self.unsafe is None:
+    def _end_at(self, safe: L2BlockRef, labels: _Labels) -> Heads:
+        if self._unsafe is None:
             raise StartSearchError(
-                f"the L1 origin {safe.l1_origin} of the finalized block {safe} is not on the L1 chain ({self.origin});"
+                f"the L1 origin {safe.l1_origin} of the finalized block {safe} is not on the L1 chain ({self._origin});"
                 " check that the L1 endpoint serves the right chain"
             )
-        self.state = Heads(self.unsafe, safe, safe, finalized)
+        return Heads(self._unsafe, safe, safe, labels.finalized)
 
-    def _labels(self) -> tuple[L2BlockRef, L2BlockRef]:
-        return _present(self.finalized, "a finalized block"), _present(self.safe, "a safe block")
+
+def _is_behind(labels: _Labels) -> bool:
+    return labels.latest.number < max(labels.finalized.number, labels.safe.number)
+
+
+def _block(name: int | Label | Hash) -> Reads[L2BlockRef | None]:
+    return expect((yield GetBlockRef(name)), L2BlockRef)
 
 
 def _present(block: L2BlockRef | None, what: str) -> L2BlockRef:

@@ -10,8 +10,8 @@ import pytest
 from rollup_node.stages.engine.calls.calls import GetL1BlockRef
 from rollup_node.stages.engine.calls.engine_api import GetBlock, GetBlockRef, GetBlockRefs, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.starts.pipeline_start import PREFETCH, FoundStart, PipelineStartSearch, StartCall
-from rollup_node.stages.engine.starts.start_search import MissingBlockError
+from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch
+from rollup_node.stages.engine.starts.start_search import PREFETCH, MissingBlockError, StartCall
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError

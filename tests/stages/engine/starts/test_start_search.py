@@ -1,23 +1,22 @@
 """Where the start search ends, case by case [STA1 to STA17]."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.calls.engine_api import GetBlockRef
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
 from rollup_node.stages.engine.starts.start_search import (
     Base,
     BaseSearch,
     NeedBlock,
-    NeedGenesis,
-    NeedLabel,
-    NeedOffset,
-    NeedOrigin,
-    NeedParent,
+    Reads,
+    StartCall,
     StartSearch,
     StartSearchError,
     sync_lookback,
@@ -34,12 +33,15 @@ from tests.support.chains.chain_fixture import (
     make_rollup,
 )
 
+T = TypeVar("T")
 L1_TIME = 12
 EARLY = ("regolith", "canyon", "delta", "ecotone", "fjord")
 
 
 class Engine:
-    """An engine's labels over a chain of references."""
+    """An engine's labels over a chain of references, which is read by hash; the blocks below `pruned` are gone.
+
+    `early` are the first answers for labels."""
 
     def __init__(self, refs: list[L2BlockRef], finalized: int | None, safe: int | None, latest: int = -1) -> None:
         self.by_hash = {ref.hash: ref for ref in refs}
@@ -49,26 +51,37 @@ class Engine:
             "safe": None if safe is None else refs[safe],
             "latest": refs[latest],
         }
-        self.needs: list[Any] = []
+        self.calls: list[StartCall] = []
+        self.early: list[L2BlockRef] = []
+        self.l1_head, self.pruned = 10_000, 0
 
     def run(self, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0, **kind: Any) -> Heads:
-        return self.continued(StartSearch(chain.rollup, **kind), chain, l1_head, pruned)
+        self.l1_head, self.pruned = l1_head, pruned
+        return self.finish(StartSearch(chain.rollup, **kind).run(), chain)
 
-    def continued(self, search: StartSearch, chain: ChainFixture, l1_head: int = 10_000, pruned: int = 0) -> Heads:
-        """Where a search ends that has taken answers already; the engine lacks the first `pruned` blocks."""
-        while not isinstance(need := search.next(), Heads):
-            self.needs.append(need)
-            if isinstance(need, NeedOrigin):
-                search.add_origin(need, chain.l1_ref(need.number) if need.number <= l1_head else None)
-            elif isinstance(need, NeedLabel):
-                search.add_block(need, self.labels[need.label])
-            elif isinstance(need, NeedGenesis):
-                search.add_block(need, self.refs[0])
-            elif isinstance(need, NeedOffset):
-                search.add_block(need, None if need.number < pruned else self.refs[need.number])
-            else:
-                search.add_block(need, self.by_hash.get(need.child.parent_hash))
-        return need
+    def finish(self, reads: Reads[T], chain: ChainFixture) -> T:
+        """Answer the calls of a search to its end."""
+        answer: object = None
+        try:
+            while True:
+                call = reads.send(answer)
+                self.calls.append(call)
+                answer = self.answer(call, chain)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def answer(self, call: StartCall, chain: ChainFixture) -> object:
+        match call:
+            case GetL1BlockRef(number=number):
+                return chain.l1_ref(number) if number <= self.l1_head else None
+            case GetBlockRef(name=int(number)):
+                return None if 0 < number < self.pruned else self.refs[number]
+            case GetBlockRef(name=str(label)):
+                return self.early.pop(0) if self.early else self.labels[label]
+            case GetBlockRef(name=bytes(name)):
+                return self.by_hash.get(name)
+        return ()
 
 
 def heads(unsafe: L2BlockRef, safe: L2BlockRef, finalized: L2BlockRef) -> Heads:
@@ -79,7 +92,7 @@ def test_without_a_reorg_the_walk_ends_at_the_finalized_block(chain: ChainFixtur
     refs = chain.build(30)
     engine = Engine(refs, 5, 20)
     assert engine.run(chain) == heads(refs[30], refs[5], refs[5])
-    origins = [need.number for need in engine.needs if isinstance(need, NeedOrigin)]
+    origins = [call.number for call in engine.calls if isinstance(call, GetL1BlockRef)]
     assert len(origins) == len(set(origins)), "each L1 block is requested once"
 
 
@@ -124,7 +137,7 @@ def test_where_a_search_ends(
     l1_head = 10_000 if shown is None else refs[shown].l1_origin.number
     engine = Engine(refs, *labels, latest=latest)
     assert engine.run(chain, l1_head) == heads(*(refs[number] for number in expected))
-    assert (NeedGenesis(0) in engine.needs) is (labels == (None, None))
+    assert (GetBlockRef(0) in engine.calls) is (labels == (None, None))
 
 
 def test_a_reorg_that_is_too_deep() -> None:
@@ -197,32 +210,31 @@ def test_safe_and_finalized_of_the_recovery_are_where_the_engine_has_blocks(prun
     far = chain.build(200)
     engine = Engine(far, None, None)
     assert engine.run(chain, offset=30, pruned=pruned) == heads(far[200], far[safe], far[safe])
-    offsets = [200 - need.number for need in engine.needs if isinstance(need, NeedOffset)]
+    names = [call.name for call in engine.calls if isinstance(call, GetBlockRef)]
+    offsets = [200 - name for name in names if isinstance(name, int) and name > 0]
     assert offsets == [30, 15, 7, 3, 1][: len(offsets)]
 
 
 def test_only_heads_behind_the_tip_are_set_nearer_to_it() -> None:
     chain = chain_with(seq_window_size=2)
     far = chain.build(200)
-    search = StartSearch(chain.rollup, offset=3)
-    assert not search.shrink(), "not yet"
-    Engine(far, None, None).continued(search, chain)
-    assert [search.shrink() for _ in range(3)] == [True, True, False]
-    assert search.next() == heads(far[200], far[200], far[200])
-    walked = StartSearch(chain.rollup, offset=3)
-    Engine(far, 150, 180).continued(walked, chain)
-    assert not walked.shrink()
+    search, engine = StartSearch(chain.rollup, offset=3), Engine(far, None, None)
+    assert engine.finish(search.shrink(), chain) is None, "not yet"
+    engine.finish(search.run(), chain)
+    assert engine.finish(search.shrink(), chain) == heads(far[200], far[199], far[199])
+    assert engine.finish(search.shrink(), chain) == heads(far[200], far[200], far[200])
+    assert engine.finish(search.shrink(), chain) is None
+    search, engine = StartSearch(chain.rollup, offset=3), Engine(far, 150, 180)
+    engine.finish(search.run(), chain)
+    assert engine.finish(search.shrink(), chain) is None
 
 
 def test_labels_of_before_a_restart_of_the_engine_are_read_again(chain: ChainFixture) -> None:
     """It lost blocks after the answer for `safe`: the tip is not taken as final."""
     refs = chain.build(30)
-    search = StartSearch(chain.rollup)
     engine = Engine(refs[:11], 5, 8)
-    search.add_block(NeedLabel("finalized"), refs[5])
-    search.add_block(NeedLabel("safe"), refs[20])
-    search.add_block(NeedLabel("latest"), refs[10])
-    assert engine.continued(search, chain) == heads(refs[10], refs[5], refs[5])
+    engine.early = [refs[5], refs[20], refs[10]]
+    assert engine.run(chain) == heads(refs[10], refs[5], refs[5])
 
 
 @pytest.mark.option("l2.skip-sync-start-check", by="skip_check")
@@ -231,15 +243,8 @@ def test_skipping_the_check_jumps_to_the_safe_head(chain: ChainFixture) -> None:
     engine = Engine(refs, 10, 20)
     result = engine.run(chain, skip_check=True)
     assert result == heads(refs[60], refs[10], refs[10])
-    walked = [need for need in engine.needs if isinstance(need, NeedParent)]
+    walked = [call for call in engine.calls if isinstance(call, GetBlockRef) and isinstance(call.name, bytes)]
     assert len(walked) == 10
-
-
-def test_answers_to_other_questions_are_ignored(chain: ChainFixture) -> None:
-    search = StartSearch(chain.rollup)
-    search.add_block(NeedLabel("latest"), chain.genesis)
-    search.add_origin(NeedOrigin(100), None)
-    assert search.next() == NeedLabel("finalized")
 
 
 def test_alternative_da_may_look_back_farther(chain: ChainFixture) -> None:
