@@ -103,67 +103,46 @@ class Instant(NamedTuple):
     monotonic: float
 
 
-class Lane(Enum):
-    """Calls of one lane are made one at a time; lanes do not wait for each other."""
+class CallPurpose(Enum):
+    """What a call is made for, and the name under which its failures are reported and counted.
 
-    HEADS = "heads"
+    Calls of one purpose are made one at a time, and all that may move heads; others do not wait for each other."""
+
+    EL_SYNC = "EL sync", "EL sync", True
+    FORKCHOICE = "forkchoice", "drive", True
+    FOLLOW_HEAD = "follow head", "follow source", True
+    ATTRIBUTES = "attributes", "drive", True
+    UNSAFE_BLOCK = "unsafe block", "unsafe blocks", True
+    UNSAFE_GAP = "unsafe gap", "unsafe gap", True
+    SEQUENCER = "sequencer", "sequence", True
+    BUILD_API = "build API", "build API", True
+    REPLACEMENT = "replacement", "replacement", True
+    DENIED_BLOCK = "denied block", "denied block", True
     COMMIT = "commit"
     LEADER = "leader"
     START = "start"
-    FINALITY = "finality"
-    VERIFIED = "verified block"
-    FOLLOW = "follow source"
-    FOLLOW_TARGET = "follow target"
+    FINALITY = "finality", "finalize"
+    VERIFIED_BLOCK = "verified block", "verified block"
+    FOLLOW = "follow source", "follow source"
+    FOLLOW_TARGET = "follow target", "follow target"
     OVERLAP_BLOCKS = "overlap blocks"
-    OUTPUTS = "outputs"
-    SAFE_HEADS = "safe heads"
-    SAFE_HEAD_WRITES = "safe head writes"
-    PEER_PAYLOADS = "peer payloads"
-    EL_SYNC_PROGRESS = "EL sync progress"
-    LOST_BLOCKS = "lost blocks"
+    OUTPUT = "output"
+    SAFE_HEAD = "safe head"
+    SAFE_HEAD_WRITE = "safe head write", "safe head database"
+    PEER_PAYLOAD = "peer payload"
+    EL_SYNC_PROGRESS = "EL sync progress", "EL sync progress"
+    LOST_BLOCKS = "lost blocks", "lost blocks"
+
+    task: str
+    lane: "CallPurpose | None"
+    """What its calls take turns with: None for those that may move heads, else those of the purpose alone."""
+
+    def __new__(cls, text: str, task: str = "drive", moves_heads: bool = False) -> "CallPurpose":
+        purpose = object.__new__(cls)
+        purpose._value_, purpose.task, purpose.lane = text, task, None if moves_heads else purpose
+        return purpose
 
     # Enum's is written in Python, and every step of the core looks up all lanes.
-    __hash__ = object.__hash__
-
-
-class CallPurpose(Enum):
-    """What a call is made for."""
-
-    EL_SYNC = "EL sync", Lane.HEADS, "EL sync"
-    FORKCHOICE = "forkchoice"
-    FOLLOW_HEAD = "follow head", Lane.HEADS, "follow source"
-    ATTRIBUTES = "attributes"
-    UNSAFE_BLOCK = "unsafe block", Lane.HEADS, "unsafe blocks"
-    UNSAFE_GAP = "unsafe gap", Lane.HEADS, "unsafe gap"
-    SEQUENCER = "sequencer", Lane.HEADS, "sequence"
-    BUILD_API = "build API", Lane.HEADS, "build API"
-    REPLACEMENT = "replacement", Lane.HEADS, "replacement"
-    DENIED_BLOCK = "denied block", Lane.HEADS, "denied block"
-    COMMIT = "commit", Lane.COMMIT
-    LEADER = "leader", Lane.LEADER
-    START = "start", Lane.START
-    FINALITY = "finality", Lane.FINALITY, "finalize"
-    VERIFIED_BLOCK = "verified block", Lane.VERIFIED, "verified block"
-    FOLLOW = "follow source", Lane.FOLLOW, "follow source"
-    FOLLOW_TARGET = "follow target", Lane.FOLLOW_TARGET, "follow target"
-    OVERLAP_BLOCKS = "overlap blocks", Lane.OVERLAP_BLOCKS
-    OUTPUT = "output", Lane.OUTPUTS
-    SAFE_HEAD = "safe head", Lane.SAFE_HEADS
-    SAFE_HEAD_WRITE = "safe head write", Lane.SAFE_HEAD_WRITES, "safe head database"
-    PEER_PAYLOAD = "peer payload", Lane.PEER_PAYLOADS
-    EL_SYNC_PROGRESS = "EL sync progress", Lane.EL_SYNC_PROGRESS, "EL sync progress"
-    LOST_BLOCKS = "lost blocks", Lane.LOST_BLOCKS, "lost blocks"
-
-    lane: Lane
-    """Where its calls are made."""
-    task: str
-    """The name under which its failures are reported and counted."""
-
-    def __new__(cls, text: str, lane: Lane = Lane.HEADS, task: str = "drive") -> "CallPurpose":
-        work = object.__new__(cls)
-        work._value_, work.lane, work.task = text, lane, task
-        return work
-
     __hash__ = object.__hash__
 
 

@@ -59,7 +59,7 @@ from collections.abc import Iterator
 
 from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import Action, PublishStatus
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, Lane, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
@@ -101,7 +101,7 @@ class EngineCore:
         self._owners: dict[CallPurpose, Row] = {}
         for row in (state.forkchoice_row, state.gap_row, state.attributes_row, *self._rows):
             self._owners.setdefault(row.purpose, row)
-        self._open: dict[Lane, tuple[PendingCall, Row]] = {}
+        self._open: dict[CallPurpose | None, tuple[PendingCall, Row]] = {}
         self._calls = 0
         state.do(PublishStatus(self.status()))
 
@@ -230,7 +230,7 @@ class EngineCore:
     def next_calls(self, now: Instant) -> list[PendingCall]:
         """Return the calls to make now, at most one for each lane that has none open."""
         state = self._state
-        if Lane.HEADS not in self._open:
+        if None not in self._open:
             self._move_heads(now)
         self._lost_blocks.step(now)
         state.sequencer.finish_stops(now)
@@ -311,7 +311,7 @@ class EngineCore:
 
     def _fail(self, purpose: CallPurpose, call: CoreCall | None, error: TemporaryError, now: Instant) -> None:
         """Note a failed call; a failed forkchoice update is not repeated before its cause is."""
-        doubted = purpose.lane is Lane.HEADS and self._state.drop_moves()
+        doubted = purpose.lane is None and self._state.drop_moves()
         seconds = self._owners[purpose].failed(call, error, now)
         if seconds is not None and (doubted or moves_heads(call)):
             self._state.forkchoice_at = now.monotonic + seconds

@@ -20,7 +20,7 @@ from rollup_node.stages.engine.heads.verification_rows import LabelRow
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
 from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
-from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncOptions
+from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
@@ -50,22 +50,11 @@ class CoreState(CoreContext):
         super().__init__(config, backoff)
         self.attributes = AttributesHandler(config.rollup, self.controller, self.verification)
         self.session = DerivationSession()
-        records = config.safedb_path is not None and config.follow_url is None
-        self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
+        self.safe_heads = SafeHeadRecorder(config.records_safe_heads, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.interop = Interop(config.rollup, config.interop, first_reset)
-        self.el_sync = ELSync(
-            config.rollup,
-            ELSyncOptions(
-                config.el_sync,
-                config.engine_kind,
-                config.offset_el_safe,
-                config.sequencer_enabled,
-                self.safe_heads.enabled,
-                config.engine_kind_given,
-            ),
-        )
+        self.el_sync = ELSync(config)
         self.sdm_opt_in = config.sdm_opt_in
         self.unsafe = UnsafeBlocks(self, self.attributes.forget_signed)
         self.sequencer = Sequencing(

@@ -17,18 +17,6 @@ DELAY = 64
 PAUSE_SECONDS = 1.0
 
 
-class NeedCanonicalL1(msgspec.Struct, frozen=True):
-    """The canonical L1 block of a number is to be compared [FIN5]."""
-
-    number: int
-
-
-class Finalize(msgspec.Struct, frozen=True):
-    """This L2 block is final."""
-
-    block: L2BlockRef
-
-
 class DerivedFrom(msgspec.Struct, frozen=True):
     """The last L2 block that became safe with the data up to an L1 block."""
 
@@ -98,32 +86,32 @@ class Finality:
         if self.tried_at is None or current_l1.number >= self.tried_at + self.delay:
             self.tried_at, self.due = current_l1.number, True
 
-    def next(self, finalized: L2BlockRef) -> NeedCanonicalL1 | Finalize | None:
-        """Return what is due: two L1 blocks to compare, then the finalization [FIN3]."""
+    def next(self, finalized: L2BlockRef) -> GetL1BlockRef | L2BlockRef | None:
+        """Return two canonical L1 blocks to compare, one after the other, then the block that is final [FIN3]."""
         candidate = self._candidate() if self.due else None
         if candidate is None or self.finalized_l1 is None or candidate.l2.number <= finalized.number:
             return None
         for ref in (self.finalized_l1, candidate.l1):
             if ref not in self.checked:
-                return NeedCanonicalL1(ref.number)
-        return Finalize(candidate.l2)
+                return GetL1BlockRef(ref.number, fresh=not self.checked)
+        return candidate.l2
 
-    def add_canonical(self, need: NeedCanonicalL1, block: L1BlockRef | None) -> None:
-        """Take the canonical L1 block of a need. Raises ResetError when L2 was derived from another one [FIN5]."""
+    def add_canonical(self, number: int, block: L1BlockRef | None) -> None:
+        """Take the canonical L1 block of a number. Raises ResetError when L2 was derived from another one [FIN5]."""
         candidate = self._candidate()
-        if candidate is None or self.finalized_l1 is None or block is None or block.number != need.number:
+        if candidate is None or self.finalized_l1 is None or block is None or block.number != number:
             return
         for ref, what in ((self.finalized_l1, "finalized L1 block"), (candidate.l1, "block derived from")):
-            if ref.number == need.number and ref.hash != block.hash:
+            if ref.number == number and ref.hash != block.hash:
                 if ref == self.finalized_l1:
                     # It must not outlive its disproof, or every start would end here [FIN9].
                     self.note_finalized_l1(None)
                 raise ResetError(f"the {what} {ref} is not canonical: L1 has {block}")
-            if ref.number == need.number:
+            if ref.number == number:
                 self.checked = (*self.checked, ref)
 
     def done(self) -> None:
-        """Note that the block of `Finalize` is finalized."""
+        """Note that the block that was due is finalized."""
         self.due = False
 
     def _candidate(self) -> DerivedFrom | None:
@@ -152,8 +140,8 @@ class FinalityRow(Row):
         if core.confirmed_heads is None or core.waits(self.purpose, now) or now.monotonic < self.asks_at:
             return None
         need = self._finality.next(core.confirmed_heads.finalized)
-        if isinstance(need, NeedCanonicalL1):
-            return GetL1BlockRef(need.number, fresh=not self._finality.checked)
+        if isinstance(need, GetL1BlockRef):
+            return need
         core.recover(self.purpose)
         return None
 
@@ -161,7 +149,7 @@ class FinalityRow(Row):
         """Take the canonical L1 block. Raises ResetError when blocks were derived from another one."""
         block = answer if isinstance(answer, L1BlockRef) else None
         if isinstance(pending.call, GetL1BlockRef):
-            self._finality.add_canonical(NeedCanonicalL1(pending.call.number), block)
+            self._finality.add_canonical(pending.call.number, block)
         if block is None:
             self.asks_at = now.monotonic + PAUSE_SECONDS
         self._core.recover(self.purpose)
@@ -172,8 +160,8 @@ class FinalityRow(Row):
         if heads is None:
             return
         due = self._finality.next(heads.finalized)
-        if isinstance(due, Finalize) and self._safe_heads.has(due.block.number):
-            core.controller.finalize(due.block)
+        if isinstance(due, L2BlockRef) and self._safe_heads.has(due.number):
+            core.controller.finalize(due)
             self._finality.done()
-            core.write("debug", "finalized L2 block", block=due.block)
+            core.write("debug", "finalized L2 block", block=due)
             core.publish(now)

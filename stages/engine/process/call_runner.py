@@ -8,7 +8,7 @@ from functools import partial
 from types import coroutine
 from typing import Any
 
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Lane, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
@@ -23,7 +23,9 @@ from rollup_node.stages.protocol.errors import (
     TemporaryError,
 )
 
-_LASTING = {Lane.HEADS, Lane.SAFE_HEAD_WRITES}
+_LASTING = {None, CallPurpose.SAFE_HEAD_WRITE}
+"""The lanes of calls that move heads or record them."""
+
 LINES_A_RECORD = 50
 PAUSE_SECONDS = 0.002
 """Between records: the log pipe holds a few of them and drops what finds no room, and the traceback must find some."""

@@ -12,6 +12,7 @@ Names the engine call that is due; only what the tip lacks comes first, in this 
 
 import msgspec
 
+from rollup_node.stages.engine.calls.actions import RequestL1Blocks
 from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, ForkchoiceUpdate, GetBlock, show_name
 from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
 from rollup_node.stages.engine.config import EngineConfig
@@ -23,13 +24,6 @@ from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef, L2BlockRef
-
-
-class L1BlockRange(msgspec.Struct, frozen=True):
-    """L1 blocks `first` to `first + count - 1`."""
-
-    first: int
-    count: int
 
 
 class BlockProduction:
@@ -53,13 +47,9 @@ class BlockProduction:
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
 
-    def set_recover(self, recover: bool) -> None:
-        self.selector.recover = recover
-
-    def wanted_l1_blocks(self, heads: Heads) -> L1BlockRange | None:
-        """Return the L1 blocks that the next origins need and that are missing [SEQ18]."""
-        first, count = self.selector.wanted(heads.unsafe, self.window)
-        return L1BlockRange(first, count) if count else None
+    def wanted_l1_blocks(self, heads: Heads) -> RequestL1Blocks | None:
+        """Return the request for the L1 blocks that the next origins need and that are missing [SEQ18]."""
+        return self.selector.wanted(heads.unsafe, self.window)
 
     def wait_until(self) -> float | None:
         """Return the time of the next action; None when only an event can lead to one."""
@@ -143,15 +133,11 @@ class L1Window:
         self.head: L1BlockRef | None = None
         self.blocks: dict[int, L1Block] = {}
 
-    def note_head(self, head: L1BlockRef) -> bool:
-        """L1's head moved; True if it is another one than before."""
-        last = self.head
-        if head == last:
-            return False
-        self.head = head
-        if last is not None and head.parent_hash != last.hash:
+    def note_head(self, head: L1BlockRef) -> None:
+        """Note L1's head, which may have moved."""
+        last, self.head = self.head, head
+        if last is not None and head != last and head.parent_hash != last.hash:
             self.clear()
-        return True
 
     def note_block(self, block: L1Block) -> None:
         """Add a canonical block; those that do not link to it are removed, and the lowest beyond MAX_BLOCKS."""
@@ -182,12 +168,12 @@ class OriginSelector:
         self.schedule = rollup.schedule()
         self.confirmations, self.recover = confirmations, recover
 
-    def wanted(self, head: L2BlockRef, window: L1Window) -> tuple[int, int]:
-        """(first, count) of the L1 blocks that the next choices need; a count of 0 for none."""
+    def wanted(self, head: L2BlockRef, window: L1Window) -> RequestL1Blocks | None:
+        """Return the request for the L1 blocks that the next choices need; None without any."""
         current = head.l1_origin.number
         last = current + 1 if self._visible(current + 1, window) else current
         missing = [number for number in range(current, last + 1) if window.get(number) is None]
-        return (missing[0], last - missing[0] + 1) if missing else (current, 0)
+        return RequestL1Blocks(missing[0], last - missing[0] + 1) if missing else None
 
     def select(self, head: L2BlockRef, window: L1Window) -> L1Block:
         """Return the origin of the next block. Raises TemporaryError, or InconsistentOriginError [SEQ8, SEQ14]."""

@@ -148,7 +148,7 @@ class SequencerRow(HeadRow):
             return None
         wanted = self._production.wanted_l1_blocks(heads)
         if wanted is not None:
-            core.do(actions.RequestL1Blocks(wanted.first, wanted.count))
+            core.do(wanted)
         if core.building_derived or self._lost.pending:
             return None
         call = self._production.next(core.controller.forkchoice_due(), now.unix)

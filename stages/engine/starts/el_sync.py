@@ -25,9 +25,9 @@ from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, RecordCall, RecordedSafeHead
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
@@ -48,20 +48,6 @@ class ELSyncState(Enum):
     STARTED = "started"
     FINISHED_NOT_FINALIZED = "finished, not finalized"
     FINISHED = "finished"
-
-
-class ELSyncOptions(msgspec.Struct, frozen=True):
-    """`offset` is `syncmode.offset-el-safe` in seconds; `safe_heads`: safe heads are recorded.
-
-    Unless the kind `is_given` the engine's own name decides, and `engine_kind` is that of an engine without one
-    [ENG41]."""
-
-    enabled: bool
-    engine_kind: str
-    offset: float
-    sequencer_enabled: bool
-    safe_heads: bool = False
-    is_given: bool = True
 
 
 class ELSyncStarted(msgspec.Struct, frozen=True):
@@ -93,16 +79,16 @@ class ELSync:
     they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
     pruned its blocks [ELS12]."""
 
-    def __init__(self, rollup: RollupConfig, options: ELSyncOptions) -> None:
-        self._rollup, self._options = rollup, options
-        self.state = ELSyncState.WILL_START if options.enabled else ELSyncState.FINISHED
+    def __init__(self, config: EngineConfig) -> None:
+        self._rollup, self._config = config.rollup, config
+        self.state = ELSyncState.WILL_START if config.el_sync else ELSyncState.FINISHED
         self.events: list[Event] = []
         self.target: ExecutionPayload | None = None
         self.rival: ExecutionPayload | None = None
-        self.offset = self._full_offset = offset_blocks(options.offset, rollup.block_time)
+        self.offset = self._full_offset = offset_blocks(config.offset_el_safe, config.rollup.block_time)
         self.started_at: float | None = None
         self._target_at = self._listen_until = inf
-        self._kind = options.engine_kind if options.is_given else None
+        self._kind = config.engine_kind if config.engine_kind_given else None  # the engine's own name decides [ENG41]
         self._begin()
 
     def _begin(self) -> None:
@@ -240,7 +226,7 @@ class ELSync:
                 self._recorded.answer(call, answer)
             case engine_api.GetIdentity():
                 named = answer.kind if isinstance(answer, EngineIdentity) else None
-                self._kind = named or self._options.engine_kind
+                self._kind = named or self._config.engine_kind
             case engine_api.GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
                     raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
@@ -264,7 +250,7 @@ class ELSync:
         if target is not None and (target.block_number > latest.number or target.block_hash == latest.hash):
             self.state = ELSyncState.STARTED
             near = target.timestamp - latest.timestamp <= RECENT_SECONDS
-            self._listen_until = monotonic + LISTEN_SECONDS if self._options.sequencer_enabled and near else inf
+            self._listen_until = monotonic + LISTEN_SECONDS if self._config.sequencer_enabled and near else inf
             if self.started_at is None:
                 self.started_at = monotonic
             self.events.append(ELSyncStarted(target.block_number, target.block_hash))
@@ -278,7 +264,7 @@ class ELSync:
     def _patience(self, latest: L2BlockRef, has_finality: bool, unix: float) -> float:
         """For how long a first block is waited for [ELS8, ELS9]."""
         recent = latest.timestamp + RECENT_SECONDS >= unix
-        if self._options.sequencer_enabled:
+        if self._config.sequencer_enabled:
             return 0.0 if recent else LISTEN_SECONDS
         above_genesis = latest.number > self._rollup.genesis.l2.number
         return LISTEN_SECONDS if has_finality or (recent and above_genesis) else inf
@@ -372,7 +358,7 @@ class ELSync:
         for known in self._known_heads():
             if known.hash not in self._confirmed | self._refuted:
                 return engine_api.GetBlockRef(known.number)
-        if self._options.safe_heads and self._recorded is None:
+        if self._config.records_safe_heads and self._recorded is None:
             self._recorded = RecordedSafeHead(self._behind.number, self.synced.number, usable=self._record_usable)
         call = None if self._recorded is None else self._recorded.next()
         if call is None:

@@ -21,7 +21,6 @@ from rollup_node.stages.engine.calls.calls import (
     GetL1BlockRef,
     GetLeader,
     Instant,
-    Lane,
     Leadership,
     PendingCall,
 )
@@ -257,7 +256,7 @@ class CoreHarness:
 
     def head_call(self) -> PendingCall | None:
         """Return the open call that may move heads."""
-        return next((pending for pending in self.open if pending.purpose.lane is Lane.HEADS), None)
+        return next((pending for pending in self.open if pending.purpose.lane is None), None)
 
     def call(self, work: CallPurpose) -> PendingCall:
         """Return the open call of this work."""

@@ -3,7 +3,8 @@
 from typing import Any
 
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
-from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncOptions, ELSyncState
+from rollup_node.stages.engine.config import EngineConfig
+from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
 from tests.support.engine.model_engine import ModelEngine
@@ -28,8 +29,10 @@ class Bench:
         self.engine = ModelEngine(self.chain)
         self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.record = record
-        options = ELSyncOptions(True, kind, offset, sequencer, safe_heads=record is not None, is_given=is_given)
-        self.sync = ELSync(self.chain.rollup, options)
+        safedb = None if record is None else "safe.db"
+        options: dict[str, Any] = {"sequencer_enabled": sequencer, "safedb_path": safedb, "engine_kind_given": is_given}
+        chain = self.chain.rollup, self.chain.l1_chain
+        self.sync = ELSync(EngineConfig("", b"", 1.0, kind, *chain, el_sync=True, offset_el_safe=offset, **options))
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []
 

@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
-from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef, Lane
+from rollup_node.stages.engine.calls.calls import CallPurpose, GetL1BlockRef
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.core.engine_core import IDLE_SECONDS, POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
@@ -122,8 +122,8 @@ def test_reads_do_not_delay_calls_that_move_heads(chain: ChainFixture) -> None:
     harness.request(L2BlocksRequest(1, 0, 3), DERIVATION)
     harness.derive(chain.user)
     lanes = [pending.purpose.lane for pending in harness.step()]
-    assert lanes == [Lane.HEADS, Lane.OVERLAP_BLOCKS, Lane.OUTPUTS, Lane.PEER_PAYLOADS]
-    slow = [pending for pending in harness.open if pending.purpose.lane is not Lane.HEADS]
+    assert lanes == [None, CallPurpose.OVERLAP_BLOCKS, CallPurpose.OUTPUT, CallPurpose.PEER_PAYLOAD]
+    slow = [pending for pending in harness.open if pending.purpose.lane is not None]
     for _ in range(4):
         pending = harness.head_call()
         assert pending is not None

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 from rollup_node.stages.engine.calls.actions import AttributesProcessed, LogLine, PublishBlock, ResetStarted, SendToP2P
-from rollup_node.stages.engine.calls.calls import CallPurpose, Lane, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, NewPayload
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
 from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads
@@ -222,7 +222,7 @@ class Walk(RuleBasedStateMachine):
                 and call.attributes is not None
             ):
                 self.building = True
-            elif self.building and pending.purpose.lane is Lane.HEADS and pending.purpose is not CallPurpose.ATTRIBUTES:
+            elif self.building and pending.purpose.lane is None and pending.purpose is not CallPurpose.ATTRIBUTES:
                 assert self.is_update_first(pending), f"{pending} while a derived block is built"
 
     def is_update_first(self, pending: PendingCall) -> bool:
@@ -245,7 +245,7 @@ class Walk(RuleBasedStateMachine):
         """Everything works for a while; calls that move heads may hang meanwhile."""
         for _ in range(count):
             self.step()
-            others = [pending for pending in self.harness.open if pending.purpose.lane is not Lane.HEADS]
+            others = [pending for pending in self.harness.open if pending.purpose.lane is not None]
             pending = others[0] if reads_first and others else self.harness.head_call() or next(iter(others), None)
             if pending is not None:
                 self.answer(pending)

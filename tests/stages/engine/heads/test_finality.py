@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.heads.finality import Finality, Finalize, NeedCanonicalL1
+from rollup_node.stages.engine.calls.calls import GetL1BlockRef
+from rollup_node.stages.engine.heads.finality import Finality
 from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.errors import ResetError
 from tests.support.chains.chain_fixture import ChainFixture
@@ -23,9 +24,9 @@ def filled(chain: ChainFixture, **kind: Any) -> tuple[Finality, list[Any]]:
 def run(finality: Finality, chain: ChainFixture, finalized: Any) -> Any:
     for _ in range(3):
         need = finality.next(finalized)
-        if not isinstance(need, NeedCanonicalL1):
+        if not isinstance(need, GetL1BlockRef):
             return need
-        finality.add_canonical(need, chain.l1_ref(need.number))
+        finality.add_canonical(need.number, chain.l1_ref(need.number))
     return None
 
 
@@ -33,11 +34,11 @@ def test_takes_the_highest_block_from_finalized_l1_data(chain: ChainFixture) -> 
     finality, refs = filled(chain)
     assert finality.next(refs[0]) is None, "no finalized L1 block is known"
     assert finality.note_finalized_l1(chain.l1_ref(104))
-    assert run(finality, chain, refs[0]) == Finalize(refs[8])
+    assert run(finality, chain, refs[0]) == refs[8]
     finality.done()
     assert finality.next(refs[8]) is None
     assert finality.note_finalized_l1(chain.l1_ref(150))
-    assert run(finality, chain, refs[8]) == Finalize(refs[20])
+    assert run(finality, chain, refs[8]) == refs[20]
 
 
 @pytest.mark.parametrize(
@@ -50,20 +51,20 @@ def test_both_l1_blocks_must_be_canonical(
     finality, refs = filled(chain)
     finality.note_finalized_l1(chain.l1_ref(finalized))
     if asked != finalized:
-        finality.add_canonical(NeedCanonicalL1(finalized), chain.l1_ref(finalized))
+        finality.add_canonical(finalized, chain.l1_ref(finalized))
     need = finality.next(refs[0])
-    assert need == NeedCanonicalL1(asked)
+    assert need == GetL1BlockRef(asked, fresh=asked == finalized)
     chain.reorg("b", fork_at)
     with pytest.raises(ResetError, match=text):
-        finality.add_canonical(need, chain.l1_ref(asked))
+        finality.add_canonical(asked, chain.l1_ref(asked))
 
 
 def test_an_unknown_l1_block_is_asked_for_again(chain: ChainFixture) -> None:
     finality, refs = filled(chain)
     finality.note_finalized_l1(chain.l1_ref(104))
-    finality.add_canonical(NeedCanonicalL1(104), None)
-    finality.add_canonical(NeedCanonicalL1(104), chain.l1_ref(103))
-    assert finality.next(refs[0]) == NeedCanonicalL1(104)
+    finality.add_canonical(104, None)
+    finality.add_canonical(104, chain.l1_ref(103))
+    assert finality.next(refs[0]) == GetL1BlockRef(104, fresh=True)
 
 
 def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> None:
@@ -73,7 +74,7 @@ def test_finality_is_rebuilt_after_l1_dropped_its_own(chain: ChainFixture) -> No
     finality.note_idle(chain.l1_ref(110))
     assert finality.next(refs[0]) is None
     assert finality.note_finalized_l1(chain.l1_ref(104))
-    assert run(finality, chain, refs[0]) == Finalize(refs[8])
+    assert run(finality, chain, refs[0]) == refs[8]
 
 
 def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFixture) -> None:
@@ -81,11 +82,11 @@ def test_a_finalized_block_that_is_not_canonical_causes_one_reset(chain: ChainFi
     foreign = msgspec.structs.replace(chain.l1_ref(104), hash=b"\x66" * 32)
     finality.note_finalized_l1(foreign)
     with pytest.raises(ResetError, match="finalized L1 block"):
-        finality.add_canonical(NeedCanonicalL1(104), chain.l1_ref(104))
+        finality.add_canonical(104, chain.l1_ref(104))
     finality.note_idle(chain.l1_ref(110))
     assert finality.next(refs[0]) is None
     assert finality.note_finalized_l1(chain.l1_ref(103)), "a lower one may follow"
-    assert run(finality, chain, refs[0]) == Finalize(refs[6])
+    assert run(finality, chain, refs[0]) == refs[6]
 
 
 @pytest.mark.option("finality.delay", by="delay")
@@ -144,7 +145,7 @@ def test_with_alt_da_only_what_is_settled_is_final(chain: ChainFixture) -> None:
         assert finality.next(refs[0]) is None
     for settled, block in ((103, 6), (102, 6), (120, 12)):
         finality.note_settled_l1(settled)
-        assert run(finality, chain, refs[0]) == Finalize(refs[block])
+        assert run(finality, chain, refs[0]) == refs[block]
     finality.done()
     finality.note_settled_l1(120)
     assert not finality.due

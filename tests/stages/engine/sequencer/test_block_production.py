@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.engine.calls import engine_api as api
+from rollup_node.stages.engine.calls.actions import RequestL1Blocks
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.block_production import (
     MAX_BLOCKS,
     BlockProduction,
     InconsistentOriginError,
-    L1BlockRange,
     L1Window,
     OriginSelector,
     sequencer_attributes,
@@ -48,7 +48,7 @@ def give_l1(machine: BlockProduction, chain: ChainFixture, head: int, *numbers: 
 
 def test_the_head_s_origin_is_waited_for(chain: ChainFixture) -> None:
     machine = production(chain)
-    assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) == L1BlockRange(100, 1)
+    assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) == RequestL1Blocks(100, 1)
     assert machine.next(None, NOW) is None
     assert machine.wait_until() is None, "the arrival of the block leads on, not time"
     give_l1(machine, chain, 101, 100, 101)
@@ -211,19 +211,20 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
 
 def test_what_is_wanted_of_l1(chain: ChainFixture) -> None:
     head = tip(chain, 104, T)
-    assert selector(chain).wanted(head, window(chain, 106)) == (104, 2)
-    assert selector(chain).wanted(head, window(chain, 106, 104)) == (105, 1)
-    assert selector(chain).wanted(head, window(chain, 106, 104, 105))[1] == 0
-    assert selector(chain, 4).wanted(head, window(chain, 106)) == (104, 1)
-    assert selector(chain).wanted(head, L1Window()) == (104, 1)
+    assert selector(chain).wanted(head, window(chain, 106)) == RequestL1Blocks(104, 2)
+    assert selector(chain).wanted(head, window(chain, 106, 104)) == RequestL1Blocks(105, 1)
+    assert selector(chain).wanted(head, window(chain, 106, 104, 105)) is None
+    assert selector(chain, 4).wanted(head, window(chain, 106)) == RequestL1Blocks(104, 1)
+    assert selector(chain).wanted(head, L1Window()) == RequestL1Blocks(104, 1)
 
 
 def test_a_head_that_does_not_follow_empties_the_window(chain: ChainFixture) -> None:
     l1 = window(chain, 106, 104, 105)
-    assert not l1.note_head(chain.l1_ref(106))
-    assert l1.note_head(chain.l1_ref(107)) and l1.get(105) is not None
+    for number in (106, 107):
+        l1.note_head(chain.l1_ref(number))
+        assert l1.get(105) is not None
     chain.reorg("b", 106)
-    assert l1.note_head(chain.l1_ref(108))
+    l1.note_head(chain.l1_ref(108))
     assert l1.get(105) is None
 
 
@@ -243,11 +244,9 @@ def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFix
     l1.note_block(chain.l1(104))
     l1.note_block(stale)
     head = tip(chain, 104, T)
-    for _ in range(3):
-        first, count = selector(chain).wanted(head, l1)
-        for number in range(first, first + count):
+    while (wanted := selector(chain).wanted(head, l1)) is not None:
+        for number in range(wanted.first, wanted.first + wanted.count):
             l1.note_block(chain.l1(number))
-    assert selector(chain).wanted(head, l1)[1] == 0
     assert selector(chain).select(head, l1) == chain.l1(105)
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.starts.el_sync import (
     LISTEN_SECONDS,
     RECENT_SECONDS,
     RESEND_SECONDS,
     STALE_TARGET_SECONDS,
     ELSync,
-    ELSyncOptions,
     ELSyncSkipped,
     ELSyncStarted,
     ELSyncState,
@@ -291,7 +291,7 @@ def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() 
 
 def test_without_the_option_there_is_no_sync() -> None:
     chain = chain_with()
-    sync = ELSync(chain.rollup, ELSyncOptions(False, "geth", 8.0, False))
+    sync = ELSync(EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain))
     sync.offer(chain.payloads[chain.build(1)[1].hash])
     assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
 
