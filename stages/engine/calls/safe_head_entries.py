@@ -6,12 +6,15 @@ it [SDB13].
 """
 
 from collections import deque
+from collections.abc import Generator
+from typing import TypeVar
 
 import msgspec
 
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef
-from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+
+T = TypeVar("T")
 
 
 class SafeHeadEntry(msgspec.Struct, frozen=True):
@@ -186,60 +189,24 @@ class SafeHeadRecorder:
 
 
 RecordCall = FindSafeHeads | GetBlockRef | KeepSafeHeads
+Lookup = Generator[RecordCall, object, T]
+"""Yields the calls that are due, one at a time, and is sent their answers."""
 
 
-class RecordedSafeHead:
-    """`number` is the L2 block that the heads are set at otherwise, `highest` that of the synced block.
+def recorded_safe_head(number: int, highest: int) -> Lookup[L2BlockRef | None]:
+    """Look for the recorded safe head on the chain, at which the database then ends.
 
-    No record is used unless it is `usable`. Once `is_done`, `block` is the recorded safe head, None if there is none on
-    the chain; the database then ends at it."""
-
-    def __init__(self, number: int, highest: int, *, usable: bool = True) -> None:
-        self._number, self._highest = number, highest
-        self._candidates: list[SafeHeadEntry] | None = None if usable else []
-        self._tip: SafeHeadEntry | None = None
-        self.block: L2BlockRef | None = None
-        self.is_done = False
-
-    def next(self) -> RecordCall | None:
-        """Return the call that is due; None once this is done."""
-        if self._candidates is None:
-            return FindSafeHeads(self._number)
-        if self.is_done:
-            return None
-        present = self._candidates[0] if self._candidates else None
-        if present is not None and self.block is None:
-            return GetBlockRef(present.safe_head.number)
-        return KeepSafeHeads(present)
-
-    def answer(self, call: object, answer: object) -> None:
-        """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
-        match call, answer:
-            case FindSafeHeads(), FoundSafeHeads():
-                self._take_found(answer)
-            case GetBlockRef(), L2BlockRef() | None:
-                self._take_block(answer)
-            case KeepSafeHeads(), SafeHeadsWritten():
-                self.is_done = True
-            case _:
-                raise TemporaryError("the answer is not one to this call")
-
-    def lacks_block(self) -> None:
-        """Note that the engine has no such block, or not all of it."""
-        self._take_block(None)
-
-    def _take_found(self, found_safe_heads: FoundSafeHeads) -> None:
-        self._tip = found_safe_heads.last
-        entries = (found_safe_heads.last, found_safe_heads.first_from)
-        self._candidates = [entry for entry in entries if entry is not None and entry.safe_head.number <= self._highest]
-        self.is_done = found_safe_heads.last is None
-
-    def _take_block(self, block: L2BlockRef | None) -> None:
-        if not self._candidates:
-            return
-        present = self._candidates[0]
-        if block is None or block.hash != present.safe_head.hash:
-            self._candidates.pop(0)
-            return
-        self.block = block
-        self.is_done = present == self._tip
+    `number` is the L2 block that the heads are set at without one, `highest` that of the synced block [SDB9]."""
+    found = yield FindSafeHeads(number)
+    if not isinstance(found, FoundSafeHeads) or found.last is None:
+        return None
+    for entry in (found.last, found.first_from):
+        if entry is None or entry.safe_head.number > highest:
+            continue
+        block = yield GetBlockRef(entry.safe_head.number)
+        if isinstance(block, L2BlockRef) and block.hash == entry.safe_head.hash:
+            if entry != found.last:
+                yield KeepSafeHeads(entry)
+            return block
+    yield KeepSafeHeads(None)
+    return None

@@ -24,7 +24,15 @@ import msgspec
 from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
-from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, RecordCall, RecordedSafeHead
+from rollup_node.stages.engine.calls.safe_head_entries import (
+    FindSafeHeads,
+    FoundSafeHeads,
+    KeepSafeHeads,
+    Lookup,
+    RecordCall,
+    SafeHeadsWritten,
+    recorded_safe_head,
+)
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.codes import Code
@@ -98,12 +106,14 @@ class ELSync:
         self.sent: Hash | None = None
         self.resend_at = 0.0
         self.synced: L2BlockRef | None = None
-        self.heads: Heads | None = None
-        self._behind: L2BlockRef | None = None
-        self._confirmed: set[Hash] = set()
-        self._refuted: set[Hash] = set()
-        self._recorded: RecordedSafeHead | None = None
         self._record_usable = True
+        self._end_lookup()
+
+    def _end_lookup(self) -> None:
+        self.heads: Heads | None = None
+        self._lookup: Lookup[None] | None = None
+        self._due: RecordCall | None = None
+        self._in_record = self._from_record = False
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -178,15 +188,16 @@ class ELSync:
         """Note that the engine lacks a block behind the synced one: the heads are set nearer to it [ELS12]."""
         if self.state is not ELSyncState.FINISHED_NOT_FINALIZED or self.synced is None:
             return
-        if self._recorded is not None and self.heads is None:
-            self._recorded.lacks_block()
+        if self._in_record:
+            self._look_on(None)
             return
-        if self._recorded is not None and self._recorded.block is not None:
-            self._record_usable, self._recorded, self.heads = False, None, None
-            return
-        if self.offset == 0:
+        if self._from_record:
+            self._record_usable = False
+        elif self.offset == 0:
             self.state, self.synced, self.sent = ELSyncState.STARTED, None, None
-        self._shrink_offset()
+        else:
+            self.offset //= 2
+        self._end_lookup()
 
     def finish(self) -> None:
         """Note that the engine has confirmed the heads [ELS4]."""
@@ -222,15 +233,20 @@ class ELSync:
     def answer(self, call: object, answer: object, monotonic: float) -> None:
         """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call:
-            case FindSafeHeads() | KeepSafeHeads() | engine_api.GetBlockRef() if self._recorded is not None:
-                self._recorded.answer(call, answer)
+            case FindSafeHeads() | KeepSafeHeads():
+                if not isinstance(answer, FoundSafeHeads if isinstance(call, FindSafeHeads) else SafeHeadsWritten):
+                    raise TemporaryError("the answer is not one to this call")
+                self._look_on(answer)
             case engine_api.GetIdentity():
                 named = answer.kind if isinstance(answer, EngineIdentity) else None
                 self._kind = named or self._config.engine_kind
             case engine_api.GetBlockRef():
                 if answer is not None and not isinstance(answer, L2BlockRef):
                     raise TemporaryError("the engine's answer is not a block", Code.ENGINE_ANSWER)
-                self._take_block(call, answer)
+                if isinstance(call.name, str):
+                    self.labels[call.name] = answer
+                else:
+                    self._look_on(answer)
             case engine_api.NewPayload():
                 self._take_insertion(call.payload, answer)
             case engine_api.ForkchoiceUpdate():
@@ -346,65 +362,69 @@ class ELSync:
 
     # --- finished, not finalized -----------------------------------------------------------------------------------
 
-    def _next_lookup(self) -> engine_api.EngineCall | RecordCall | None:
-        """Return the next lookup: the block behind the synced one, those of the labels above it, the record."""
-        if self.heads is not None or self.synced is None:
-            return None
-        number = max(self._rollup.genesis.l2.number, self.synced.number - self.offset)
-        if number >= self.synced.number:
-            self._behind = self.synced
-        if self._behind is None:
-            return engine_api.GetBlockRef(number)
-        for known in self._known_heads():
-            if known.hash not in self._confirmed | self._refuted:
-                return engine_api.GetBlockRef(known.number)
-        if self._config.records_safe_heads and self._recorded is None:
-            self._recorded = RecordedSafeHead(self._behind.number, self.synced.number, usable=self._record_usable)
-        call = None if self._recorded is None else self._recorded.next()
-        if call is None:
-            self._set_heads(self.synced, self._behind)
-        return call
+    def _next_lookup(self) -> RecordCall | None:
+        if self.heads is None and self.synced is not None and self._lookup is None:
+            self._lookup = self._look_up(self.synced)
+            self._look_on(None)
+        return self._due
 
-    def _known(self, label: engine_api.Label) -> L2BlockRef | None:
-        """Return the engine's block of a label from before the sync, if it is above the block behind it."""
-        known = self.labels.get(label)
-        return known if known is not None and self._behind is not None and known.number > self._behind.number else None
+    def _look_on(self, answer: object) -> None:
+        """Go on with the lookup behind the synced block, up to its next call. Raises TemporaryError as `_look_up`."""
+        if self._lookup is not None:
+            try:
+                self._due = self._lookup.send(answer)
+            except StopIteration:
+                self._due = None
 
-    def _known_heads(self) -> list[L2BlockRef]:
-        return [known for known in (self._known("finalized"), self._known("safe")) if known is not None]
+    def _look_up(self, synced: L2BlockRef) -> Lookup[None]:
+        """Look up the block behind the synced one, those of the labels above it, and the record; set the heads.
 
-    def _take_block(self, call: engine_api.GetBlockRef, block: L2BlockRef | None) -> None:
-        name = call.name
-        if isinstance(name, str):
-            self.labels[name] = block
-        elif self._behind is None and block is not None:
-            self._behind = block
-        elif self._behind is None:
-            self._shrink_offset()
-        else:
-            known = {ref.hash for ref in self._known_heads() if ref.number == name}
-            self._confirmed |= {result for result in known if block is not None and block.hash == result}
-            self._refuted |= known - self._confirmed
-
-    def _set_heads(self, synced: L2BlockRef, behind: L2BlockRef) -> None:
-        """Set the heads after the sync. Raises TemporaryError where it lacks the finalized block [SDB9]."""
-        finalized, safe = self._known("finalized"), self._known("safe")
-        if finalized is not None and finalized.hash in self._refuted:
-            self.state, self.target, self.sent = ELSyncState.STARTED, None, None
-            self.synced = self._behind = self._recorded = None
+        Raises TemporaryError where the synced chain lacks the finalized block [SDB9]."""
+        behind = yield from self._block_behind(synced)
+        finalized, safe = (self._above(behind, label) for label in LABELS[:2])
+        there: dict[int, object] = {}
+        for ref in (finalized, safe):
+            if ref is not None and ref.number not in there:
+                there[ref.number] = yield engine_api.GetBlockRef(ref.number)
+        recorded = None
+        if self._config.records_safe_heads:
+            recorded = yield from self._read_record(behind, synced)
+        if finalized is not None and not _is_same(there[finalized.number], finalized):
+            self.state, self.target, self.sent, self.synced = ELSyncState.STARTED, None, None, None
+            self._end_lookup()
             raise TemporaryError(f"the synced chain of {synced} does not have the finalized block {finalized}")
-        if safe is not None and safe.hash in self._refuted:
-            safe = None
-        final = finalized or behind
-        at = safe if safe is not None and safe.number > final.number else final
-        recorded = None if self._recorded is None else self._recorded.block
+        final = at = finalized or behind
+        if safe is not None and _is_same(there[safe.number], safe) and safe.number > final.number:
+            at = safe
         if recorded is not None:
             at, final = recorded, min(final, recorded, key=lambda ref: ref.number)
-        self.heads = Heads(synced, at, at, final)
+        self.heads, self._from_record = Heads(synced, at, at, final), recorded is not None
 
-    def _shrink_offset(self) -> None:
-        self.offset //= 2
-        self._behind = self._recorded = self.heads = None
+    def _block_behind(self, synced: L2BlockRef) -> Lookup[L2BlockRef]:
+        while (number := max(self._rollup.genesis.l2.number, synced.number - self.offset)) < synced.number:
+            block = yield engine_api.GetBlockRef(number)
+            if isinstance(block, L2BlockRef):
+                return block
+            self.offset //= 2
+        return synced
+
+    def _read_record(self, behind: L2BlockRef, synced: L2BlockRef) -> Lookup[L2BlockRef | None]:
+        if not self._record_usable:
+            yield KeepSafeHeads(None)
+            return None
+        self._in_record = True
+        recorded = yield from recorded_safe_head(behind.number, synced.number)
+        self._in_record = False
+        return recorded
+
+    def _above(self, behind: L2BlockRef, label: engine_api.Label) -> L2BlockRef | None:
+        """Return the engine's block of a label from before the sync, if it is above the block behind it."""
+        known = self.labels.get(label)
+        return known if known is not None and known.number > behind.number else None
+
+
+def _is_same(block: object, known: L2BlockRef) -> bool:
+    return isinstance(block, L2BlockRef) and block.hash == known.hash
 
 
 def _head_alone(payload: ExecutionPayload) -> Forkchoice:
