@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
@@ -25,7 +24,6 @@ ANNOUNCE_SECONDS = 2.0
 Signal = Callable[[Hash, Hash], Awaitable[Hash | None]]
 """Passes the recommended and the required version on to the engine; returns the version of the engine, None if it has
 no method for that."""
-DAY_SECONDS, RETRY_SECONDS = 86_400.0, 60.0
 
 
 _RESERVED_END, _BUILD_END = 8, 16
@@ -195,22 +193,3 @@ class ProtocolVersions:
             write(f"the {kind} protocol version is newer", code=Code.PROTOCOL_VERSION.text, **fields)
         else:
             log.info("protocol version", comparison=comparison.name.lower(), **fields)
-
-
-class ForkWatch:
-    """`doubts` asks the engine, `publish` takes what it finds."""
-
-    def __init__(
-        self, doubts: Callable[[], Awaitable[Sequence[ForkDoubt]]], publish: Callable[[Sequence[ForkDoubt]], None]
-    ) -> None:
-        self._doubts, self._publish = doubts, publish
-        self.task = PeriodicTask("forks of the engine", self._step)
-
-    async def _step(self) -> float:
-        try:
-            result = await self._doubts()
-        except TemporaryError:
-            # Other work says that the engine is away.
-            return RETRY_SECONDS
-        self._publish(result)
-        return DAY_SECONDS

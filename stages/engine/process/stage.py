@@ -27,7 +27,7 @@ from rollup_node.stages.engine.process.control_server import ControlServer, Stor
 from rollup_node.stages.engine.process.engine_client import EngineClient
 from rollup_node.stages.engine.process.interop_server import InteropServer
 from rollup_node.stages.engine.process.neighbour_clients import ConductorClient, FollowClient
-from rollup_node.stages.engine.process.protocol_versions import ForkWatch, ProtocolVersions
+from rollup_node.stages.engine.process.protocol_versions import ProtocolVersions
 from rollup_node.stages.engine.process.reads import Reader
 from rollup_node.stages.engine.process.safe_heads import SafeHeadDatabase
 from rollup_node.stages.engine.process.sequencer_store import SequencerStore
@@ -39,15 +39,17 @@ from rollup_node.stages.messages.base import Message, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import L1AtSafeHeadRequest, OutputRequest, SafeHeadRequest
 from rollup_node.stages.messages.derivation import DerivationStatus
-from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubt, ForkDoubts, Halting, L2BlocksRequest
+from rollup_node.stages.messages.engine import STARTS_A_LIFE, ForkDoubts, Halting, L2BlocksRequest
 from rollup_node.stages.messages.interop import Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import PayloadRequest
 from rollup_node.stages.protocol.config import network_left
+from rollup_node.stages.protocol.errors import TemporaryError
 
 WATCH_SECONDS = 3.0
 _HANGS = Problem(Code.ENGINE_SLOW, "watch", f"the execution engine has not answered for {LATE_SECONDS:g} s")
 REPEAT_SECONDS = 1.0
+DAY_SECONDS, RETRY_SECONDS = 86_400.0, 60.0
 FINISH_SECONDS = 0.5
 SEAL_SECONDS = 1.0
 JITTER_SECONDS = 0.25
@@ -114,9 +116,13 @@ class EngineStage(Stage):
         self._interop = self._interop_server(bus) if config.interop else None
         signal = self._reading_client.signal_versions
         self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
-        fork_watch = ForkWatch(self._fork_doubts, lambda doubts: self._status.set(ForkDoubts(tuple(doubts))))
         repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
-        self.periodic_tasks += [self._stored.task, self._versions.task, fork_watch.task, *repeat]
+        self.periodic_tasks += [
+            self._stored.task,
+            self._versions.task,
+            PeriodicTask("forks of the engine", self._watch_forks),
+            *repeat,
+        ]
         others = (*(("derivation",) if self._follow is None else ()), *(("interop",) if config.verified else ()))
         for process in ("l1", *others):
             bus.subscribe(f"status.{process}", self._on_status)
@@ -138,9 +144,6 @@ class EngineStage(Stage):
             **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
             **dict.fromkeys((calls.GetLeader, calls.CommitPayload), self._conductor.ask),
         }
-
-    async def _fork_doubts(self) -> list[ForkDoubt]:
-        return await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
 
     async def start(self) -> None:
         """Log what this node leaves to others; the clients connect with their first call."""
@@ -274,6 +277,16 @@ class EngineStage(Stage):
             await self._client.check_chain()
         left = WATCH_SECONDS - self._silent
         return left if left > 0 else WATCH_SECONDS
+
+    async def _watch_forks(self) -> float:
+        """Publish once a day which forks the engine seems not to know."""
+        try:
+            doubts = await self._reading_client.fork_doubts(self.config.network, self._clock().unix)
+        except TemporaryError:
+            # Other work says that the engine is away.
+            return RETRY_SECONDS
+        self._status.set(ForkDoubts(tuple(doubts)))
+        return DAY_SECONDS
 
     @property
     def _silent(self) -> float:

@@ -19,9 +19,8 @@ seconds, `unix` is Unix seconds."""
 from enum import Enum
 from math import ceil, inf
 
-import msgspec
-
 from rollup_node.stages.engine.calls import engine_api
+from rollup_node.stages.engine.calls.actions import LogLine
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads, UnreadableBlockError, l2_block_info
 from rollup_node.stages.engine.calls.safe_head_entries import (
@@ -36,7 +35,9 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.protocol.errors import TemporaryError
+from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash, L2BlockRef
 
@@ -58,20 +59,7 @@ class ELSyncState(Enum):
     FINISHED = "finished"
 
 
-class ELSyncStarted(msgspec.Struct, frozen=True):
-    """The engine syncs to this block."""
-
-    number: int
-    hash: Hash
-
-
-class ELSyncSkipped(msgspec.Struct, frozen=True):
-    """The node goes on as in CL mode."""
-
-    reason: str
-
-
-Event = ELSyncStarted | ELSyncSkipped | DroppedUnsafeBlock
+Event = LogLine | DroppedUnsafeBlock
 
 
 def offset_blocks(seconds: float, block_time: int) -> int:
@@ -269,7 +257,8 @@ class ELSync:
             self._listen_until = monotonic + LISTEN_SECONDS if self._config.sequencer_enabled and near else inf
             if self.started_at is None:
                 self.started_at = monotonic
-            self.events.append(ELSyncStarted(target.block_number, target.block_hash))
+            fields: Fields = {"number": target.block_number, "hash": to_hex(target.block_hash)}
+            self.events.append(LogLine("info", "starting EL sync", None, fields))
             return
         self.target = None
         if self._listen_until == inf:
@@ -289,7 +278,7 @@ class ELSync:
         self.state = ELSyncState.FINISHED
         self._begin()
         self.target = self.rival = None
-        self.events.append(ELSyncSkipped(reason))
+        self.events.append(LogLine("info", "skipping EL sync", None, {"reason": reason}))
 
     @property
     def _latest(self) -> L2BlockRef:

@@ -5,18 +5,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollup_node.stages.engine.calls.actions import Ends, Lasts, ShowProblem
+from rollup_node.stages.engine.calls.actions import Ends, Lasts, LogLine, ShowProblem
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPayload, SyncingBlocks, Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
-from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncSkipped, ELSyncStarted, ELSyncState
+from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncState
 from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EL_SYNC
 from rollup_node.stages.protocol.errors import TemporaryError
-from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
 
 SEARCHING = "searching for the L2 heads to start with"
@@ -136,13 +135,10 @@ class ELSyncRow(HeadRow):
         """Report what happened, and what is waited for now."""
         core, sync = self._core, self._sync
         for event in sync.take_events():
-            match event:
-                case ELSyncStarted(number=number, hash=block):
-                    core.write("info", "starting EL sync", number=number, hash=to_hex(block))
-                case ELSyncSkipped(reason=reason):
-                    core.write("info", "skipping EL sync", reason=reason)
-                case _:
-                    self._blocks.drop(event)
+            if isinstance(event, LogLine):
+                core.do(event)
+            else:
+                self._blocks.drop(event)
         if sync.state is not self._phase:
             self._phase = sync.state
             self.progress.clear()

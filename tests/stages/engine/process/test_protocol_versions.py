@@ -1,6 +1,6 @@
 """What the engine process does with the protocol versions of L1."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.engine.process import protocol_versions
 from rollup_node.stages.engine.process.protocol_versions import (
-    DAY_SECONDS,
     OWN_VERSION,
-    RETRY_SECONDS,
-    ForkWatch,
     ProtocolVersion,
     ProtocolVersions,
     VersionDelta,
@@ -24,13 +21,11 @@ from rollup_node.stages.engine.process.protocol_versions import (
 from rollup_node.stages.io.log import logger as log
 from rollup_node.stages.io.log.logger import Level, Record
 from rollup_node.stages.io.metrics.meter import Meter
-from rollup_node.stages.messages.engine import ForkDoubt
 from rollup_node.stages.messages.l1 import RuntimeConfig
 from rollup_node.stages.protocol.errors import HaltError, TemporaryError
 from rollup_node.stages.protocol.types import ZERO_ADDRESS
 
 OWN, NEXT, PATCH = (ProtocolVersion(*numbers).encode() for numbers in ((9,), (10,), (9, 0, 1)))
-DOUBT = ForkDoubt("lagoon", 100, "it is old")
 
 
 class Versions:
@@ -141,20 +136,6 @@ async def test_a_halt_is_published_and_ends_the_process(level: str, required: by
     assert (harness.announced, harness.signalled) == (1, [(OWN, required)])
     await Versions("major").update(PATCH)
     await Versions("none").update(NEXT)
-
-
-async def test_the_answer_is_published_daily_and_a_missing_one_is_tried_again() -> None:
-    published, is_away = list[Sequence[ForkDoubt]](), [True]
-
-    async def doubts() -> list[ForkDoubt]:
-        if is_away[0]:
-            raise TemporaryError("the engine is away")
-        return [DOUBT]
-
-    watch = ForkWatch(doubts, published.append)
-    assert await watch.task.step() == RETRY_SECONDS and published == []
-    is_away[0] = False
-    assert await watch.task.step() == DAY_SECONDS and published == [[DOUBT]]
 
 
 NUMBERS = st.integers(0, (1 << 32) - 2)

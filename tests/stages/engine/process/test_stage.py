@@ -8,14 +8,18 @@ import pytest
 
 from rollup_node.stages.engine.calls.actions import Action
 from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall
+from rollup_node.stages.engine.process.stage import DAY_SECONDS, RETRY_SECONDS
 from rollup_node.stages.messages import control
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import (
     AttributesOutcome,
     EngineStatus,
+    ForkDoubt,
+    ForkDoubts,
     L2BlocksRequest,
 )
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
+from rollup_node.stages.protocol.errors import TemporaryError
 from tests.stages.engine.conftest import Run, RunOn
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.engine_node import EngineNode, chain_clock, follow
@@ -86,6 +90,26 @@ async def test_an_engine_that_stays_away_is_watched_with_pauses(
             pause = await watch.step()
             assert pause > 0.0
             await asyncio.sleep(pause)
+
+
+async def test_forks_are_asked_for_daily_and_of_an_engine_that_is_away_soon(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doubt, published, is_away = ForkDoubt("lagoon", 100, "it is old"), list[object](), [True]
+
+    async def fork_doubts(network: str, now: float) -> list[ForkDoubt]:
+        if is_away[0]:
+            raise TemporaryError("the engine is away")
+        return [doubt]
+
+    async with run() as node:
+        monkeypatch.setattr(node.stage._reading_client, "fork_doubts", fork_doubts)
+        monkeypatch.setattr(node.stage._status, "set", published.append)
+        watch = next(task for task in node.stage.periodic_tasks if task.name == "forks of the engine")
+        assert await watch.step() == RETRY_SECONDS
+        is_away[0] = False
+        assert await watch.step() == DAY_SECONDS
+        assert [item for item in published if isinstance(item, ForkDoubts)] == [ForkDoubts((doubt,))]
 
 
 async def test_an_l1_that_cannot_be_asked_is_waited_for(
