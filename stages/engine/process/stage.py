@@ -135,6 +135,8 @@ class EngineStage(Stage):
     def _call_table(self) -> dict[type, Callable[[Any], Awaitable[calls.CoreAnswer]]]:
         """Return who makes the core's calls that are not the engine client's, by type."""
         return {
+            calls.GetL1BlockRef: lambda call: self._l1.ref(call.number, call.fresh),
+            calls.GetFollowStatus: self._ask_source,
             L2BlocksRequest: self._reader.overlap_blocks,
             OutputRequest: self._reader.output,
             PayloadRequest: self._reader.payload,
@@ -243,13 +245,11 @@ class EngineStage(Stage):
 
     async def _ask(self, call: calls.CoreCall) -> calls.CoreAnswer:
         """Make one call. Raises TemporaryError when there is no answer."""
-        match call:
-            case calls.GetL1BlockRef(number=number, fresh=fresh):
-                return await self._l1.ref(number, fresh)
-            case calls.GetFollowStatus(check_chain=check_chain):
-                assert self._follow is not None
-                return await self._follow.ask(check_chain=check_chain)
         return await self._asked.get(type(call), self._client.ask)(call)
+
+    async def _ask_source(self, call: calls.GetFollowStatus) -> calls.CoreAnswer:
+        assert self._follow is not None
+        return await self._follow.ask(check_chain=call.check_chain)
 
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
         if self.config.sequencer_enabled and isinstance(message, StoredRequest):

@@ -36,14 +36,7 @@ class BlockProduction:
         self.config = config
         self.window = L1Window()
         self.selector = OriginSelector(config.rollup, config.sequencer_l1_confs, config.sequencer_recover)
-        self.sequencer = Sequencer(
-            config.rollup,
-            enabled=config.sequencer_enabled,
-            stopped=stopped or config.conductor_enabled,
-            sealing_duration=config.sealing_duration,
-            max_safe_lag=config.sequencer_max_safe_lag,
-            conducted=config.conductor_enabled,
-        )
+        self.sequencer = Sequencer(config, stopped=stopped or config.conductor_enabled)
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
 

@@ -26,9 +26,9 @@ from rollup_node.stages.engine.calls import engine_api
 from rollup_node.stages.engine.calls.actions import Action
 from rollup_node.stages.engine.calls.calls import CommitPayload
 from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo, l2_block_info
+from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.consolidation import sealed_mismatch
 from rollup_node.stages.protocol.errors import ResetError, StageError
 from rollup_node.stages.protocol.hex_encoding import to_hex
@@ -93,27 +93,18 @@ class BuildDropped(msgspec.Struct, frozen=True):
 
 
 class Sequencer:
-    """All times are Unix seconds; `sealing_duration` in seconds, `max_safe_lag` in L2 blocks, 0 for none.
+    """All times are Unix seconds. `stopped`: it does not begin active.
 
     `conducted`: a conductor decides who sequences, and stores each block before it is published and inserted. `problem`
     is why the last attempt failed, from then until a block is built or none is to be; `failures` counts failed
     attempts."""
 
-    def __init__(
-        self,
-        rollup: RollupConfig,
-        *,
-        enabled: bool,
-        stopped: bool = False,
-        sealing_duration: float = 0.05,
-        max_safe_lag: int = 0,
-        conducted: bool = False,
-    ) -> None:
-        self.rollup, self.enabled = rollup, enabled
-        self.conducted = enabled and conducted
-        self.active = enabled and not stopped
+    def __init__(self, config: EngineConfig, *, stopped: bool = False) -> None:
+        self.rollup, self.enabled = config.rollup, config.sequencer_enabled
+        self.conducted = self.enabled and config.conductor_enabled
+        self.active = self.enabled and not stopped
         self.stopping = False
-        self.sealing_duration, self.max_safe_lag = sealing_duration, max_safe_lag
+        self.sealing_duration, self.max_safe_lag = config.sealing_duration, config.sequencer_max_safe_lag
         self.heads: Heads | None = None
         self.phase = SequencerPhase.IDLE
         self.pause = SequencerPause.RESET

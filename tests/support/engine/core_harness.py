@@ -109,6 +109,12 @@ A = TypeVar("A")
 DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 
+def config_of(chain: ChainFixture, **settings: Any) -> EngineConfig:
+    """Return the configuration of an engine process on a chain."""
+    given = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **settings}
+    return EngineConfig("http://localhost/", bytes(32), 10.0, **given)
+
+
 class CoreHarness:
     """`open` are the calls that the test has not answered yet, `actions` all actions so far, `committed` the payloads
     that a working conductor was given, `record` the safe head database, `source` what a follow source answers, None
@@ -120,9 +126,8 @@ class CoreHarness:
     def __init__(self, chain: ChainFixture, engine: ModelEngine | None = None, **config: Any) -> None:
         self.chain = chain
         self.engine = ModelEngine(chain) if engine is None else engine
-        settings = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **config}
-        stopped = bool(settings.get("sequencer_stopped", False))
-        self.core = EngineCore(EngineConfig("http://localhost/", bytes(32), 10.0, **settings), stopped=stopped)
+        settings = config_of(chain, **config)
+        self.core = EngineCore(settings, stopped=settings.sequencer_stopped)
         self.now = Instant(float(GENESIS_TIME), 100.0)
         self.l1_head, self.l1_blocks = 105, 0
         self.open: list[PendingCall] = []

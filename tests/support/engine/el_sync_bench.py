@@ -3,10 +3,10 @@
 from typing import Any
 
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
+from tests.support.engine.core_harness import config_of
 from tests.support.engine.model_engine import ModelEngine
 from tests.support.engine.safe_heads import SafeHeadModel
 
@@ -31,8 +31,8 @@ class Bench:
         self.record = record
         safedb = None if record is None else "safe.db"
         options: dict[str, Any] = {"sequencer_enabled": sequencer, "safedb_path": safedb, "engine_kind_given": is_given}
-        chain = self.chain.rollup, self.chain.l1_chain
-        self.sync = ELSync(EngineConfig("", b"", 1.0, kind, *chain, el_sync=True, offset_el_safe=offset, **options))
+        options |= {"engine_kind": kind, "el_sync": True, "offset_el_safe": offset}
+        self.sync = ELSync(config_of(self.chain, **options))
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []
 

@@ -9,7 +9,6 @@ from rollup_node.stages.engine.attributes.attributes_row import UpgradeDiffers
 from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import TaskBackoff
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
@@ -21,6 +20,7 @@ from rollup_node.stages.messages.engine import AttributesReady, EngineStatus
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.core_harness import config_of
 
 WAITS = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no origin"})
 
@@ -28,7 +28,7 @@ NOW = Instant(1_000.0, 50.0)
 
 
 def state_of(chain: ChainFixture, **config: bool) -> CoreState:
-    settings = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, **config)  # type: ignore[arg-type]
+    settings = config_of(chain, **config)
     return CoreState(settings, first_reset=7 << 32, stopped=False, backoff=TaskBackoff())
 
 

@@ -6,13 +6,13 @@ from rollup_node.ipc.wire.process_id import ProcessId
 from rollup_node.stages.engine.calls.actions import SendToRpc, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetPayload, Unavailable
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.heads.context import ReadRow, TaskBackoff
 from rollup_node.stages.messages.control import OutputRequest, OutputResponse
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import ChainFixture
+from tests.support.engine.core_harness import config_of
 
 NOW = Instant(1_000.0, 50.0)
 RPC, P2P = ProcessId(6, 1), ProcessId(5, 1)
@@ -20,7 +20,7 @@ RPC, P2P = ProcessId(6, 1), ProcessId(5, 1)
 
 @pytest.fixture
 def core(chain: ChainFixture) -> CoreState:
-    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain)
+    config = config_of(chain)
     return CoreState(config, first_reset=0, stopped=False, backoff=TaskBackoff())
 
 

@@ -34,7 +34,7 @@ from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
 from tests.stages.engine.conftest import RunOn
 from tests.support.chains.chain_fixture import ChainFixture
-from tests.support.engine.core_harness import RPC, CoreHarness, started
+from tests.support.engine.core_harness import RPC, CoreHarness, config_of, started
 from tests.support.engine.fake_engine import sequencing_engine
 from tests.support.p2p.blocks import block
 from tests.support.timing.conditions import until
@@ -208,7 +208,7 @@ class Requests:
     def __init__(self, harness: CoreHarness) -> None:
         self.harness = harness
         chain = harness.chain
-        config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True)
+        config = config_of(chain, sequencer_enabled=True)
         self.store = FailingStore(config)
         self.refused: list[str] = []
         self.requests = StoredRequests(

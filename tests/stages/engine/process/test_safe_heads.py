@@ -25,7 +25,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     SafeHeadsWritten,
     SafeHeadWrite,
 )
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadDatabase, SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.io.log.logger import Level, Record
@@ -34,6 +33,7 @@ from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import BlockId
 from tests.stages.engine.conftest import Run
 from tests.support.chains.chain_fixture import ChainFixture, make_rollup
+from tests.support.engine.core_harness import config_of
 from tests.support.engine.fake_engine import FakeExecutionEngine
 from tests.support.engine.safe_head_writer import entries_of
 from tests.support.engine.safe_heads import SafeHeadModel, block, entry, l2_ref
@@ -42,7 +42,7 @@ NONE = block(0)
 
 
 def database(chain: ChainFixture, path: Path) -> SafeHeadDatabase:
-    config = EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain, safedb_path=str(path))
+    config = config_of(chain, safedb_path=str(path))
     return SafeHeadDatabase(config)
 
 

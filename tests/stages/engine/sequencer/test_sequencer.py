@@ -22,6 +22,7 @@ from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import ChainFixture, chain_with
+from tests.support.engine.core_harness import config_of
 
 BUILD = api.ForkchoiceAnswer("VALID", b"payload1")
 VALID = api.PayloadAnswer("VALID")
@@ -36,7 +37,7 @@ def heads(chain: ChainFixture, unsafe: L2BlockRef | None = None, safe: L2BlockRe
 
 
 def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
-    sequencer = Sequencer(chain.rollup, enabled=True, **kind)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True, **kind))
     sequencer.on_start(heads(chain), now)
     return sequencer
 
@@ -245,12 +246,12 @@ def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequenc
     assert sequencer.building is None and sequencer.wait_until() == START + 2
 
 
-@pytest.mark.option("sequencer.max-safe-lag", by="max_safe_lag")
+@pytest.mark.option("sequencer.max-safe-lag")
 @pytest.mark.fault("F54")
 @pytest.mark.parametrize(("safe", "paused"), [(0, True), (1, True), (2, False), (5, False)])
 def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int, paused: bool) -> None:
     refs = chain.build(5)
-    sequencer = Sequencer(chain.rollup, enabled=True, max_safe_lag=4)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True, sequencer_max_safe_lag=4))
     sequencer.on_start(heads(chain, refs[5], refs[safe]), START + 10)
     assert (sequencer.next(START + 10) is None) is paused
     sequencer.on_heads(heads(chain, refs[5], refs[3]), START + 11)
@@ -261,14 +262,14 @@ def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int,
 
 
 def test_texts_of_a_node_without_sequencer(chain: ChainFixture) -> None:
-    sequencer = Sequencer(chain.rollup, enabled=False, conducted=True)
+    sequencer = Sequencer(config_of(chain, conductor_enabled=True))
     sequencer.on_start(heads(chain), START)
     assert not sequencer.active and not sequencer.conducted and sequencer.next(START + 100) is None
     assert sequencer.start(chain.genesis.hash, START) == sequencer.stop() == "sequencer is not enabled"
 
 
 def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
-    sequencer = Sequencer(chain.rollup, enabled=True, stopped=True)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True), stopped=True)
     assert sequencer.stop() == "sequencer not running"
     head = chain.genesis.hash
     text = f"no prestate, cannot determine if sequencer start at 0x{head.hex()} is safe"
@@ -284,7 +285,7 @@ def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
 
 
 def test_starts_by_option_without_knowing_the_head(chain: ChainFixture) -> None:
-    sequencer = Sequencer(chain.rollup, enabled=True)
+    sequencer = Sequencer(config_of(chain, sequencer_enabled=True))
     assert sequencer.active and sequencer.next(START + 100) is None
 
 
@@ -325,7 +326,9 @@ class Life(RuleBasedStateMachine):
         self.now = START
         self.refs = self.chain.build(3)
         self.tip = self.refs[0]
-        self.sequencer = Sequencer(self.chain.rollup, enabled=True, max_safe_lag=3, conducted=True)
+        self.sequencer = Sequencer(
+            config_of(self.chain, sequencer_enabled=True, conductor_enabled=True, sequencer_max_safe_lag=3)
+        )
         self.committing: ExecutionPayload | None = None
         self.committed: list[ExecutionPayload] = []
 

@@ -12,7 +12,7 @@ from tests.support.chains.chain_fixture import ChainFixture
 
 def fetched(chain: ChainFixture) -> tuple[Sequencer, ExecutionPayload]:
     """Return a sequencer with a block that is to be committed."""
-    sequencer = running(chain, conducted=True)
+    sequencer = running(chain, conductor_enabled=True)
     build(chain, sequencer, START)
     call = sequencer.next(START + 1.95)
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))

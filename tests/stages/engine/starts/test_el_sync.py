@@ -9,7 +9,6 @@ import pytest
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import LogLine
 from rollup_node.stages.engine.calls.engine_identity import EngineIdentity
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.starts.el_sync import (
     LISTEN_SECONDS,
     RECENT_SECONDS,
@@ -23,6 +22,7 @@ from rollup_node.stages.engine.unsafe.unsafe_chain import DroppedUnsafeBlock
 from rollup_node.stages.protocol.errors import TemporaryError
 from rollup_node.stages.protocol.types import ZERO_HASH
 from tests.support.chains.chain_fixture import chain_with
+from tests.support.engine.core_harness import config_of
 from tests.support.engine.el_sync_bench import Bench, syncing
 
 
@@ -291,7 +291,7 @@ def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() 
 
 def test_without_the_option_there_is_no_sync() -> None:
     chain = chain_with()
-    sync = ELSync(EngineConfig("", b"", 1.0, "geth", chain.rollup, chain.l1_chain))
+    sync = ELSync(config_of(chain))
     sync.offer(chain.payloads[chain.build(1)[1].hash])
     assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
 
