@@ -65,14 +65,14 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest
 from rollup_node.stages.engine.core.state import CoreState
-from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow, FollowReadRow, FollowTargetRow
+from rollup_node.stages.engine.follow.follow_rows import FollowReadRow, FollowTargetRow
 from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
 from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.heads.verification_rows import DeniedRow
-from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow, SequencerRow
+from rollup_node.stages.engine.sequencer.sequencer_rows import CommitRow
 from rollup_node.stages.engine.starts.el_sync_row import SyncProgressRow
-from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow, UnsafeBlockRow
+from rollup_node.stages.engine.unsafe.unsafe_rows import LostBlocksRow
 from rollup_node.stages.messages.control import StartSequencerRequest, StopSequencerRequest
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -114,12 +114,12 @@ class EngineCore:
             FinishRow(state),
             *((DeniedRow(state),) if state.verification.enabled else ()),
             state.forkchoice_row,
-            FollowHeadRow(state, state.following),
+            state.follow_row,
             state.attributes_row,
-            UnsafeBlockRow(state, state.unsafe),
+            state.unsafe,
             state.gap_row,
             state.interop_row,
-            SequencerRow(state, state.sequencer, state.unsafe),
+            state.sequencer,
             state.build_api_row,
             SharedRow(state, state.attributes_row, state.attributes_row.due_ahead),
         )
@@ -132,8 +132,8 @@ class EngineCore:
             state.start_row,
             state.finality_row,
             *((state.label_row,) if state.verification.enabled else ()),
-            FollowReadRow(state, state.following),
-            FollowTargetRow(state, state.following),
+            FollowReadRow(state, state.follow_row),
+            FollowTargetRow(state, state.follow_row),
             state.overlap_row,
             SafeHeadsRow(state, state.safe_heads, state.entry_wanted, state.safe_head_written),
             state.output_row,
@@ -281,8 +281,8 @@ class EngineCore:
         state.finality_row.finalize_due(now)
         state.interop_row.promote_due(now)
         state.interop_row.finalize_due(now)
-        state.following.import_heads(now)
-        state.following.watch_sync(now)
+        state.follow_row.import_heads(now)
+        state.follow_row.watch_sync(now)
 
     def _make(self, row: Row, call: CoreCall, now: Instant) -> PendingCall:
         self._calls += 1
@@ -302,7 +302,7 @@ class EngineCore:
         yield state.unsafe.chain.gap_at
         yield state.unsafe.lost.wait_until()
         yield state.interop.repeat_at
-        yield from state.following.timers()
+        yield from state.follow_row.timers()
         yield state.leader_row.ask_at
         yield from state.el_sync_row.timers()
         if state.sequencer.sequencer.enabled:

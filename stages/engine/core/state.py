@@ -9,7 +9,7 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadRecorder
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.follow.follow_rows import Following
+from rollup_node.stages.engine.follow.follow_rows import FollowHeadRow
 from rollup_node.stages.engine.follow.follow_source import FollowSource
 from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBackoff
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
@@ -19,12 +19,12 @@ from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, A
 from rollup_node.stages.engine.heads.verification_rows import LabelRow
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
 from rollup_node.stages.engine.sequencer.build_api_row import BuildApiRow
-from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, Sequencing
+from rollup_node.stages.engine.sequencer.sequencer_rows import LeaderRow, SequencerRow
 from rollup_node.stages.engine.starts.el_sync import ELSync
 from rollup_node.stages.engine.starts.el_sync_row import SEARCHING, ELSyncRow
 from rollup_node.stages.engine.starts.pipeline_start import FoundStart, PipelineStartSearch, StartRow
 from rollup_node.stages.engine.starts.start_search import MissingBlockError
-from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlocks
+from rollup_node.stages.engine.unsafe.unsafe_rows import GapRow, UnsafeBlockRow
 from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
@@ -56,8 +56,8 @@ class CoreState(CoreContext):
         self.interop = Interop(config.rollup, config.interop, first_reset)
         self.el_sync = ELSync(config)
         self.sdm_opt_in = config.sdm_opt_in
-        self.unsafe = UnsafeBlocks(self, self.attributes.forget_signed)
-        self.sequencer = Sequencing(
+        self.unsafe = UnsafeBlockRow(self, self.attributes.forget_signed)
+        self.sequencer = SequencerRow(
             self,
             stopped,
             self.unsafe,
@@ -77,7 +77,7 @@ class CoreState(CoreContext):
         self.attributes_row = AttributesRow(self, self.attributes, self.session)
         self.gap_row = GapRow(self, self.unsafe)
         self.el_sync_row = ELSyncRow(self, self.el_sync, self.unsafe)
-        self.following = Following(self, self.follow)
+        self.follow_row = FollowHeadRow(self, self.follow)
         self.interop_row = InteropRow(self, self.interop, self.safe_heads)
         self.build_api_row = BuildApiRow(self)
         self.leader_row = LeaderRow(self, self.sequencer)

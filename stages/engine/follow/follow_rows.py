@@ -30,14 +30,78 @@ class FollowSourceRead(Action, frozen=True):
     safe: int = 0
 
 
-class Following:
-    """What the rows share: the source's safe head while it is below ours, and what operators were told."""
+class FollowHeadRow(HeadRow):
+    """The forkchoice update that moves to the source's local safe head, and what shows that it is that block.
+
+    It keeps what all rows of the source share: its safe head while that is below ours, and what operators were told."""
+
+    purpose = CallPurpose.FOLLOW_HEAD
 
     def __init__(self, core: CoreContext, source: follow_source.FollowSource) -> None:
-        self._core, self.source = core, source
+        super().__init__(core)
+        self.source = source
         self.target = follow_source.FollowTarget()
         self._behind: L2BlockRef | None = None
         self._shown = False
+
+    def due(self, now: Instant) -> CoreCall | None:
+        heads = self._core.confirmed_heads
+        if heads is None:
+            return None
+        if (wanted := self.source.to_confirm()) is not None:
+            return engine_api.GetBlockRef(wanted.hash)
+        forkchoice = self.source.forkchoice(heads)
+        return None if forkchoice is None else engine_api.ForkchoiceUpdate(forkchoice)
+
+    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        """Take the answer to such a call. Raises FollowError and FollowResetError [FSR3]."""
+        source, heads = self.source, self._core.confirmed_heads
+        moved = None if heads is None else source.moved(heads)
+        if heads is None or moved is None:
+            return
+        if isinstance(pending.call, engine_api.GetBlockRef):
+            if source.confirm(pending.call, answer):
+                self._move(heads, moved, now)
+            return
+        if engine_api.is_syncing(answer):
+            self._wait_for_sync(heads.unsafe, moved.unsafe, now)
+            return
+        if not isinstance(answer, engine_api.ForkchoiceAnswer) or answer.status != "VALID":
+            # It may be what the source said earlier: the next round has what it says then.
+            self.end_sync()
+            raise follow_source.FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
+        source.taken = moved.forkchoice()
+
+    def _move(self, heads: Heads, moved: Heads, now: Instant) -> None:
+        core, old, new = self._core, heads.unsafe, moved.unsafe
+        # Blocks on top of ours are usual without gossip.
+        level: LogLevel = "warn" if new.number <= old.number else "debug"
+        core.write(level, "moved to the follow source's chain", Code.FOLLOW_SOURCE, old=old, new=new)
+        core.controller.follow(moved)
+        core.controller.accept(moved.forkchoice())
+        self.note_success()
+        replaced = self.source.reached(now.monotonic)
+        self.end_sync()
+        if replaced and core.config.sequencer_enabled:
+            raise follow_source.FollowResetError(moved)
+        core.confirm(now)
+        core.publish(now)
+
+    def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
+        self.note_success()
+        self.target.retry(now.monotonic + follow_source.ASK_SECONDS)
+        self.source.wait_for_sync(now.monotonic)
+        if not self.source.holds(now.monotonic):
+            self.show_sync(tip, wanted)
+        self._core.publish(now)
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        self.fail_round(self.purpose, error, now)
+        self.source.end_round()
+        self.target.retry(now.monotonic + follow_source.ASK_SECONDS)
+        return None
+
+    # --- what the rows share ---------------------------------------------------------------------------------------
 
     def timers(self) -> Iterator[float | None]:
         """Yield when something becomes due by time alone."""
@@ -112,7 +176,7 @@ class Following:
             self._shown = False
             self._core.do(FetchEnded(PROBLEM))
 
-    def fail(self, purpose: CallPurpose, error: TemporaryError, now: Instant) -> None:
+    def fail_round(self, purpose: CallPurpose, error: TemporaryError, now: Instant) -> None:
         """Note that a round or a move failed: the next round begins when it is due, whatever failed before."""
         if self.source.taken is not None:
             # The engine may be on the source's chain.
@@ -128,9 +192,9 @@ class FollowReadRow(Row):
     takes_silence = True
     purpose = CallPurpose.FOLLOW
 
-    def __init__(self, core: CoreContext, following: Following) -> None:
+    def __init__(self, core: CoreContext, head: FollowHeadRow) -> None:
         super().__init__(core)
-        self._following, self._source = following, following.source
+        self._head, self._source = head, head.source
 
     def due(self, now: Instant) -> CoreCall | None:
         heads = self._core.confirmed_heads
@@ -154,7 +218,7 @@ class FollowReadRow(Row):
 
     def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
         """Wait for the next round."""
-        self._following.fail(self.purpose, error, now)
+        self._head.fail_round(self.purpose, error, now)
         return None
 
 
@@ -163,9 +227,9 @@ class FollowTargetRow(Row):
 
     purpose = CallPurpose.FOLLOW_TARGET
 
-    def __init__(self, core: CoreContext, following: Following) -> None:
+    def __init__(self, core: CoreContext, head: FollowHeadRow) -> None:
         super().__init__(core)
-        self._following, self._source, self._target = following, following.source, following.target
+        self._head, self._source, self._target = head, head.source, head.target
 
     def due(self, now: Instant) -> CoreCall | None:
         core, source = self._core, self._source
@@ -185,78 +249,11 @@ class FollowTargetRow(Row):
         try:
             may_move = self._target.answer(call, answer, now.monotonic)
         except follow_source.StaleTargetError as error:
-            self._following.give_up(str(error), now)
+            self._head.give_up(str(error), now)
             return
         self._core.recover(self.purpose)
         if may_move and source.syncing is not None:
             source.resume()
-
-
-class FollowHeadRow(HeadRow):
-    """The forkchoice update that moves to the source's local safe head, and what shows that it is that block."""
-
-    purpose = CallPurpose.FOLLOW_HEAD
-
-    def __init__(self, core: CoreContext, following: Following) -> None:
-        super().__init__(core)
-        self._following, self._source = following, following.source
-
-    def due(self, now: Instant) -> CoreCall | None:
-        heads = self._core.confirmed_heads
-        if heads is None:
-            return None
-        if (wanted := self._source.to_confirm()) is not None:
-            return engine_api.GetBlockRef(wanted.hash)
-        forkchoice = self._source.forkchoice(heads)
-        return None if forkchoice is None else engine_api.ForkchoiceUpdate(forkchoice)
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        """Take the answer to such a call. Raises FollowError and FollowResetError [FSR3]."""
-        source, heads = self._source, self._core.confirmed_heads
-        moved = None if heads is None else source.moved(heads)
-        if heads is None or moved is None:
-            return
-        if isinstance(pending.call, engine_api.GetBlockRef):
-            if source.confirm(pending.call, answer):
-                self._move(heads, moved, now)
-            return
-        if engine_api.is_syncing(answer):
-            self._wait_for_sync(heads.unsafe, moved.unsafe, now)
-            return
-        if not isinstance(answer, engine_api.ForkchoiceAnswer) or answer.status != "VALID":
-            # It may be what the source said earlier: the next round has what it says then.
-            self._following.end_sync()
-            raise follow_source.FollowError(None, FollowReason.ENGINE_REFUSES, _refusal(moved.unsafe, answer))
-        source.taken = moved.forkchoice()
-
-    def _move(self, heads: Heads, moved: Heads, now: Instant) -> None:
-        core, old, new = self._core, heads.unsafe, moved.unsafe
-        # Blocks on top of ours are usual without gossip.
-        level: LogLevel = "warn" if new.number <= old.number else "debug"
-        core.write(level, "moved to the follow source's chain", Code.FOLLOW_SOURCE, old=old, new=new)
-        core.controller.follow(moved)
-        core.controller.accept(moved.forkchoice())
-        self._following.note_success()
-        replaced = self._source.reached(now.monotonic)
-        self._following.end_sync()
-        if replaced and core.config.sequencer_enabled:
-            raise follow_source.FollowResetError(moved)
-        core.confirm(now)
-        core.publish(now)
-
-    def _wait_for_sync(self, tip: L2BlockRef, wanted: L2BlockRef, now: Instant) -> None:
-        self._following.note_success()
-        self._following.target.retry(now.monotonic + follow_source.ASK_SECONDS)
-        self._source.wait_for_sync(now.monotonic)
-        if not self._source.holds(now.monotonic):
-            self._following.show_sync(tip, wanted)
-        self._core.publish(now)
-
-    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        self._following.fail(self.purpose, error, now)
-        self._source.end_round()
-        self._following.target.retry(now.monotonic + follow_source.ASK_SECONDS)
-        return None
 
 
 def _refusal(target: L2BlockRef, answer: CoreAnswer) -> str:

@@ -40,10 +40,6 @@ LOGGED_BY_L1 = frozenset({Code.L1_UNREACHABLE, Code.L1_THROTTLED, Code.L1_CHAIN,
 """What the l1 process logs for its heads; here it is a health problem alone."""
 
 
-Handlers = dict[type[act.Action], Callable[[Any], None]]
-"""What performs an action, by its type."""
-
-
 class ActionHandler:
     """The ends of the channels that actions concern; `p2p` and `payloads` are None without a p2p process."""
 
@@ -68,7 +64,7 @@ class ActionHandler:
         if config.follow_url is not None:
             for result in FollowResult:
                 meter.count("follow_source_requests_total", 0, result=result.value)
-        self._handlers: Handlers = {**self._message_handlers(), **self._report_handlers(), **self._block_handlers()}
+        self._handlers = self._handler_table()
 
     def perform(self, actions: list[act.Action]) -> None:
         for action in actions:
@@ -79,7 +75,8 @@ class ActionHandler:
         self._resets.tick()
         self._sequenced.tick()
 
-    def _message_handlers(self) -> Handlers:
+    def _handler_table(self) -> dict[type[act.Action], Callable[[Any], None]]:
+        """Return what performs an action, by its type."""
         return {
             act.SendToDerivation: lambda action: self._send(self._blocks, action),
             act.SendToRpc: lambda action: self._control.respond(action.peer, action.message),
@@ -89,6 +86,23 @@ class ActionHandler:
             act.RequestLatestBlocks: self._request_latest_blocks,
             act.RequestL1Blocks: lambda action: self._l1.request(action.first, action.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
+            act.LogLine: self._log,
+            act.Count: lambda action: self._meter.count(action.metric, action.value, **action.labels),
+            act.Observe: lambda action: self._meter.observe(action.metric, action.value),
+            act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
+            act.Ends: lambda action: self._lasting[action.name].end(action.text, **action.fields),
+            act.FetchLasts: self._fetch_lasts,
+            act.FetchEnded: self._fetch_ended,
+            act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
+            act.WorkFailed: self._work_failed,
+            act.WorkRecovered: self._work_recovered,
+            act.ResetStarted: self._reset_started,
+            act.AttributesProcessed: self._attributes_processed,
+            UpgradeDiffers: self._upgrade_differs,
+            act.UnsafeBlockReceived: self._unsafe_block_received,
+            act.UnsafeQueueChanged: self._unsafe_queue_changed,
+            SequencedBlock: self._block_sequenced,
+            FollowSourceRead: self._follow_source_read,
         }
 
     def _send(self, server: Server | None, action: act.SendToDerivation | act.SendToP2P) -> None:
@@ -108,21 +122,6 @@ class ActionHandler:
     def _request_latest_blocks(self, action: act.RequestLatestBlocks) -> None:
         if self._p2p is not None:
             self._p2p.request_latest(action.head)
-
-    def _report_handlers(self) -> Handlers:
-        return {
-            act.LogLine: self._log,
-            act.Count: lambda action: self._meter.count(action.metric, action.value, **action.labels),
-            act.Observe: lambda action: self._meter.observe(action.metric, action.value),
-            act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
-            act.Ends: lambda action: self._lasting[action.name].end(action.text, **action.fields),
-            act.FetchLasts: self._fetch_lasts,
-            act.FetchEnded: self._fetch_ended,
-            act.ShowProblem: lambda action: self._status.set_problem(action.name, action.problem),
-            act.WorkFailed: self._work_failed,
-            act.WorkRecovered: self._work_recovered,
-            act.ResetStarted: self._reset_started,
-        }
 
     def _log(self, action: act.LogLine) -> None:
         code = {} if action.code is None else {"code": action.code.text}
@@ -160,16 +159,6 @@ class ActionHandler:
         if self._config.sequencer_enabled:
             self._meter.count("sequencer_resets")
         self._resets.reset(action.reason)
-
-    def _block_handlers(self) -> Handlers:
-        return {
-            act.AttributesProcessed: self._attributes_processed,
-            UpgradeDiffers: self._upgrade_differs,
-            act.UnsafeBlockReceived: self._unsafe_block_received,
-            act.UnsafeQueueChanged: self._unsafe_queue_changed,
-            SequencedBlock: self._block_sequenced,
-            FollowSourceRead: self._follow_source_read,
-        }
 
     def _attributes_processed(self, action: act.AttributesProcessed) -> None:
         result = action.result

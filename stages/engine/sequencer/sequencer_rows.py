@@ -37,7 +37,7 @@ from rollup_node.stages.engine.sequencer.sequencer import (
     SequencedBlock,
     SequencerPhase,
 )
-from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlockRow
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import (
@@ -61,21 +61,70 @@ AdminKey = tuple[ProcessId, int]
 SequencerRequest = StartSequencerRequest | StopSequencerRequest | OverrideLeaderRequest
 
 
-class Sequencing:
-    """The sequencer with the admin calls that wait for it.
+class SequencerRow(HeadRow):
+    """The calls for the block that the sequencer builds, by its schedule; a forkchoice update first.
 
-    `last_announced` are the heads known last; `derived` returns up to which number the chain with these heads follows
-    from L1, or from what a follow source has proven."""
+    It keeps the sequencer with the admin calls that wait for it. `last_announced` are the heads known last; `derived`
+    returns up to which number the chain with these heads follows from L1, or from what a follow source has proven."""
 
-    def __init__(self, core: CoreContext, stopped: bool, blocks: UnsafeBlocks, derived: Callable[[Heads], int]) -> None:
+    purpose = CallPurpose.SEQUENCER
+
+    def __init__(
+        self, core: CoreContext, stopped: bool, blocks: UnsafeBlockRow, derived: Callable[[Heads], int]
+    ) -> None:
+        super().__init__(core)
         self.production = BlockProduction(core.config, stopped)
         self.sequencer = self.production.sequencer
         self.stops: list[AdminKey] = []
         self.resets: list[AdminKey] = []
         self.last_announced: Heads | None = None
-        self._core, self._lost, self._derived = core, blocks.lost, derived
+        self._lost, self._derived = blocks.lost, derived
         self.last_sequenced: Hash | None = None
         self._shown: tuple[Problem | None, int] = (None, 0)
+
+    def due(self, now: Instant) -> CoreCall | None:
+        core, heads = self._core, self._core.confirmed_heads
+        if heads is None or not self.sequencer.enabled or core.waits(self.purpose, now):
+            return None
+        if core.holds_for_sync(now):
+            return None
+        wanted = self.production.wanted_l1_blocks(heads)
+        if wanted is not None:
+            core.do(wanted)
+        if core.building_derived or self._lost.pending:
+            return None
+        call = self.production.next(core.controller.forkchoice_due(), now.unix)
+        self.show_problem()
+        core.recover(self.purpose)
+        return call
+
+    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
+        core, fetched = self._core, isinstance(pending.call, GetPayload)
+        if fetched:
+            core.do(actions.Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
+        if isinstance(answer, ExecutionPayload) and fetched and core.verification.denies(answer.block_hash):
+            answer = Denied(answer.block_number)
+        event = self.production.answer(pending.call, answer, now.unix)
+        sequencer = self.sequencer
+        if fetched and sequencer.sealed is not None and not sequencer.conducted:
+            self.publish_block(sequencer.sealed)
+        if isinstance(event, BuildDropped):
+            core.count("sequencing_errors")
+        elif isinstance(event, SequencedBlock):
+            core.controller.advance(event.block.ref)
+            self.last_sequenced = event.block.ref.hash
+            core.finishing = self
+            core.do(event)
+            core.publish(now)
+        self.show_problem()
+
+    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
+        """Try again by the sequencer's own schedule [SEQ6]."""
+        self.sequencer.retry_later(error, now.unix)
+        self.show_problem()
+        return RETRY_SECONDS
+
+    # --- what the rows share ---------------------------------------------------------------------------------------
 
     def publish_block(self, payload: ExecutionPayload) -> None:
         """Have the block that the sequencer sealed on the unsafe head signed and gossiped."""
@@ -131,65 +180,13 @@ class Sequencing:
             core.do(actions.SendToRpc(peer, ControlResponse(number, None, ZERO_HASH if head is None else head.hash)))
 
 
-class SequencerRow(HeadRow):
-    """The calls for the block that the sequencer builds, by its schedule; a forkchoice update first."""
-
-    purpose = CallPurpose.SEQUENCER
-
-    def __init__(self, core: CoreContext, state: Sequencing, blocks: UnsafeBlocks) -> None:
-        super().__init__(core)
-        self._state, self._production, self._lost = state, state.production, blocks.lost
-
-    def due(self, now: Instant) -> CoreCall | None:
-        core, heads = self._core, self._core.confirmed_heads
-        if heads is None or not self._state.sequencer.enabled or core.waits(self.purpose, now):
-            return None
-        if core.holds_for_sync(now):
-            return None
-        wanted = self._production.wanted_l1_blocks(heads)
-        if wanted is not None:
-            core.do(wanted)
-        if core.building_derived or self._lost.pending:
-            return None
-        call = self._production.next(core.controller.forkchoice_due(), now.unix)
-        self._state.show_problem()
-        core.recover(self.purpose)
-        return call
-
-    def take(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        core, state, fetched = self._core, self._state, isinstance(pending.call, GetPayload)
-        if fetched:
-            core.do(actions.Observe("sequencer_sealing_seconds", now.monotonic - pending.since))
-        if isinstance(answer, ExecutionPayload) and fetched and core.verification.denies(answer.block_hash):
-            answer = Denied(answer.block_number)
-        event = self._production.answer(pending.call, answer, now.unix)
-        sequencer = state.sequencer
-        if fetched and sequencer.sealed is not None and not sequencer.conducted:
-            state.publish_block(sequencer.sealed)
-        if isinstance(event, BuildDropped):
-            core.count("sequencing_errors")
-        elif isinstance(event, SequencedBlock):
-            core.controller.advance(event.block.ref)
-            state.last_sequenced = event.block.ref.hash
-            core.finishing = self
-            core.do(event)
-            core.publish(now)
-        state.show_problem()
-
-    def failed(self, call: CoreCall | None, error: TemporaryError, now: Instant) -> float | None:
-        """Try again by the sequencer's own schedule [SEQ6]."""
-        self._state.sequencer.retry_later(error, now.unix)
-        self._state.show_problem()
-        return RETRY_SECONDS
-
-
 class CommitRow(Row):
     """The commit of the block that is fetched: it is published and inserted then, or committed again later."""
 
     takes_silence = True
     purpose = CallPurpose.COMMIT
 
-    def __init__(self, core: CoreContext, state: Sequencing) -> None:
+    def __init__(self, core: CoreContext, state: SequencerRow) -> None:
         super().__init__(core)
         self._state = state
 
@@ -214,7 +211,7 @@ class LeaderRow(Row):
     outlives_resets = takes_silence = True
     purpose = CallPurpose.LEADER
 
-    def __init__(self, core: CoreContext, state: Sequencing) -> None:
+    def __init__(self, core: CoreContext, state: SequencerRow) -> None:
         super().__init__(core)
         self._state, self._sequencer = state, state.sequencer
         self._waiting: dict[AdminKey, Hash] = {}

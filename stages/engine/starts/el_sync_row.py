@@ -11,7 +11,7 @@ from rollup_node.stages.engine.calls.engine_api import GetSyncProgress, NewPaylo
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.engine.starts.el_sync import ELSync, ELSyncState
-from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlocks
+from rollup_node.stages.engine.unsafe.unsafe_rows import UnsafeBlockRow
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import EL_SYNC
@@ -85,7 +85,7 @@ class ELSyncRow(HeadRow):
 
     purpose = CallPurpose.EL_SYNC
 
-    def __init__(self, core: CoreContext, sync: ELSync, blocks: UnsafeBlocks) -> None:
+    def __init__(self, core: CoreContext, sync: ELSync, blocks: UnsafeBlockRow) -> None:
         super().__init__(core)
         self._sync, self._blocks = sync, blocks
         self.progress = SyncProgress()

@@ -25,14 +25,19 @@ STALE_SECONDS = 60.0
 """The lowest and the highest queued block take turns of this length: one of them may be of a chain given up."""
 
 
-class UnsafeBlocks:
-    """The unsafe chain and the lost blocks; `forget` takes the hash of a block that is invalid."""
+class UnsafeBlockRow(HeadRow):
+    """The insertion of the block after the tip, while no derived block is being built.
+
+    It keeps the unsafe chain and the lost blocks for the other rows; `forget` takes the hash of an invalid block."""
+
+    purpose = CallPurpose.UNSAFE_BLOCK
 
     def __init__(self, core: CoreContext, forget: Callable[[Hash], None]) -> None:
+        super().__init__(core)
         config = core.config
         self.chain = UnsafeChain(config.rollup)
         self.lost = LostBlocks(config.rollup, config.p2p and not config.interop)
-        self._core, self._forget = core, forget
+        self._forget = forget
         self._shown: tuple[int, int] = (0, 0)
 
     def drop(self, dropped: DroppedUnsafeBlock) -> None:
@@ -52,16 +57,6 @@ class UnsafeBlocks:
             self._shown = shown
             self._core.do(actions.UnsafeQueueChanged(*shown, queue.lowest))
 
-
-class UnsafeBlockRow(HeadRow):
-    """The insertion of the block after the tip, while no derived block is being built."""
-
-    purpose = CallPurpose.UNSAFE_BLOCK
-
-    def __init__(self, core: CoreContext, blocks: UnsafeBlocks) -> None:
-        super().__init__(core)
-        self._blocks, self._chain = blocks, blocks.chain
-
     def due(self, now: Instant) -> CoreCall | None:
         core, heads = self._core, self._core.confirmed_heads
         if heads is None or core.building_derived or core.controller.restoring_backup:
@@ -69,9 +64,9 @@ class UnsafeBlockRow(HeadRow):
         # A block of our own chain would end the engine's sync to another one.
         if core.holds_for_sync(now) or core.waits(self.purpose, now):
             return None
-        while isinstance(due := self._chain.next(heads), DroppedUnsafeBlock):
-            self._blocks.drop(due)
-        self._blocks.show_queue()
+        while isinstance(due := self.chain.next(heads), DroppedUnsafeBlock):
+            self.drop(due)
+        self.show_queue()
         if due is None:
             core.recover(self.purpose)
         return due
@@ -80,14 +75,14 @@ class UnsafeBlockRow(HeadRow):
         """Make the block the tip, or drop it."""
         if not isinstance(pending.call, NewPayload):
             return
-        result = self._chain.answer(pending.call, answer)
+        result = self.chain.answer(pending.call, answer)
         if isinstance(result, DroppedUnsafeBlock):
-            self._blocks.drop(result)
+            self.drop(result)
             self._core.recover(self.purpose)
             return
         self._core.controller.advance(result.ref)
         self._core.finishing = self
-        self._blocks.note_inserted(result.ref)
+        self.note_inserted(result.ref)
 
     def finished(self, now: Instant) -> None:
         """End the pause after failures."""
@@ -99,7 +94,7 @@ class GapRow(HeadRow):
 
     purpose = CallPurpose.UNSAFE_GAP
 
-    def __init__(self, core: CoreContext, blocks: UnsafeBlocks) -> None:
+    def __init__(self, core: CoreContext, blocks: UnsafeBlockRow) -> None:
         super().__init__(core)
         self._blocks, self._chain = blocks, blocks.chain
         self._since: float | None = None
@@ -201,7 +196,7 @@ class LostBlocksRow(Row):
 
     purpose = CallPurpose.LOST_BLOCKS
 
-    def __init__(self, core: CoreContext, blocks: UnsafeBlocks, sequences: Callable[[], bool]) -> None:
+    def __init__(self, core: CoreContext, blocks: UnsafeBlockRow, sequences: Callable[[], bool]) -> None:
         super().__init__(core)
         self._blocks, self._lost, self._sequences = blocks, blocks.lost, sequences
         self._was_pending = self._is_reported = False
