@@ -132,7 +132,7 @@ class Inbox:
                 foreign = rollup.is_foreign(message.payload.timestamp)
                 self._respond(peer, message.id, end_text(rollup) if foreign else None)
             case control.SetRecoverModeRequest():
-                self._state.sequencer.production.selector.recover = message.mode
+                self._state.sequencer.production.recover = message.mode
                 self._respond(peer, message.id, None)
             case control.SetSdmOptInRequest():
                 enabled = self._state.sequencer.sequencer.enabled

@@ -35,14 +35,17 @@ class BlockProduction:
     def __init__(self, config: EngineConfig, stopped: bool) -> None:
         self.config = config
         self.window = L1Window()
-        self.selector = OriginSelector(config.rollup, config.sequencer_l1_confs, config.sequencer_recover)
+        self.recover = config.sequencer_recover
         self.sequencer = Sequencer(config, stopped=stopped or config.conductor_enabled)
         self.tip_config: tuple[Hash, SystemConfig] | None = None
         self.without_origin = False
 
     def wanted_l1_blocks(self, heads: Heads) -> RequestL1Blocks | None:
         """Return the request for the L1 blocks that the next origins need and that are missing [SEQ18]."""
-        return self.selector.wanted(heads.unsafe, self.window)
+        current = heads.unsafe.l1_origin.number
+        last = current + 1 if self._visible(current + 1) else current
+        missing = [number for number in range(current, last + 1) if self.window.get(number) is None]
+        return RequestL1Blocks(missing[0], last - missing[0] + 1) if missing else None
 
     def wait_until(self) -> float | None:
         """Return the time of the next action; None when only an event can lead to one."""
@@ -59,16 +62,48 @@ class BlockProduction:
     def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         if forkchoice_due is not None:
             return forkchoice_due
-        origin = self.selector.select(need.parent, self.window)
+        origin = self.select_origin(need.parent)
         if self.tip_config is None or self.tip_config[0] != need.parent.hash:
             return GetBlock(need.parent.hash)
         config = self.config
         attributes = sequencer_attributes(
-            config.rollup, config.l1_chain, need.parent, self.tip_config[1], origin, self.selector.recover
+            config.rollup, config.l1_chain, need.parent, self.tip_config[1], origin, self.recover
         )
         self.sequencer.set_attributes(need, attributes)
         call = self.sequencer.next(now)
         return None if isinstance(call, NeedAttributes) else call
+
+    # --- origins ---------------------------------------------------------------------------------------------------
+
+    def select_origin(self, head: L2BlockRef) -> L1Block:
+        """Return the next origin [SEQ8, SEQ14 to SEQ17]. Raises TemporaryError, or InconsistentOriginError."""
+        current = self.window.get(head.l1_origin.number)
+        if current is None:
+            raise TemporaryError(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
+        if current.header.hash != head.l1_origin.hash:
+            raise InconsistentOriginError(f"L2 head {head} has L1 origin {head.l1_origin}, but L1 has {current.ref}")
+        following = self.window.get(current.header.number + 1) if self._visible(current.header.number + 1) else None
+        if following is not None and following.header.parent_hash != current.header.hash:
+            raise InconsistentOriginError(f"L1 block {following.ref} does not follow {current.ref}")
+        time = head.timestamp + self.config.rollup.block_time
+        if following is not None:
+            return following if time >= following.header.timestamp else current
+        drift = self.config.rollup.schedule().epoch(current.header.timestamp).max_sequencer_drift
+        if time - current.header.timestamp > drift:
+            raise TemporaryError(
+                f"the next L2 block would be {time - current.header.timestamp} s past its L1 origin {current.ref},"
+                f" more than the drift of {drift} s, and L1 block {current.header.number + 1} is not visible"
+            )
+        if self.recover and (self.window.head is None or self._visible(current.header.number + 1)):
+            raise TemporaryError(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
+        return current
+
+    def _visible(self, number: int) -> bool:
+        """Return whether a block is deep enough below L1's head to be built on."""
+        head = self.window.head
+        return head is not None and number + self.config.sequencer_l1_confs <= head.number
+
+    # --- answers ---------------------------------------------------------------------------------------------------
 
     def answer(self, call: object, answer: object, now: float) -> SequencedBlock | BuildDropped | None:
         """Take the engine's answer to the call that was due. Raises TemporaryError and ResetError as `next`."""
@@ -151,46 +186,3 @@ class L1Window:
     def get(self, number: int) -> L1Block | None:
         """Return the block of a number, None if it is not kept."""
         return self.blocks.get(number)
-
-
-class OriginSelector:
-    """Selects origins for a sequencer that keeps `confirmations` L1 blocks behind L1's head [SEQ14 to SEQ17]."""
-
-    def __init__(self, rollup: RollupConfig, confirmations: int, recover: bool) -> None:
-        self.rollup = rollup
-        self.schedule = rollup.schedule()
-        self.confirmations, self.recover = confirmations, recover
-
-    def wanted(self, head: L2BlockRef, window: L1Window) -> RequestL1Blocks | None:
-        """Return the request for the L1 blocks that the next choices need; None without any."""
-        current = head.l1_origin.number
-        last = current + 1 if self._visible(current + 1, window) else current
-        missing = [number for number in range(current, last + 1) if window.get(number) is None]
-        return RequestL1Blocks(missing[0], last - missing[0] + 1) if missing else None
-
-    def select(self, head: L2BlockRef, window: L1Window) -> L1Block:
-        """Return the origin of the next block. Raises TemporaryError, or InconsistentOriginError [SEQ8, SEQ14]."""
-        current = window.get(head.l1_origin.number)
-        if current is None:
-            raise TemporaryError(f"L1 block {head.l1_origin}, the origin of the L2 head, is not fetched yet")
-        if current.header.hash != head.l1_origin.hash:
-            raise InconsistentOriginError(f"L2 head {head} has L1 origin {head.l1_origin}, but L1 has {current.ref}")
-        following = window.get(current.header.number + 1) if self._visible(current.header.number + 1, window) else None
-        if following is not None and following.header.parent_hash != current.header.hash:
-            raise InconsistentOriginError(f"L1 block {following.ref} does not follow {current.ref}")
-        time = head.timestamp + self.rollup.block_time
-        if following is not None:
-            return following if time >= following.header.timestamp else current
-        drift = self.schedule.epoch(current.header.timestamp).max_sequencer_drift
-        if time - current.header.timestamp > drift:
-            raise TemporaryError(
-                f"the next L2 block would be {time - current.header.timestamp} s past its L1 origin {current.ref},"
-                f" more than the drift of {drift} s, and L1 block {current.header.number + 1} is not visible"
-            )
-        if self.recover and (window.head is None or self._visible(current.header.number + 1, window)):
-            raise TemporaryError(f"recover mode: L1 block {current.header.number + 1} is not fetched yet")
-        return current
-
-    def _visible(self, number: int, window: L1Window) -> bool:
-        """Return whether a block is deep enough below L1's head to be built on."""
-        return window.head is not None and number + self.confirmations <= window.head.number

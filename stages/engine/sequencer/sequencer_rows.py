@@ -186,23 +186,23 @@ class CommitRow(Row):
     takes_silence = True
     purpose = CallPurpose.COMMIT
 
-    def __init__(self, core: CoreContext, state: SequencerRow) -> None:
+    def __init__(self, core: CoreContext, row: SequencerRow) -> None:
         super().__init__(core)
-        self._state = state
+        self._row = row
 
     def due(self, now: Instant) -> CoreCall | None:
-        return self._state.sequencer.next_commit(now.unix)
+        return self._row.sequencer.next_commit(now.unix)
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        state, call = self._state, pending.call
+        row, call = self._row, pending.call
         if not isinstance(call, CommitPayload):
             return
         if not isinstance(answer, Committed):
             failure = answer if isinstance(answer, Unavailable) else Unavailable("it gave no answer to this")
-            state.sequencer.commit_failed(call.payload, failure, now.unix)
-            state.show_problem()
-        elif state.sequencer.committed(call.payload, now.unix):
-            state.publish_block(call.payload)
+            row.sequencer.commit_failed(call.payload, failure, now.unix)
+            row.show_problem()
+        elif row.sequencer.committed(call.payload, now.unix):
+            row.publish_block(call.payload)
 
 
 class LeaderRow(Row):
@@ -211,9 +211,9 @@ class LeaderRow(Row):
     outlives_resets = takes_silence = True
     purpose = CallPurpose.LEADER
 
-    def __init__(self, core: CoreContext, state: SequencerRow) -> None:
+    def __init__(self, core: CoreContext, row: SequencerRow) -> None:
         super().__init__(core)
-        self._state, self._sequencer = state, state.sequencer
+        self._row, self._sequencer = row, row.sequencer
         self._waiting: dict[AdminKey, Hash] = {}
         self._asked: dict[AdminKey, Hash] = {}
         self.ask_at = 0.0
@@ -236,19 +236,19 @@ class LeaderRow(Row):
             self._waiting.setdefault(key, head)
 
     def _start(self, key: AdminKey, head: Hash, now: Instant) -> None:
-        core, state, sequencer = self._core, self._state, self._sequencer
+        core, row, sequencer = self._core, self._row, self._sequencer
         error = sequencer.start(head, now.unix)
         heads = core.controller.heads
         if error is None and heads is not None and sequencer.heads is not None:
             # A stop just before may not be answered yet. It is over, and would wait for the next one from here on.
-            state.answer_stops()
+            row.answer_stops()
             core.write("info", "sequencer started", head=heads.unsafe)
             core.publish(now)
         self._respond(key, error)
 
     def _stop(self, key: AdminKey, now: Instant) -> None:
-        state = self._state
-        if key in state.stops:
+        row = self._row
+        if key in row.stops:
             return
         if not self._sequencer.stopping:
             error = self._sequencer.stop()
@@ -257,11 +257,11 @@ class LeaderRow(Row):
                 return
             self.ask_at = 0.0
             self._core.publish(now)
-        if len(state.stops) < MAX_ADMIN_REQUESTS:
-            state.stops.append(key)
+        if len(row.stops) < MAX_ADMIN_REQUESTS:
+            row.stops.append(key)
 
     def _override(self, key: AdminKey, now: Instant) -> None:
-        state, sequencer = self._state, self._sequencer
+        row, sequencer = self._row, self._sequencer
         if not sequencer.enabled:
             self._respond(key, NOT_ENABLED)
             return
@@ -270,7 +270,7 @@ class LeaderRow(Row):
             self._core.write("warn", text, Code.SEQUENCER_ADMIN)
             released = sequencer.override_leader(now.unix)
             if released is not None:
-                state.publish_block(released)
+                row.publish_block(released)
             starts = {**self._asked, **self._waiting}
             self._asked, self._waiting = {}, {}
             for start, head in starts.items():
@@ -285,7 +285,7 @@ class LeaderRow(Row):
     def _stop_waits(self) -> bool:
         """Whether a stop waits for the engine, as it only does while this node is the leader [SEQ27]."""
         committing = self._sequencer.phase is SequencerPhase.COMMITTING
-        return self._sequencer.conducted and bool(self._state.stops) and not committing
+        return self._sequencer.conducted and bool(self._row.stops) and not committing
 
     def due(self, now: Instant) -> CoreCall | None:
         stop_waits = self._stop_waits and now.monotonic >= self.ask_at
@@ -311,5 +311,5 @@ class LeaderRow(Row):
             reason = failure or "this node is not the leader"
             self._core.write("warn", "stopping without the last block", Code.SEQUENCER_ADMIN, reason=reason)
             self._sequencer.stop_without_last()
-            self._state.answer_stops()
+            self._row.answer_stops()
             self._core.publish(now)

@@ -8,18 +8,17 @@ import pytest
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.actions import RequestL1Blocks
 from rollup_node.stages.engine.calls.heads import Heads
-from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.sequencer.block_production import (
     MAX_BLOCKS,
     BlockProduction,
     InconsistentOriginError,
     L1Window,
-    OriginSelector,
     sequencer_attributes,
 )
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import L2BlockRef
 from tests.support.chains.chain_fixture import GENESIS_TIME, ChainFixture, chain_with
+from tests.support.engine.core_harness import config_of
 from tests.support.engine.model_engine import ModelEngine
 
 NOW = float(GENESIS_TIME)
@@ -28,10 +27,7 @@ ALWAYS = ("regolith", "canyon", "delta")
 
 def production(chain: ChainFixture, head: L2BlockRef | None = None) -> BlockProduction:
     """Return a sequencer whose heads are confirmed, without L1 blocks."""
-    config = EngineConfig(
-        "", b"", 1.0, "geth", chain.rollup, chain.l1_chain, sequencer_enabled=True, sequencer_l1_confs=0
-    )
-    machine = BlockProduction(config, stopped=False)
+    machine = BlockProduction(config_of(chain, sequencer_enabled=True, sequencer_l1_confs=0), stopped=False)
     machine.sequencer.on_start(heads(chain, head or chain.genesis), NOW)
     return machine
 
@@ -151,8 +147,11 @@ def tip(chain: ChainFixture, origin: int, timestamp: int) -> L2BlockRef:
     return L2BlockRef(b"\x07" * 32, 50, b"\x06" * 32, timestamp, chain.l1_ref(origin).id, 3)
 
 
-def selector(chain: ChainFixture, confirmations: int = 0, recover: bool = False) -> OriginSelector:
-    return OriginSelector(chain.rollup, confirmations, recover)
+def selector(chain: ChainFixture, l1: L1Window, **options: Any) -> BlockProduction:
+    """Return a production that selects from these L1 blocks."""
+    result = BlockProduction(config_of(chain, **{"sequencer_l1_confs": 0, **options}), stopped=False)
+    result.window = l1
+    return result
 
 
 T = 1_000 + 12 * 5
@@ -164,22 +163,22 @@ BEGIN = T - 12
 PAST_DRIFT = "more than the drift of 1800 s"
 
 
-@pytest.mark.option("sequencer.l1-confs", by="confirmations")
-@pytest.mark.option("sequencer.recover", by="recover")
+@pytest.mark.option("sequencer.l1-confs")
+@pytest.mark.option("sequencer.recover")
 @pytest.mark.fault("F55")
 @pytest.mark.parametrize(
     ("options", "time", "head", "fetched", "expected"),
     [
         ({}, T - 2, 106, (104, 105), 105),
         ({}, T - 3, 106, (104, 105), 104),
-        ({"confirmations": 4}, T, 108, (104, 105), 104),
-        ({"confirmations": 4}, T, 109, (104, 105), 105),
+        ({"sequencer_l1_confs": 4}, T, 108, (104, 105), 104),
+        ({"sequencer_l1_confs": 4}, T, 109, (104, 105), 105),
         ({}, BEGIN + 1_798, 104, (104,), 104),
         ({}, BEGIN + 1_799, 104, (104,), PAST_DRIFT),
         ({}, T + 1_799, 200, (104, 105), 105),
-        ({"recover": True}, T, 106, (104,), "recover mode"),
-        ({"recover": True}, T, 106, (104, 105), 105),
-        ({"recover": True}, T, 104, (104,), 104),
+        ({"sequencer_recover": True}, T, 106, (104,), "recover mode"),
+        ({"sequencer_recover": True}, T, 106, (104, 105), 105),
+        ({"sequencer_recover": True}, T, 104, (104,), 104),
         ({}, T, 106, (), "is not fetched yet"),
     ],
 )
@@ -189,7 +188,7 @@ def test_the_origin_of_the_next_block(
     """The next origin as soon as its time is reached and it has its confirmations; past the drift a next block that
     is known is waited for in empty blocks."""
     with pytest.raises(TemporaryError, match=expected) if isinstance(expected, str) else nullcontext():
-        origin = selector(chain, **options).select(tip(chain, 104, time), window(chain, head, *fetched))
+        origin = selector(chain, window(chain, head, *fetched), **options).select_origin(tip(chain, 104, time))
         assert origin.header.number == expected
 
 
@@ -197,7 +196,7 @@ def test_an_origin_that_is_not_canonical_resets(chain: ChainFixture) -> None:
     head = tip(chain, 104, T)
     chain.reorg("b", 104)
     with pytest.raises(InconsistentOriginError, match="has L1 origin"):
-        selector(chain).select(head, window(chain, 106, 104, 105))
+        selector(chain, window(chain, 106, 104, 105)).select_origin(head)
 
 
 def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
@@ -206,16 +205,24 @@ def test_a_next_block_on_another_branch_resets(chain: ChainFixture) -> None:
     chain.reorg("b", 104)
     l1.blocks[105] = chain.l1(105)
     with pytest.raises(InconsistentOriginError, match="does not follow"):
-        selector(chain).select(head, l1)
+        selector(chain, l1).select_origin(head)
 
 
-def test_what_is_wanted_of_l1(chain: ChainFixture) -> None:
-    head = tip(chain, 104, T)
-    assert selector(chain).wanted(head, window(chain, 106)) == RequestL1Blocks(104, 2)
-    assert selector(chain).wanted(head, window(chain, 106, 104)) == RequestL1Blocks(105, 1)
-    assert selector(chain).wanted(head, window(chain, 106, 104, 105)) is None
-    assert selector(chain, 4).wanted(head, window(chain, 106)) == RequestL1Blocks(104, 1)
-    assert selector(chain).wanted(head, L1Window()) == RequestL1Blocks(104, 1)
+@pytest.mark.parametrize(
+    ("fetched", "options", "wanted"),
+    [
+        ((), {}, RequestL1Blocks(104, 2)),
+        ((104,), {}, RequestL1Blocks(105, 1)),
+        ((104, 105), {}, None),
+        ((), {"sequencer_l1_confs": 4}, RequestL1Blocks(104, 1)),
+    ],
+)
+def test_what_is_wanted_of_l1(
+    chain: ChainFixture, fetched: tuple[int, ...], options: dict[str, Any], wanted: RequestL1Blocks | None
+) -> None:
+    on_tip = heads(chain, tip(chain, 104, T))
+    assert selector(chain, window(chain, 106, *fetched), **options).wanted_l1_blocks(on_tip) == wanted
+    assert selector(chain, L1Window()).wanted_l1_blocks(on_tip) == RequestL1Blocks(104, 1)
 
 
 def test_a_head_that_does_not_follow_empties_the_window(chain: ChainFixture) -> None:
@@ -244,10 +251,10 @@ def test_a_block_of_before_a_reorg_that_comes_late_does_not_stay(chain: ChainFix
     l1.note_block(chain.l1(104))
     l1.note_block(stale)
     head = tip(chain, 104, T)
-    while (wanted := selector(chain).wanted(head, l1)) is not None:
+    while (wanted := selector(chain, l1).wanted_l1_blocks(heads(chain, head))) is not None:
         for number in range(wanted.first, wanted.first + wanted.count):
             l1.note_block(chain.l1(number))
-    assert selector(chain).select(head, l1) == chain.l1(105)
+    assert selector(chain, l1).select_origin(head) == chain.l1(105)
 
 
 def test_the_window_forgets_its_blocks_but_not_the_head(chain: ChainFixture) -> None:
