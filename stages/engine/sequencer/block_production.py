@@ -16,7 +16,7 @@ from rollup_node.stages.engine.calls.actions import RequestL1Blocks
 from rollup_node.stages.engine.calls.engine_api import BlockName, EngineCall, ForkchoiceUpdate, GetBlock, show_name
 from rollup_node.stages.engine.calls.heads import Heads, l2_block_info
 from rollup_node.stages.engine.config import EngineConfig
-from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, NeedAttributes, SequencedBlock, Sequencer
+from rollup_node.stages.engine.sequencer.sequencer import BuildDropped, SequencedBlock, Sequencer
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.attributes import prepare_attributes
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
@@ -54,24 +54,24 @@ class BlockProduction:
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         """Return the call that is due now. Raises TemporaryError when no block can be built yet, and ResetError."""
         need = self.sequencer.next(now)
-        self.without_origin = isinstance(need, NeedAttributes) and self.window.get(need.parent.l1_origin.number) is None
-        if isinstance(need, NeedAttributes):
+        self.without_origin = isinstance(need, L2BlockRef) and self.window.get(need.l1_origin.number) is None
+        if isinstance(need, L2BlockRef):
             return None if self.without_origin else self._prepare(need, forkchoice_due, now)
         return need
 
-    def _prepare(self, need: NeedAttributes, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
+    def _prepare(self, parent: L2BlockRef, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         if forkchoice_due is not None:
             return forkchoice_due
-        origin = self.select_origin(need.parent)
-        if self.tip_config is None or self.tip_config[0] != need.parent.hash:
-            return GetBlock(need.parent.hash)
+        origin = self.select_origin(parent)
+        if self.tip_config is None or self.tip_config[0] != parent.hash:
+            return GetBlock(parent.hash)
         config = self.config
         attributes = sequencer_attributes(
-            config.rollup, config.l1_chain, need.parent, self.tip_config[1], origin, self.recover
+            config.rollup, config.l1_chain, parent, self.tip_config[1], origin, self.recover
         )
-        self.sequencer.set_attributes(need, attributes)
+        self.sequencer.set_attributes(parent, attributes)
         call = self.sequencer.next(now)
-        return None if isinstance(call, NeedAttributes) else call
+        return None if isinstance(call, L2BlockRef) else call
 
     # --- origins ---------------------------------------------------------------------------------------------------
 

@@ -63,12 +63,6 @@ class SequencerPause(Flag):
     NETWORK_LEFT = auto()
 
 
-class NeedAttributes(msgspec.Struct, frozen=True):
-    """The attributes of the block after `parent` are due; answered by `set_attributes` or `retry_later`."""
-
-    parent: L2BlockRef
-
-
 class BuildJob(msgspec.Struct, frozen=True):
     """A block that the engine is building; `started` is the time of the engine's answer."""
 
@@ -218,8 +212,10 @@ class Sequencer:
         """Return the time of the next action; None when only an event can lead to one."""
         return None if not self.active or self.pause or self.heads is None else self.due
 
-    def next(self, now: float) -> NeedAttributes | engine_api.EngineCall | None:
-        """Return what is due now. After a block was inserted nothing is, until `on_heads` confirms it as the head."""
+    def next(self, now: float) -> L2BlockRef | engine_api.EngineCall | None:
+        """Return the call that is due now, or the tip whose child needs `set_attributes`, or `retry_later`.
+
+        After a block was inserted nothing is due, until `on_heads` confirms it as the head."""
         due = self.wait_until()
         if due is None or now < due or self.heads is None:
             return None
@@ -228,12 +224,12 @@ class Sequencer:
         if self.building is not None:
             return engine_api.GetPayload(self.building.payload_id, self.building.attributes.timestamp)
         if self.attributes is None:
-            return NeedAttributes(self.heads.unsafe)
+            return self.heads.unsafe
         return engine_api.ForkchoiceUpdate(self.heads.forkchoice(), self.attributes)
 
-    def set_attributes(self, need: NeedAttributes, attributes: PayloadAttributes) -> None:
-        """Take the attributes of a need; ignored if the tip is another one by now."""
-        if self.heads is not None and need.parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
+    def set_attributes(self, parent: L2BlockRef, attributes: PayloadAttributes) -> None:
+        """Take the attributes of the block after `parent`; ignored if the tip is another one by now."""
+        if self.heads is not None and parent == self.heads.unsafe and self.phase is SequencerPhase.IDLE:
             self.attributes = attributes
 
     def retry_later(self, error: StageError, now: float) -> None:

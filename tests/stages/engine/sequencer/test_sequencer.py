@@ -12,7 +12,6 @@ from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.sequencer.sequencer import (
     BuildDropped,
-    NeedAttributes,
     SequencedBlock,
     Sequencer,
     SequencerPhase,
@@ -45,12 +44,12 @@ def running(chain: ChainFixture, now: float = START, **kind: Any) -> Sequencer:
 def begin(chain: ChainFixture, sequencer: Sequencer, now: float) -> api.ForkchoiceUpdate:
     """Return the call that begins a build."""
     need = sequencer.next(now)
-    assert isinstance(need, NeedAttributes)
-    attributes = chain.attributes(need.parent, need.parent.l1_origin.number)
+    assert isinstance(need, L2BlockRef)
+    attributes = chain.attributes(need, need.l1_origin.number)
     sequencer.set_attributes(need, attributes)
     call = sequencer.next(now)
     assert isinstance(call, api.ForkchoiceUpdate) and call.attributes == attributes
-    assert call.forkchoice.head == need.parent.hash
+    assert call.forkchoice.head == need.hash
     return call
 
 
@@ -211,7 +210,7 @@ def test_an_invalid_block_of_our_own_is_given_up(chain: ChainFixture, sequencer:
 def test_an_endpoint_that_is_away_keeps_the_job(chain: ChainFixture) -> None:
     sequencer = running(chain)
     sequencer.retry_later(TemporaryError("no origin"), START)
-    assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), NeedAttributes)
+    assert sequencer.wait_until() == START + 1 and isinstance(sequencer.next(START + 1), L2BlockRef)
     build(chain, sequencer, START + 1)
     sequencer.retry_later(TemporaryError("no origin"), START + 1.95)
     assert isinstance(sequencer.next(START + 2.95), api.GetPayload)
@@ -225,7 +224,7 @@ def test_a_reset_pauses_and_its_end_waits_one_block_time(chain: ChainFixture, se
     assert sequencer.next(START + 10) is None and sequencer.building is None
     sequencer.on_start(heads(chain), START + 10)
     assert sequencer.next(START + 11.9) is None
-    assert isinstance(sequencer.next(START + 12), NeedAttributes)
+    assert isinstance(sequencer.next(START + 12), L2BlockRef)
 
 
 def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: ChainFixture, sequencer: Sequencer) -> None:
@@ -234,7 +233,7 @@ def test_a_derived_build_on_the_tip_pauses_until_the_next_forkchoice(chain: Chai
     ref = chain.ref(chain.seal(chain.genesis, chain.attributes(chain.genesis, 100, [chain.user])))
     sequencer.on_heads(heads(chain, ref), START + 10)
     need = sequencer.next(START + 10)
-    assert isinstance(need, NeedAttributes) and need.parent == ref
+    assert need == ref
 
 
 def test_another_tip_makes_the_job_stale(chain: ChainFixture, sequencer: Sequencer) -> None:
@@ -255,7 +254,7 @@ def test_the_safe_lag_pauses_and_its_end_resumes(chain: ChainFixture, safe: int,
     sequencer.on_start(heads(chain, refs[5], refs[safe]), START + 10)
     assert (sequencer.next(START + 10) is None) is paused
     sequencer.on_heads(heads(chain, refs[5], refs[3]), START + 11)
-    assert isinstance(sequencer.next(START + 11), NeedAttributes)
+    assert isinstance(sequencer.next(START + 11), L2BlockRef)
 
 
 # --- start and stop [RPC57, RPC58, SEQ26, SEQ27] -------------------------------------------------------------------
@@ -280,7 +279,7 @@ def test_texts_in_the_order_they_are_checked(chain: ChainFixture) -> None:
     text = f"block hash does not match: head 0x{head.hex()}:0, received 0x{wrong.hex()}"
     assert sequencer.start(wrong, START) == text
     assert sequencer.start(head, START + 50) is None
-    assert sequencer.active and isinstance(sequencer.next(START + 50), NeedAttributes)
+    assert sequencer.active and isinstance(sequencer.next(START + 50), L2BlockRef)
     assert sequencer.start(wrong, START) == "sequencer already running"
 
 
@@ -406,8 +405,8 @@ class Life(RuleBasedStateMachine):
         need = self.sequencer.next(self.now)
         parent = self.sequencer.heads.unsafe  # type: ignore[union-attr]
         attributes = self.chain.attributes(parent, parent.l1_origin.number)
-        if isinstance(need, NeedAttributes):
-            assert need.parent == parent
+        if isinstance(need, L2BlockRef):
+            assert need == parent
             if good:
                 self.sequencer.set_attributes(need, attributes)
             else:
