@@ -8,7 +8,7 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedL1Block
 from rollup_node.stages.derivation.reasons import batches as reasons
 from rollup_node.stages.derivation.reasons.channels import FrameWithoutChannel, StagingChannelReplaced
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
-from rollup_node.stages.engine.starts.start_search import BaseSearch, NeedBlock
+from rollup_node.stages.engine.starts.start_search import BaseSearch
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.protocol.types import BlockId
 from tests.conformance.kit.base_search import OneBlockPerEpoch, early_forks
@@ -236,8 +236,8 @@ def another_safe_head_while_resetting() -> None:
     search = BaseSearch(l2.config, l2.safe)
     for _ in range(2):
         need = search.next()
-        assert isinstance(need, NeedBlock)
-        search.add_block(need.number, l2.known(need.number))
+        assert isinstance(need, int)
+        search.add_block(need, l2.known(need))
     l2.safe = l2.known(980)
     assert l2.base().base.number == 930
     assert l2.base(search).base.number == 950, "a search that has started continues from the old one"

@@ -265,7 +265,7 @@ class ReplayStage(Stage):
             if isinstance(wanted, Base):
                 return wanted
             try:
-                search.add_block(wanted.number, await self._known(wanted.number))
+                search.add_block(wanted, await self._known(wanted))
             except ResetError as error:
                 raise ReplayFailed(f"no L1 block to start from was found ({error}): give --from-l1") from None
 

@@ -121,7 +121,7 @@ class PipelineStartSearch:
             raise TemporaryError(f"the engine does not have its safe block {safe}", Code.ENGINE_ANSWER)
         search = start_search.BaseSearch(self._rollup, info, self._look_back(safe))
         while not isinstance(need := search.next(), start_search.Base):
-            search.add_block(need.number, self._block_info((yield GetBlock(need.number))))
+            search.add_block(need, self._block_info((yield GetBlock(need))))
         l1_genesis = None
         if self._find_l1_genesis and safe.id == self._rollup.genesis.l2:
             l1_genesis = expect((yield GetL1BlockRef(0, False)), L1BlockRef)

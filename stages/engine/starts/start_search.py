@@ -244,12 +244,6 @@ def _present(block: L2BlockRef | None, what: str) -> L2BlockRef:
     return block
 
 
-class NeedBlock(msgspec.Struct, frozen=True):
-    """The canonical L2 block of a number."""
-
-    number: int
-
-
 class Base(msgspec.Struct, frozen=True):
     """The L1 block to start with, and the system config of the L2 block where the walk ended."""
 
@@ -279,16 +273,15 @@ class BaseSearch:
         self.depth = self.origin = 0
         self._walk_from(safe)
 
-    def next(self) -> NeedBlock | Base:
-        """Return the next need, or the result."""
+    def next(self) -> int | Base:
+        """Return the number of the L2 block that is needed next, or the result."""
         if self.found is not None:
             return Base(self.found.ref.l1_origin, self.found.config)
-        return NeedBlock(self._guess())
+        return self._guess()
 
     def add_block(self, number: int, block: L2BlockInfo | None) -> None:
         """Take the block of `number`, if it is needed. Raises ResetError for a broken chain [RS5]."""
-        need = self.next()
-        if not isinstance(need, NeedBlock) or need.number != number:
+        if number != self.next():
             return
         if block is None or number < self.rollup.genesis.l2.number:
             raise MissingBlockError(f"the engine has no block {number} below its safe head {self.safe.ref}")

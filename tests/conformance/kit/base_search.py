@@ -1,7 +1,7 @@
 """A long L2 chain for the search of the L1 block at which a reset starts reading [RS1]."""
 
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
-from rollup_node.stages.engine.starts.start_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.conformance.kit.chain import BATCHER, SYSTEM_CONFIG, forks_until, l1_hash, rollup
@@ -27,8 +27,8 @@ class OneBlockPerEpoch:
     def base(self, search: BaseSearch | None = None) -> Base:
         """Return the L1 block at which reading starts."""
         search = search or BaseSearch(self.config, self.safe)
-        while isinstance(need := search.next(), NeedBlock):
-            search.add_block(need.number, self.known(need.number))
+        while isinstance(need := search.next(), int):
+            search.add_block(need, self.known(need))
         return need
 
 

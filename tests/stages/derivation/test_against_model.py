@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from rollup_node.stages.derivation.reasons.l1 import L1ParentMismatch
 from rollup_node.stages.engine.calls.heads import L2BlockInfo
-from rollup_node.stages.engine.starts.start_search import Base, BaseSearch, NeedBlock
+from rollup_node.stages.engine.starts.start_search import Base, BaseSearch
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.deposits import DEPOSIT_TOPIC, is_deposit
 from rollup_node.stages.protocol.payloads import PayloadAttributes
@@ -202,8 +202,8 @@ class ModelledChain:
 
     def _searched(self, safe: int) -> Base:
         search = BaseSearch(self.rollup.config, self._known(safe))
-        while isinstance(result := search.next(), NeedBlock):
-            search.add_block(result.number, self._known(result.number))
+        while isinstance(result := search.next(), int):
+            search.add_block(result, self._known(result))
         return result
 
     def _known(self, number: int) -> L2BlockInfo:

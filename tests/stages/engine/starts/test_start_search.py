@@ -14,7 +14,6 @@ from rollup_node.stages.engine.calls.heads import Heads, L2BlockInfo
 from rollup_node.stages.engine.starts.start_search import (
     Base,
     BaseSearch,
-    NeedBlock,
     Reads,
     StartCall,
     StartSearch,
@@ -282,9 +281,9 @@ def plain_walk(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, lo
 
 def search(rollup: RollupConfig, chain: Sequence[L2BlockInfo], safe: int, look_back: int = 0) -> tuple[Base, int]:
     machine, reads = BaseSearch(rollup, chain[safe], look_back), 0
-    while isinstance(need := machine.next(), NeedBlock):
+    while isinstance(need := machine.next(), int):
         reads += 1
-        machine.add_block(need.number, chain[need.number])
+        machine.add_block(need, chain[need])
     return need, reads
 
 
@@ -324,10 +323,10 @@ def test_a_missing_or_foreign_block_resets(chain: ChainFixture) -> None:
     refs = chain.build(40)
     machine = BaseSearch(chain.rollup, chain.known[refs[40].hash])
     need = machine.next()
-    assert isinstance(need, NeedBlock)
-    machine.add_block(need.number + 1, None)
+    assert isinstance(need, int)
+    machine.add_block(need + 1, None)
     assert machine.next() == need, "an answer to another question is ignored"
     with pytest.raises(ResetError, match="has no block"):
-        machine.add_block(need.number, None)
+        machine.add_block(need, None)
     with pytest.raises(ResetError, match="does not fit"):
-        machine.add_block(need.number, chain.known[refs[39].hash])
+        machine.add_block(need, chain.known[refs[39].hash])
