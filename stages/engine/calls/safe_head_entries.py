@@ -18,16 +18,10 @@ T = TypeVar("T")
 
 
 class SafeHeadEntry(msgspec.Struct, frozen=True):
-    """`safe_head` is the last L2 block that became safe while `l1_block` was derived."""
+    """`safe_head` is the last L2 block that became safe while `l1_block` was derived; as a write, record it."""
 
     l1_block: BlockId
     safe_head: BlockId
-
-
-class RecordSafeHead(msgspec.Struct, frozen=True):
-    """A block became safe while this L1 block was derived."""
-
-    entry: SafeHeadEntry
 
 
 class ResetSafeHeads(msgspec.Struct, frozen=True):
@@ -46,7 +40,7 @@ class KeepSafeHeads(msgspec.Struct, frozen=True):
     last: SafeHeadEntry | None
 
 
-SafeHeadWrite = RecordSafeHead | ResetSafeHeads | KeepSafeHeads
+SafeHeadWrite = SafeHeadEntry | ResetSafeHeads | KeepSafeHeads
 
 
 class FindSafeHeads(msgspec.Struct, frozen=True):
@@ -152,7 +146,7 @@ class SafeHeadRecorder:
     @property
     def is_record(self) -> bool:
         """Whether the next write is the entry of a safe head."""
-        return self.pending and isinstance(self._due[0], RecordSafeHead)
+        return self.pending and isinstance(self._due[0], SafeHeadEntry)
 
     def has(self, number: int) -> bool:
         """Return whether it is on disk with which L1 block an L2 block that is safe became so [SDB13]."""
@@ -165,9 +159,9 @@ class SafeHeadRecorder:
             return
         # A write that has not begun is never made if another of its L1 block follows.
         last = self._due[-1] if len(self._due) > self._begun else None
-        if isinstance(last, RecordSafeHead) and last.entry.l1_block == derived_from.id:
+        if isinstance(last, SafeHeadEntry) and last.l1_block == derived_from.id:
             self._due.pop()
-        self._due.append(RecordSafeHead(SafeHeadEntry(derived_from.id, safe.id)))
+        self._due.append(SafeHeadEntry(derived_from.id, safe.id))
 
     def note_reset(self, safe: L2BlockRef, l1_genesis: BlockId | None) -> None:
         """Note that derivation starts over at a safe head, after a search for it [SDB7, SDB8, SDB15]."""
@@ -177,8 +171,8 @@ class SafeHeadRecorder:
     def done(self) -> None:
         """Note that the write that was due is on disk."""
         write, self._begun = self._due.popleft(), False
-        if isinstance(write, RecordSafeHead):
-            self._recorded = write.entry.safe_head.number
+        if isinstance(write, SafeHeadEntry):
+            self._recorded = write.safe_head.number
         elif isinstance(write, ResetSafeHeads):
             self._recorded = write.safe.number
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable, is_syncing
-from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadRecorder, SafeHeadsWritten
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry, SafeHeadRecorder, SafeHeadsWritten
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -103,6 +103,6 @@ class SafeHeadsRow(Row):
 
     def unavailable(self, pending: PendingCall, answer: Unavailable, now: Instant) -> None:
         """Raise ResetError for an entry that could not be written, so that it is derived again."""
-        if isinstance(pending.call, RecordSafeHead):
+        if isinstance(pending.call, SafeHeadEntry):
             raise ResetError(answer.reason, answer.code)
         super().unavailable(pending, answer, now)

@@ -100,8 +100,8 @@ class SafeHeadStore:
         ended_at: safe_head_entries.SafeHeadEntry | None = None
         with self._errors(), transaction(self._connection):
             match write:
-                case safe_head_entries.RecordSafeHead(entry=entry):
-                    self._apply(safe_head_entries.record(entry))
+                case safe_head_entries.SafeHeadEntry():
+                    self._apply(safe_head_entries.record(write))
                 case safe_head_entries.ResetSafeHeads(safe=safe):
                     first = self._find(_FIRST_OF_RESET, safe.l1_origin.number, safe.number)
                     earlier = self._find(_AT_L1, MAX_NUMBER if first is None else first.l1_block.number - 1)

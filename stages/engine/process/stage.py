@@ -12,8 +12,8 @@ from rollup_node.stages.engine.calls import calls
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
-    RecordSafeHead,
     ResetSafeHeads,
+    SafeHeadEntry,
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
@@ -143,7 +143,7 @@ class EngineStage(Stage):
             SafeHeadRequest: self._safe_heads.at_l1,
             L1AtSafeHeadRequest: self._safe_heads.l1_of,
             FindSafeHeads: self._safe_heads.find,
-            **dict.fromkeys((RecordSafeHead, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
+            **dict.fromkeys((SafeHeadEntry, ResetSafeHeads, KeepSafeHeads), self._safe_heads.write),
             **dict.fromkeys((calls.GetLeader, calls.CommitPayload), self._conductor.ask),
         }
 

@@ -3,7 +3,7 @@
 from rollup_node.stages.engine.calls.actions import SendToDerivation, Severity, WorkFailed, WorkRecovered
 from rollup_node.stages.engine.calls.calls import CallPurpose, PendingCall
 from rollup_node.stages.engine.calls.engine_api import ForkchoiceUpdate, Unavailable
-from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads, SafeHeadEntry
+from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.core.engine_core import POLL_SECONDS
 from rollup_node.stages.engine.starts.pipeline_start import SEARCH_PAUSE
 from rollup_node.stages.messages.engine import AttributesResult
@@ -45,7 +45,7 @@ def test_derivation_gets_its_result_once_the_safe_head_is_on_disk(chain: ChainFi
         pending = until_written(harness)
         assert harness.core.heads is not None and harness.waiting is not None
         expected = SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)
-        assert pending.call == RecordSafeHead(expected) and expected.safe_head.number == number
+        assert pending.call == expected and expected.safe_head.number == number
         harness.derive()
         assert harness.waiting is not None, "attributes that are repeated get no result either"
         harness.answer(pending)
@@ -71,7 +71,7 @@ def test_a_run_is_recorded_beside_its_blocks(chain: ChainFixture) -> None:
     assert harness.waiting is not None and harness.waiting.sequence == 1
     for number, held in ((8, 3), (11, 0)):
         pending = harness.call(CallPurpose.SAFE_HEAD_WRITE)
-        assert isinstance(pending.call, RecordSafeHead) and pending.call.entry.safe_head.number == number
+        assert isinstance(pending.call, SafeHeadEntry) and pending.call.safe_head.number == number
         harness.answer(pending)
         assert harness.parent is not None and harness.parent.number == number
         sent = [action.message for action in harness.done(SendToDerivation)]
@@ -88,7 +88,7 @@ def test_blocks_within_a_batch_are_not_recorded(chain: ChainFixture) -> None:
     assert harness.open == []
     assert harness.waiting is None and harness.core.heads is not None
     assert harness.heads.pending_safe.number == 1 and harness.heads.safe.number == 0
-    assert isinstance(until_written(harness).call, RecordSafeHead)
+    assert isinstance(until_written(harness).call, SafeHeadEntry)
 
 
 def test_no_block_is_finalized_before_it_is_recorded(chain: ChainFixture) -> None:
@@ -112,7 +112,7 @@ def test_a_safe_head_that_cannot_be_recorded_resets(chain: ChainFixture) -> None
     assert harness.core.heads is None and harness.waiting is not None
     harness.pass_time(SEARCH_PAUSE)
     assert harness.done(WorkRecovered)[-1].task == "safe head database"
-    assert isinstance(until_written(harness).call, RecordSafeHead), "the block is derived and recorded again"
+    assert isinstance(until_written(harness).call, SafeHeadEntry), "the block is derived and recorded again"
 
 
 def test_a_reset_of_the_safe_heads_that_fails_is_tried_again(chain: ChainFixture) -> None:
@@ -139,7 +139,7 @@ def test_derivation_that_restarts_while_its_block_is_recorded(chain: ChainFixtur
     harness.answer(written)
     assert harness.start is not None and harness.start.safe_head.number == 1
     harness.run_until_idle()
-    assert isinstance(until_written(harness).call, RecordSafeHead)
+    assert isinstance(until_written(harness).call, SafeHeadEntry)
 
 
 def test_without_a_database_nothing_is_recorded(chain: ChainFixture) -> None:
@@ -177,4 +177,4 @@ def test_a_block_that_is_not_chosen_yet_is_recorded_before_derivation_restarts(c
             harness.answer(pending)
         harness.wait(0.2)
     assert harness.safe == 2
-    assert RecordSafeHead(SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id)) in written
+    assert SafeHeadEntry(chain.l1_ref(harness.l1_head).id, harness.heads.safe.id) in written

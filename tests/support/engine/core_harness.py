@@ -28,8 +28,8 @@ from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
-    RecordSafeHead,
     ResetSafeHeads,
+    SafeHeadEntry,
     SafeHeadsWritten,
 )
 from rollup_node.stages.engine.config import EngineConfig
@@ -215,7 +215,7 @@ class CoreHarness:
                 return SafeHeadResponse(number, None, entry.l1_block, entry.safe_head)
             case SafeHeadRequest(id=number) | L1AtSafeHeadRequest(id=number):
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
-            case RecordSafeHead() | ResetSafeHeads() | KeepSafeHeads():
+            case SafeHeadEntry() | ResetSafeHeads() | KeepSafeHeads():
                 self.record.write(pending.call)
                 return SafeHeadsWritten()
             case FindSafeHeads():

@@ -10,7 +10,7 @@ from rollup_node.stages.engine.calls.calls import (
     PendingCall,
     Read,
 )
-from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, ResetSafeHeads
+from rollup_node.stages.engine.calls.safe_head_entries import ResetSafeHeads, SafeHeadEntry
 
 FAULTS = ("away", "unreadable", "error", "reset", "syncing", "accepted", "invalid", "odd")
 FAILING: tuple[tuple[CallPurpose, type], ...] = (
@@ -28,7 +28,7 @@ FAILING: tuple[tuple[CallPurpose, type], ...] = (
     (CallPurpose.EL_SYNC, api.GetBlockRef),
     (CallPurpose.EL_SYNC, api.NewPayload),
     (CallPurpose.EL_SYNC, api.ForkchoiceUpdate),
-    (CallPurpose.SAFE_HEAD_WRITE, RecordSafeHead),
+    (CallPurpose.SAFE_HEAD_WRITE, SafeHeadEntry),
     (CallPurpose.SAFE_HEAD_WRITE, ResetSafeHeads),
 )
 """The calls that a walk has fail: the work and the kind of call."""

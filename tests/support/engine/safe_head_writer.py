@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 
 from rollup_node.stages.engine.calls.safe_head_entries import (
-    RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadWrite,
@@ -28,7 +27,7 @@ def scripted_writes(seed: int) -> Iterator[SafeHeadWrite]:
         kind = chance.random()
         if kind < 0.85:
             l1, safe = l1 + chance.randrange(3), safe + chance.randrange(4)
-            yield RecordSafeHead(entry(l1, safe, chance.randrange(4)))
+            yield entry(l1, safe, chance.randrange(4))
         elif kind < 0.99:
             l1, safe = max(10, l1 - chance.randrange(20)), max(10, safe - chance.randrange(30))
             yield ResetSafeHeads(l2_ref(safe, max(0, l1 - 5)), None)

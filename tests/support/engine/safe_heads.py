@@ -6,7 +6,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     FoundSafeHeads,
     KeepSafeHeads,
-    RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadWrite,
@@ -38,10 +37,10 @@ class SafeHeadModel:
 
     def write(self, write: SafeHeadWrite) -> None:
         """Make a change."""
-        if isinstance(write, RecordSafeHead):
-            while self.entries and self.entries[-1].l1_block.number >= write.entry.l1_block.number:
+        if isinstance(write, SafeHeadEntry):
+            while self.entries and self.entries[-1].l1_block.number >= write.l1_block.number:
                 self.entries.pop()
-            self.entries.append(write.entry)
+            self.entries.append(write)
             return
         if isinstance(write, KeepSafeHeads):
             while self.entries and self.entries[-1] != write.last:

@@ -9,7 +9,7 @@ import pytest
 
 from rollup_node.node.options.parsing import parse_options
 from rollup_node.node.setup.chain import choose_chain
-from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.io.files.sqlite_file import MEMORY, StoreError
 from rollup_node.stages.protocol.types import BlockId
@@ -50,7 +50,7 @@ def test_a_node_answers_with_them(folder: HistoryFolder, cli: Cli) -> None:
     assert store.l1_of(2 * 115 - 1) == _entry(115)
     with pytest.raises(HistoryUnavailableError):
         store.l1_of(2 * FIRST - 2)
-    store.write(RecordSafeHead(_entry(LAST + 1)))
+    store.write(_entry(LAST + 1))
     assert store.l1_of(2 * LAST + 1) == _entry(LAST + 1)
     store.close()
 
@@ -59,7 +59,7 @@ def test_the_past_of_a_record_is_added_once(folder: HistoryFolder, cli: Cli) -> 
     words = _words(folder)
     store = SafeHeadStore(words[-1], CHAIN)
     for number in (120, 130):
-        store.write(RecordSafeHead(_entry(number)))
+        store.write(_entry(number))
     assert "is in use by another node" in cli.refused(*words)
     store.close()
     assert cli.out(*words).startswith("21 safe heads of L1 blocks 99 to 129 are in")
@@ -107,7 +107,7 @@ def test_safe_heads_of_a_history_are_answered_in_an_empty_file(memory: PastStore
     assert memory.l1_of(21) == ENTRIES[0]
     with pytest.raises(HistoryUnavailableError):
         memory.l1_of(20)
-    memory.write(RecordSafeHead(entry(16, 30)))
+    memory.write(entry(16, 30))
     assert memory.l1_of(27) == entry(16, 30)
 
 
@@ -122,7 +122,7 @@ def test_a_history_from_genesis_has_no_gap(memory: PastStore) -> None:
 @pytest.mark.parametrize("own", [[entry(16, 30)], [entry(14, 26), entry(17, 31)], [entry(12, 25), entry(14, 26)]])
 def test_a_history_fills_the_record_up_to_its_first_entry(own: list[SafeHeadEntry], memory: PastStore) -> None:
     for item in own:
-        memory.write(RecordSafeHead(item))
+        memory.write(item)
     added = memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2)
     known = [PAST.before, *(entry for entry in ENTRIES if entry.l1_block.number < own[0].l1_block.number), *own]
     assert added == len(known) - len(own) and entries_of(memory) == known
@@ -142,7 +142,7 @@ NOT_THAT = "is not that of the history: name another file"
     ],
 )
 def test_a_history_that_does_not_fit_adds_nothing(own: SafeHeadEntry, text: str, memory: PastStore) -> None:
-    memory.write(RecordSafeHead(own))
+    memory.write(own)
     with pytest.raises(StoreError, match=text):
         memory.add_past(PAST, ENTRIES, ROLLUP.genesis.l2)
     assert entries_of(memory) == [own]

@@ -25,7 +25,7 @@ from rollup_node.node.options.errors import OptionError
 from rollup_node.node.setup.chain import _dependencies_of_file
 from rollup_node.node.setup.secrets import stored_jwt_secret
 from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
-from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, RecordSafeHead, SafeHeadEntry
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import (
     AdminStateError,
@@ -173,7 +173,7 @@ def safe_heads(data: bytes) -> object:
     store = SafeHeadStore(scratch().file("safe", data), rollup())
     try:
         store.find(FindSafeHeads(5))
-        store.write(RecordSafeHead(_entry(70)))
+        store.write(_entry(70))
         return store.at_l1(60) is None
     finally:
         store.close()
@@ -224,7 +224,7 @@ def _block(number: int, branch: int) -> BlockRecord:
 def _make_safe_heads(path: str) -> None:
     store = SafeHeadStore(path, rollup())
     for number in range(50, 60):
-        store.write(RecordSafeHead(_entry(number)))
+        store.write(_entry(number))
     store.close()
 
 

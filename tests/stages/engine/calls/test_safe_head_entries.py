@@ -8,7 +8,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     EntriesChange,
     FindSafeHeads,
     Gap,
-    RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadRecorder,
@@ -42,7 +41,7 @@ def test_writes_are_due_in_their_order_until_they_are_done() -> None:
     recorder.note_safe(l2_ref(4, 1), L1)
     assert recorder.next() == recorder.next() == ResetSafeHeads(l2_ref(3, 1), None)
     recorder.done()
-    assert recorder.next() == RecordSafeHead(entry(8, 4)) and recorder.pending
+    assert recorder.next() == entry(8, 4) and recorder.pending
     recorder.done()
     assert not recorder.pending
 
@@ -52,13 +51,13 @@ def test_entries_of_one_l1_block_that_wait_become_one() -> None:
     recorder = SafeHeadRecorder(enabled=True)
     recorder.note_safe(l2_ref(4, 1), L1)
     recorder.note_safe(l2_ref(5, 1), L1)
-    assert recorder.next() == RecordSafeHead(entry(8, 5)) and recorder.is_record
+    assert recorder.next() == entry(8, 5) and recorder.is_record
     recorder.note_safe(l2_ref(6, 1), L1)
     recorder.note_safe(l2_ref(7, 1), L1)
-    assert recorder.next() == RecordSafeHead(entry(8, 5)) and not recorder.has(4)
+    assert recorder.next() == entry(8, 5) and not recorder.has(4)
     recorder.done()
     assert recorder.has(5) and not recorder.has(6)
-    assert recorder.next() == RecordSafeHead(entry(8, 7))
+    assert recorder.next() == entry(8, 7)
     recorder.done()
     assert recorder.has(6) and recorder.has(100) and not recorder.pending
 
@@ -85,7 +84,7 @@ def recorded(*numbers: int, other: int | None = None) -> SafeHeadModel:
     for number in numbers:
         block_hash = refs[number].hash if other is None or number < other else bytes([number]) * 32
         entry = SafeHeadEntry(BlockId(200 + number, bytes([100 + number]) * 32), BlockId(number, block_hash))
-        model.write(RecordSafeHead(entry))
+        model.write(entry)
     return model
 
 

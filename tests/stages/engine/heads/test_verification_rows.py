@@ -6,7 +6,7 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls import engine_api as api
 from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.heads import Forkchoice
-from rollup_node.stages.engine.calls.safe_head_entries import RecordSafeHead
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT
 from rollup_node.stages.engine.heads.verification_rows import LABEL_SECONDS
 from rollup_node.stages.messages.base import Problem
@@ -371,7 +371,7 @@ def test_nothing_is_final_before_it_is_recorded(chain: ChainFixture) -> None:
     harness = judged(chain)
     derive(harness, 1)
     harness.derive(chain.user)
-    write = harness.until(RecordSafeHead)
+    write = harness.until(SafeHeadEntry)
     block = harness.heads.safe
     harness.judge(verified=block.id, final=block.id)
     for _ in range(3):

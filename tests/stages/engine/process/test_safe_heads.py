@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
-    RecordSafeHead,
     ResetSafeHeads,
     SafeHeadEntry,
     SafeHeadsWritten,
@@ -50,7 +49,7 @@ async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path
     """[SDB5, RPC35]"""
     safe_heads = database(chain, tmp_path / "safe")
     assert await safe_heads.at_l1(SafeHeadRequest(1, 5)) == SafeHeadResponse(1, "not found", NONE, NONE)
-    calls = (safe_heads.write(RecordSafeHead(entry(5, 9))), safe_heads.at_l1(SafeHeadRequest(2, 7)))
+    calls = (safe_heads.write(entry(5, 9)), safe_heads.at_l1(SafeHeadRequest(2, 7)))
     written, result = await asyncio.gather(*calls)
     assert written == SafeHeadsWritten() and result == SafeHeadResponse(2, None, block(5), block(9))
     await safe_heads.close(5.0)
@@ -64,7 +63,7 @@ async def test_its_end_waits_until_the_file_is_closed(
     chain: ChainFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     safe_heads, may_close, close = database(chain, tmp_path / "safe"), threading.Event(), SafeHeadStore.close
-    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(entry(5, 9))
     monkeypatch.setattr(SafeHeadStore, "close", lambda store: close(store) if may_close.wait(10) else None)
     asyncio.get_running_loop().call_soon(may_close.set)
     await safe_heads.close(5.0)
@@ -76,7 +75,7 @@ async def test_the_l1_block_with_which_a_block_became_safe(chain: ChainFixture, 
     safe_heads = database(chain, tmp_path / "safe")
     assert (await safe_heads.l1_of(L1AtSafeHeadRequest(0, 9))).error == "l1 at safe head not found"
     for item in (entry(5, 9), entry(6, 12)):
-        await safe_heads.write(RecordSafeHead(item))
+        await safe_heads.write(item)
     result = await safe_heads.l1_of(L1AtSafeHeadRequest(1, 10))
     assert result == SafeHeadResponse(1, None, block(6), block(12))
     for number, error in ((13, "l1 at safe head not found"), (8, "l1 at safe head history unavailable")):
@@ -89,26 +88,26 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, 
     (tmp_path / "safe").mkdir()
     safe_heads = database(chain, tmp_path / "safe")
     with pytest.raises(TemporaryError, match=r"is a directory .*safedb\.path"):
-        await safe_heads.write(RecordSafeHead(entry(5, 9)))
+        await safe_heads.write(entry(5, 9))
     response = await safe_heads.at_l1(SafeHeadRequest(1, 5))
     assert response.error is not None
     assert response.error.startswith("failed to get safe head at l1 block 0x5: safe head database ")
     (tmp_path / "safe").rmdir()
-    assert await safe_heads.write(RecordSafeHead(entry(5, 9))) == SafeHeadsWritten()
+    assert await safe_heads.write(entry(5, 9)) == SafeHeadsWritten()
     await safe_heads.close(5.0)
 
 
 async def test_a_gap_in_the_record_is_a_warning(chain: ChainFixture, tmp_path: Path, engine_log: list[Record]) -> None:
     """[SDB7]"""
     safe_heads = database(chain, tmp_path / "safe")
-    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(entry(5, 9))
     await safe_heads.write(ResetSafeHeads(l2_ref(9, origin=4), None))
-    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(entry(5, 9))
     assert engine_log == []
     await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None))
     assert [line.level for line in engine_log] == [Level.WARN]
     assert (await safe_heads.at_l1(SafeHeadRequest(1, 9))).error == "not found"
-    await safe_heads.write(RecordSafeHead(entry(5, 9)))
+    await safe_heads.write(entry(5, 9))
     await safe_heads.write(ResetSafeHeads(l2_ref(20, origin=9), None, supervised=True))
     assert len(engine_log) == 2 and "has a gap" in engine_log[1].message
     assert (await safe_heads.at_l1(SafeHeadRequest(2, 9))).error == "safe head history unavailable"
@@ -170,7 +169,7 @@ def histories(draw: st.DrawFn) -> list[SafeHeadWrite]:
     for _ in range(draw(st.integers(1, 25))):
         if draw(st.integers(0, 3)):
             l1, safe = l1 + draw(st.integers(0, 2)), safe + draw(st.integers(1, 3))
-            result.append(RecordSafeHead(entry(l1, safe, branch)))
+            result.append(entry(l1, safe, branch))
         elif model.entries and not draw(st.integers(0, 5)):
             last = draw(st.sampled_from([None, *model.entries]))
             result.append(KeepSafeHeads(last))
@@ -212,7 +211,7 @@ def test_the_file_is_as_the_model_after_every_write(history: list[SafeHeadWrite]
 def test_entries_survive_a_restart(tmp_path: Path) -> None:
     first = store_at(tmp_path / "safe")
     assert first.at_l1(2**64 - 1) is None and first.l1_of(0) is None
-    first.write(RecordSafeHead(entry(5, 9)))
+    first.write(entry(5, 9))
     first.close()
     second = store_at(tmp_path / "safe", check=True)
     assert second.at_l1(2**64 - 1) == second.l1_of(9) == entry(5, 9) and second.at_l1(4) is None
@@ -224,9 +223,9 @@ def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap(memory: SafeHea
     """[SDB15]: another node kept the supervisor going; only what became safe meanwhile is unavailable."""
     store = memory
     for l1, l2 in ((100, 0), (103, 1), (104, 2)):
-        store.write(RecordSafeHead(entry(l1, l2)))
+        store.write(entry(l1, l2))
     assert store.write(ResetSafeHeads(l2_ref(6, origin=101), None, supervised=True)) == entry(104, 2)
-    for write in (None, RecordSafeHead(entry(107, 6)), RecordSafeHead(entry(108, 7))):
+    for write in (None, entry(107, 6), entry(108, 7)):
         if write is not None:
             store.write(write)
         for number, l2 in ((102, 0), (103, 1)):
@@ -241,7 +240,7 @@ def test_with_a_supervisor_a_start_above_the_record_leaves_a_gap(memory: SafeHea
                 store.l1_of(number)
     assert (store.at_l1(107), store.l1_of(7)) == (entry(107, 6), entry(108, 7))
     store.write(ResetSafeHeads(l2_ref(1, origin=100), None, supervised=True))
-    store.write(RecordSafeHead(entry(104, 3)))
+    store.write(entry(104, 3))
     assert (store.at_l1(106), store.l1_of(2)) == (entry(104, 3), entry(104, 3)), "the gap is derived again"
 
 
@@ -254,7 +253,7 @@ def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
     is the true one or an error."""
     store = store_at(MEMORY)
     truth: list[tuple[int, int]] = [(0, 0)]
-    store.write(RecordSafeHead(entry(0, 0)))
+    store.write(entry(0, 0))
     l1, present = 1, data.draw(st.booleans())
     if not present:
         store.write(KeepSafeHeads(None))
@@ -275,7 +274,7 @@ def test_with_a_supervisor_the_record_never_lies(data: st.DataObject) -> None:
             if kind == "promote":
                 truth.append((l1, safe + 1))
             if present:
-                store.write(RecordSafeHead(entry(l1, truth[-1][1])))
+                store.write(entry(l1, truth[-1][1]))
         for number in range(l1 if present else 0):
             with contextlib.suppress(HistoryUnavailableError):
                 result = store.at_l1(number)
@@ -299,13 +298,13 @@ def test_each_write_is_synced(file: SafeHeadStore) -> None:
 def test_a_failed_write_changes_nothing(file: SafeHeadStore) -> None:
     """[SDB3]"""
     for number in range(40):
-        file.write(RecordSafeHead(entry(number, number)))
+        file.write(entry(number, number))
     before = entries_of(file)
     too_large = SafeHeadEntry(BlockId(7, bytes(32)), BlockId(7, None))  # type: ignore[arg-type]
     with pytest.raises(StoreError, match=r"safe head database .*safe: .* \(safedb\.path\)"):
-        file.write(RecordSafeHead(too_large))
+        file.write(too_large)
     assert entries_of(file) == before
-    file.write(RecordSafeHead(entry(41, 41)))
+    file.write(entry(41, 41))
     assert entries_of(file) == [*before, entry(41, 41)]
 
 
@@ -334,7 +333,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "safe"
     store = store_at(path)
     for number in range(300):
-        store.write(RecordSafeHead(entry(number, number)))
+        store.write(entry(number, number))
     store.close()
     raw = bytearray(path.read_bytes())
     raw[8192:16384] = random.Random(1).randbytes(8192)
