@@ -21,25 +21,16 @@ from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
 
 
 class GetLeader(msgspec.Struct, frozen=True):
-    """conductor_leader; answered by Leadership."""
+    """conductor_leader; answered by whether this node leads."""
 
 
 class CommitPayload(msgspec.Struct, frozen=True):
-    """conductor_commitUnsafePayload; answered by Committed."""
+    """conductor_commitUnsafePayload; answered by True once the payload is stored."""
 
     payload: ExecutionPayload
 
 
-class Leadership(msgspec.Struct, frozen=True):
-    is_leader: bool
-
-
-class Committed(msgspec.Struct, frozen=True):
-    """The conductor has stored the payload."""
-
-
 ConductorCall = GetLeader | CommitPayload
-ConductorAnswer = Leadership | Committed
 
 
 class FollowReason(StrEnum):
@@ -153,7 +144,7 @@ ReadAnswer = L2BlocksResponse | control.OutputResponse | PayloadResponse | contr
 CoreCall = EngineCall | ConductorCall | GetFollowStatus | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
 CoreAnswer = (
     EngineAnswer
-    | ConductorAnswer
+    | bool
     | FollowStatus
     | FollowUnread
     | Unavailable

@@ -45,12 +45,14 @@ class ConductorClient(NeighbourClient):
         self._timeout = min(timeout, MAX_CALL_SECONDS)
         super().__init__(RPC, url, self._timeout, meter)
 
-    async def ask(self, call: calls.ConductorCall) -> calls.ConductorAnswer:
-        """Make a call. Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
+    async def ask(self, call: calls.ConductorCall) -> bool:
+        """Make a call; whether this node leads, or True for a commit.
+
+        Raises TemporaryError when the conductor refuses it, or does not answer as it should."""
         if isinstance(call, calls.CommitPayload):
             await self._call(Any, "conductor_commitUnsafePayload", encode_envelope(call.payload))
-            return calls.Committed()
-        return calls.Leadership(await self._call(bool, "conductor_leader"))
+            return True
+        return bool(await self._call(bool, "conductor_leader"))
 
     async def _call(self, shape: Any, method: str, *params: Any) -> Any:
         left = self._timeout

@@ -18,12 +18,10 @@ from rollup_node.stages.engine.calls import actions
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
-    Committed,
     CoreAnswer,
     CoreCall,
     GetLeader,
     Instant,
-    Leadership,
     PendingCall,
 )
 from rollup_node.stages.engine.calls.engine_api import Denied, GetPayload, Unavailable
@@ -197,7 +195,7 @@ class CommitRow(Row):
         row, call = self._row, pending.call
         if not isinstance(call, CommitPayload):
             return
-        if not isinstance(answer, Committed):
+        if answer is not True:
             failure = answer if isinstance(answer, Unavailable) else Unavailable("it gave no answer to this")
             row.sequencer.commit_failed(call.payload, failure, now.unix)
             row.show_problem()
@@ -299,7 +297,7 @@ class LeaderRow(Row):
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Start the sequencer, or send errors; a stop that waits goes on at once unless this node leads."""
         asked, self._asked = self._asked, {}
-        if isinstance(answer, Leadership) and answer.is_leader:
+        if answer is True:
             for key, head in asked.items():
                 self._start(key, head, now)
             return

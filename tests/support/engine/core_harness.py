@@ -12,7 +12,6 @@ from rollup_node.stages.engine.calls import actions as act
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
-    Committed,
     CoreAnswer,
     FollowReason,
     FollowStatus,
@@ -21,7 +20,6 @@ from rollup_node.stages.engine.calls.calls import (
     GetL1BlockRef,
     GetLeader,
     Instant,
-    Leadership,
     PendingCall,
 )
 from rollup_node.stages.engine.calls.heads import Heads
@@ -201,10 +199,10 @@ class CoreHarness:
                 away = FollowUnread(FollowReason.NO_ANSWER, "the follow source is away", Code.FOLLOW_UNREACHABLE)
                 return away if self.source is None else self.source
             case GetLeader():
-                return Leadership(True)
+                return True
             case CommitPayload(payload=payload):
                 self.committed.append(payload)
-                return Committed()
+                return True
             case GetL1BlockRef(number=number):
                 return self.chain.l1_ref(number) if number <= self.l1_head else None
             case L2BlocksRequest(reset=reset, first=first, last=last):

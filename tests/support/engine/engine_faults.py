@@ -6,7 +6,6 @@ from rollup_node.stages.engine.calls.calls import (
     CommitPayload,
     CoreAnswer,
     GetLeader,
-    Leadership,
     PendingCall,
     Read,
 )
@@ -38,7 +37,7 @@ def bad_answer(pending: PendingCall, fault: str) -> CoreAnswer:
     """Return an answer of an engine with a fault; one that works where the call cannot have this fault."""
     call = pending.call
     if isinstance(call, GetLeader) and fault != "away":
-        return Leadership(False)
+        return False
     if isinstance(call, GetLeader | CommitPayload):
         return api.Unavailable("node is not the leader")
     if fault in ("away", "unreadable") and not isinstance(call, Read):

@@ -7,10 +7,8 @@ from rollup_node.stages.engine.calls.actions import Lasts, SendToRpc, ShowProble
 from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
-    Committed,
     GetLeader,
     Instant,
-    Leadership,
     PendingCall,
 )
 from rollup_node.stages.engine.calls.engine_api import NewPayload, Unavailable
@@ -41,12 +39,12 @@ def start_request(harness: CoreHarness, number: int = 1) -> control.StartSequenc
 
 def running() -> CoreHarness:
     harness = conducted()
-    start(harness, control.StartSequencerRequest(1, harness.heads.unsafe.hash), Leadership(True))
+    start(harness, control.StartSequencerRequest(1, harness.heads.unsafe.hash), True)
     assert harness.responses[-1] == control.ControlResponse(1, None, None)
     return harness
 
 
-def start(harness: CoreHarness, request: control.StartSequencerRequest, leads: Leadership) -> None:
+def start(harness: CoreHarness, request: control.StartSequencerRequest, leads: bool) -> None:
     """The sequencer is started, and the conductor says whether it leads."""
     harness.request(request)
     harness.step()
@@ -77,12 +75,12 @@ def test_the_sequencer_begins_stopped_whatever_the_options_say() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Leadership(True), None),
-        (Leadership(False), "sequencer is not the leader, aborting"),
+        (True, None),
+        (False, "sequencer is not the leader, aborting"),
         (AWAY, f"sequencer leader check failed: {AWAY.reason}"),
     ],
 )
-def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, error: str | None) -> None:
+def test_a_start_is_decided_by_the_leader(answer: bool | Unavailable, error: str | None) -> None:
     harness = conducted()
     harness.request(start_request(harness))
     harness.request(start_request(harness))
@@ -98,9 +96,9 @@ def test_a_start_is_decided_by_the_leader(answer: Leadership | Unavailable, erro
 def test_the_leader_is_asked_before_anything_else_is_checked() -> None:
     """[RPC57]"""
     harness = running()
-    start(harness, control.StartSequencerRequest(2, bytes(32)), Leadership(False))
+    start(harness, control.StartSequencerRequest(2, bytes(32)), False)
     assert harness.responses[-1] == control.ControlResponse(2, "sequencer is not the leader, aborting", None)
-    start(harness, control.StartSequencerRequest(3, bytes(32)), Leadership(True))
+    start(harness, control.StartSequencerRequest(3, bytes(32)), True)
     assert harness.responses[-1] == control.ControlResponse(3, "sequencer already running", None)
 
 
@@ -110,10 +108,10 @@ def test_a_start_needs_an_answer_to_a_call_that_was_made_after_it() -> None:
     (first,) = harness.step()
     harness.request(start_request(harness, 2))
     assert harness.step() == []
-    harness.answer(first, Leadership(False))
+    harness.answer(first, False)
     assert [response.id for response in harness.responses] == [1]
     (second,) = harness.step()
-    harness.answer(second, Leadership(True))
+    harness.answer(second, True)
     assert harness.responses[-1] == control.ControlResponse(2, None, None)
 
 
@@ -122,7 +120,7 @@ def test_starts_that_wait_are_bounded() -> None:
     for number in range(3 * MAX_ADMIN_REQUESTS):
         harness.request(start_request(harness, number))
     (pending,) = harness.step()
-    harness.answer(pending, Leadership(False))
+    harness.answer(pending, False)
     assert len(harness.responses) == MAX_ADMIN_REQUESTS
 
 
@@ -131,7 +129,7 @@ def test_a_start_outlives_a_reset() -> None:
     harness.request(start_request(harness))
     (pending,) = harness.step()
     harness.request(control.ResetDerivationRequest(2))
-    harness.answer(pending, Leadership(True))
+    harness.answer(pending, True)
     assert harness.responses[0].error is not None and harness.responses[0].error.startswith("no prestate, ")
 
 
@@ -153,7 +151,7 @@ def test_a_failed_commit_is_repeated_after_a_second_with_the_same_block() -> Non
     assert [item.fields["reason"] for item in harness.done(Lasts)] == [text] * 3
     assert shown_problems(harness) == [f"sequencer: {text}"], "the same problem is shown once"
     assert harness.done(WorkFailed) == []
-    harness.answer(commit, Committed())
+    harness.answer(commit, True)
     assert isinstance(commit.call, CommitPayload) and harness.published == [commit.call.payload]
     harness.run_until_idle()
     assert harness.done(ShowProblem)[-1] == ShowProblem("sequencer", None)
@@ -170,7 +168,7 @@ def test_derivation_goes_on_during_a_commit_and_its_block_on_the_tip_ends_the_co
             harness.answer(pending)
     assert harness.heads.safe.number == 1
     assert commit in harness.open
-    harness.answer(commit, Committed())
+    harness.answer(commit, True)
     assert harness.published == []
     assert inserts(harness) == []
 
@@ -184,7 +182,7 @@ def test_a_stop_during_a_commit_waits_for_the_block() -> None:
     commit = harness.until(CommitPayload)
     harness.request(control.StopSequencerRequest(2))
     assert harness.step() == [] and harness.status.sequencer_active
-    harness.answer(commit, Committed())
+    harness.answer(commit, True)
     assert len(harness.published) == 1
     harness.run_until_idle()
     assert harness.unsafe == 1
@@ -206,22 +204,22 @@ def test_a_stop_does_not_wait_for_a_block_that_is_not_committed(between_tries: b
     assert shown_problems(harness)[-1:] in ([], [None]), "a stopped sequencer has no problem"
 
 
-@pytest.mark.parametrize("answer", [Leadership(False), AWAY])
-def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Leadership | Unavailable) -> None:
+@pytest.mark.parametrize("answer", [False, AWAY])
+def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: bool | Unavailable) -> None:
     """[SEQ27]"""
     harness = running()
     insert = harness.until(NewPayload)
     harness.request(control.StopSequencerRequest(2))
     (leader,) = harness.step()
     assert leader.call == GetLeader()
-    harness.answer(leader, Leadership(True))
+    harness.answer(leader, True)
     assert harness.step() == [], "it is asked for again after a second"
     harness.wait(1)
     (leader,) = harness.step()
     harness.answer(leader, answer)
     harness.step()
     assert harness.responses[-1] == control.ControlResponse(2, None, harness.chain.genesis.hash)
-    reason = "this node is not the leader" if isinstance(answer, Leadership) else answer.reason
+    reason = "this node is not the leader" if isinstance(answer, bool) else answer.reason
     assert harness.logged("stopping without the last block") == [{"reason": reason}]
     assert harness.logged("sequencer stopped") == [{"head": harness.chain.genesis}]
     harness.answer(insert)
@@ -229,8 +227,8 @@ def test_a_stop_waits_for_the_last_block_only_while_this_node_leads(answer: Lead
     assert harness.status.unsafe == harness.chain.genesis
 
 
-@pytest.mark.parametrize("answer", [Leadership(False), AWAY])
-def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: Leadership | Unavailable) -> None:
+@pytest.mark.parametrize("answer", [False, AWAY])
+def test_a_node_that_does_not_lead_stops_though_the_engine_is_away(answer: bool | Unavailable) -> None:
     """The block is inserted, but the engine does not answer to the update that makes it the head."""
     harness = running()
     harness.answer(harness.until(NewPayload))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollup_node.stages.engine.calls.calls import CommitPayload, Committed, GetLeader, Leadership
+from rollup_node.stages.engine.calls.calls import CommitPayload, GetLeader
 from rollup_node.stages.engine.process.neighbour_clients import ConductorClient
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -65,10 +65,10 @@ async def node_client(url: str) -> AsyncIterator[ConductorClient]:
 async def test_a_node_commits_as_the_leader_alone() -> None:
     async with conductor() as (control, url), node_client(f"{url}/sequencer") as first:
         async with node_client(f"{url}/sequencer-2") as second:
-            assert await first.ask(GetLeader()) == Leadership(True)
-            assert await second.ask(GetLeader()) == Leadership(False)
+            assert await first.ask(GetLeader()) is True
+            assert await second.ask(GetLeader()) is False
             for payload in (FIRST, FIRST, SECOND):
-                assert await first.ask(CommitPayload(payload)) == Committed()
+                assert await first.ask(CommitPayload(payload)) is True
             with pytest.raises(TemporaryError, match="node is not the leader"):
                 await second.ask(CommitPayload(THIRD))
             control.transfer("sequencer-2", "a test")
@@ -76,7 +76,7 @@ async def test_a_node_commits_as_the_leader_alone() -> None:
                 await first.ask(CommitPayload(THIRD))
             with pytest.raises(TemporaryError, match="does not extend"):
                 await second.ask(CommitPayload(FIRST))
-            assert await second.ask(CommitPayload(THIRD)) == Committed()
+            assert await second.ask(CommitPayload(THIRD)) is True
         assert [block.server for block in control.cluster.blocks] == ["sequencer", "sequencer", "sequencer-2"]
 
 
@@ -100,7 +100,7 @@ async def test_another_block_is_committed_once_the_last_one_was_replaced(
             await client.ask(CommitPayload(payload))
         control.sequencers["sequencer"].report = safe_at(last, *safe)
         if expected:
-            assert await client.ask(CommitPayload(twin)) == Committed()
+            assert await client.ask(CommitPayload(twin)) is True
         else:
             with pytest.raises(TemporaryError, match="does not extend"):
                 await client.ask(CommitPayload(twin))
