@@ -9,11 +9,9 @@ from rollup_node.stages.engine.calls.engine_api import EngineAnswer, EngineCall,
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     FoundSafeHeads,
-    SafeHeadsWritten,
     SafeHeadWrite,
 )
 from rollup_node.stages.messages import control
-from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.engine import L2BlocksRequest, L2BlocksResponse
 from rollup_node.stages.messages.p2p import PayloadRequest, PayloadResponse
 from rollup_node.stages.protocol.payloads import ExecutionPayload
@@ -58,7 +56,7 @@ class FollowReason(StrEnum):
 
 
 class GetFollowStatus(msgspec.Struct, frozen=True):
-    """optimism_syncStatus; answered by FollowStatus or FollowUnread. `check_chain`: first the chain [FSR8]."""
+    """optimism_syncStatus; answered by FollowStatus. `check_chain`: first the chain [FSR8]."""
 
     check_chain: bool = False
 
@@ -70,14 +68,6 @@ class FollowStatus(msgspec.Struct, frozen=True):
     local_safe: L2BlockRef
     safe: L2BlockRef
     finalized: L2BlockRef
-
-
-class FollowUnread(msgspec.Struct, frozen=True):
-    """The source does not answer, or not with a status of this chain."""
-
-    reason: FollowReason
-    text: str
-    code: Code
 
 
 class GetL1BlockRef(msgspec.Struct, frozen=True):
@@ -142,17 +132,7 @@ Read = L2BlocksRequest | control.OutputRequest | PayloadRequest | control.SafeHe
 
 ReadAnswer = L2BlocksResponse | control.OutputResponse | PayloadResponse | control.SafeHeadResponse
 CoreCall = EngineCall | ConductorCall | GetFollowStatus | GetL1BlockRef | Read | SafeHeadWrite | FindSafeHeads
-CoreAnswer = (
-    EngineAnswer
-    | bool
-    | FollowStatus
-    | FollowUnread
-    | Unavailable
-    | L1BlockRef
-    | ReadAnswer
-    | SafeHeadsWritten
-    | FoundSafeHeads
-)
+CoreAnswer = EngineAnswer | bool | FollowStatus | Unavailable | L1BlockRef | ReadAnswer | FoundSafeHeads
 
 
 class PendingCall(msgspec.Struct, frozen=True):

@@ -102,11 +102,14 @@ class ErrorAnswer(msgspec.Struct, frozen=True):
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No answer, or none that can be read; `unreadable`: a block that is incomplete or of another form."""
+    """No answer, or none that can be read; `unreadable`: a block that is incomplete or of another form.
+
+    `cause` tells apart what the follow source fails by: a FollowReason."""
 
     reason: str
     unreadable: bool = False
     code: Code | None = None
+    cause: str = ""
 
     @property
     def text(self) -> str:

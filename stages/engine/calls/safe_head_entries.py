@@ -41,6 +41,7 @@ class KeepSafeHeads(msgspec.Struct, frozen=True):
 
 
 SafeHeadWrite = SafeHeadEntry | ResetSafeHeads | KeepSafeHeads
+"""Answered by True once it is on disk."""
 
 
 class FindSafeHeads(msgspec.Struct, frozen=True):
@@ -54,10 +55,6 @@ class FoundSafeHeads(msgspec.Struct, frozen=True):
 
     last: SafeHeadEntry | None
     first_from: SafeHeadEntry | None
-
-
-class SafeHeadsWritten(msgspec.Struct, frozen=True):
-    """The answer to a write: it is on disk."""
 
 
 class Gap(msgspec.Struct, frozen=True):

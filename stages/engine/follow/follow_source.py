@@ -25,7 +25,6 @@ import msgspec
 from rollup_node.stages.engine.calls.calls import (
     FollowReason,
     FollowStatus,
-    FollowUnread,
     GetFollowStatus,
     GetL1BlockRef,
 )
@@ -171,7 +170,8 @@ class FollowSource:
         """Take the answer to a call. Raises FollowError, after which the round is to be ended."""
         if isinstance(call, GetFollowStatus):
             if not isinstance(answer, FollowStatus):
-                reason = answer.reason if isinstance(answer, FollowUnread) else FollowReason.NO_ANSWER
+                cause = answer.cause if isinstance(answer, Unavailable) else ""
+                reason = FollowReason(cause or FollowReason.NO_ANSWER)
                 raise FollowError(FollowResult.FETCH_STATUS, reason, _text(answer), _code(answer))
             self._check(answer, heads, unix)
             self.status = answer
@@ -407,14 +407,11 @@ def _other_fields(said: L2BlockRef, known: L2BlockRef) -> FollowError:
 
 
 def _text(answer: object) -> str:
-    match answer:
-        case Unavailable(reason=text) | FollowUnread(text=text):
-            return text
-    return f"unexpected answer {type(answer).__name__}"
+    return answer.reason if isinstance(answer, Unavailable) else f"unexpected answer {type(answer).__name__}"
 
 
 def _code(answer: object) -> Code | None:
-    return answer.code if isinstance(answer, Unavailable | FollowUnread) else None
+    return answer.code if isinstance(answer, Unavailable) else None
 
 
 ASK_SECONDS = 1.0

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, Instant, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlockRef, Unavailable, is_syncing
-from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry, SafeHeadRecorder, SafeHeadsWritten
+from rollup_node.stages.engine.calls.safe_head_entries import SafeHeadEntry, SafeHeadRecorder
 from rollup_node.stages.engine.heads.context import CoreContext, HeadRow, Row
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
@@ -96,7 +96,7 @@ class SafeHeadsRow(Row):
 
     def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
         """Note that a change is on disk."""
-        if isinstance(answer, SafeHeadsWritten):
+        if answer is True:
             self._recorder.done()
             self._core.recover(self.purpose)
             self._written()

@@ -12,6 +12,7 @@ from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreC
 from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
+from rollup_node.stages.engine.process.neighbour_clients import FollowClientError
 from rollup_node.stages.io import tracing
 from rollup_node.stages.io.log.logger import Level, get_logger
 from rollup_node.stages.messages.codes import Code
@@ -81,7 +82,8 @@ class CallRunner:
             return answer
         except TemporaryError as error:
             code = error.code if isinstance(error.code, Code) else None
-            return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code)
+            cause = error.reason if isinstance(error, FollowClientError) else ""
+            return Unavailable(str(error), isinstance(error, UnreadableAnswerError), code, cause)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is None:

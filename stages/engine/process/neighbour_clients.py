@@ -126,13 +126,6 @@ class FollowClient(NeighbourClient):
         self._rollup = rollup
         self._chain_checked = False
 
-    async def ask(self, *, check_chain: bool = False) -> calls.FollowStatus | calls.FollowUnread:
-        """Return the heads of the node, or why there are none."""
-        try:
-            return await self.status(check_chain=check_chain)
-        except FollowClientError as error:
-            return calls.FollowUnread(error.reason, str(error), error.code)
-
     async def status(self, *, check_chain: bool = False) -> calls.FollowStatus:
         """Return the heads of the node, whose chain was checked before. Raises FollowClientError."""
         if check_chain or not self._chain_checked:

@@ -199,8 +199,8 @@ class SafeHeadDatabase:
         self._store: SafeHeadStore | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="safe head database")
 
-    async def write(self, write: safe_head_entries.SafeHeadWrite) -> safe_head_entries.SafeHeadsWritten:
-        """Make a change; it is on disk when this returns. Raises TemporaryError when the file fails."""
+    async def write(self, write: safe_head_entries.SafeHeadWrite) -> bool:
+        """Make a change; it is on disk when this returns True. Raises TemporaryError when the file fails."""
         try:
             ended_at = await self._run(lambda store: store.write(write))
         except StoreError as error:
@@ -214,7 +214,7 @@ class SafeHeadDatabase:
                 derived_from=ended_at.l1_block,
                 safe=write.safe,
             )
-        return safe_head_entries.SafeHeadsWritten()
+        return True
 
     async def find(self, wanted: safe_head_entries.FindSafeHeads) -> safe_head_entries.FoundSafeHeads:
         """Return the entries at which derivation may resume. Raises TemporaryError when the file fails."""

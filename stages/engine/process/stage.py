@@ -249,7 +249,7 @@ class EngineStage(Stage):
 
     async def _ask_source(self, call: calls.GetFollowStatus) -> calls.CoreAnswer:
         assert self._follow is not None
-        return await self._follow.ask(check_chain=call.check_chain)
+        return await self._follow.status(check_chain=call.check_chain)
 
     def _request(self, peer: ProcessId, message: PeerRequest) -> None:
         if self.config.sequencer_enabled and isinstance(message, StoredRequest):

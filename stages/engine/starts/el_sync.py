@@ -29,7 +29,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     KeepSafeHeads,
     Lookup,
     RecordCall,
-    SafeHeadsWritten,
     recorded_safe_head,
 )
 from rollup_node.stages.engine.config import EngineConfig
@@ -222,7 +221,7 @@ class ELSync:
         """Take the answer to the call that was due. Raises TemporaryError when it is to be made again."""
         match call:
             case FindSafeHeads() | KeepSafeHeads():
-                if not isinstance(answer, FoundSafeHeads if isinstance(call, FindSafeHeads) else SafeHeadsWritten):
+                if not isinstance(answer, FoundSafeHeads if isinstance(call, FindSafeHeads) else bool):
                     raise TemporaryError("the answer is not one to this call")
                 self._look_on(answer)
             case engine_api.GetIdentity():

@@ -13,22 +13,20 @@ from rollup_node.stages.engine.calls.calls import (
     CallPurpose,
     CommitPayload,
     CoreAnswer,
-    FollowReason,
     FollowStatus,
-    FollowUnread,
     GetFollowStatus,
     GetL1BlockRef,
     GetLeader,
     Instant,
     PendingCall,
 )
+from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.calls.safe_head_entries import (
     FindSafeHeads,
     KeepSafeHeads,
     ResetSafeHeads,
     SafeHeadEntry,
-    SafeHeadsWritten,
 )
 from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.engine_core import EngineCore
@@ -131,8 +129,8 @@ class CoreHarness:
         self.open: list[PendingCall] = []
         self.actions: list[act.Action] = []
         self.committed: list[ExecutionPayload] = []
-        self.source: FollowStatus | FollowUnread | None = None
-        self.source_chain: FollowUnread | None = None
+        self.source: FollowStatus | Unavailable | None = None
+        self.source_chain: Unavailable | None = None
         self.record = SafeHeadModel()
         self.keeps = KeptBlocks(chain)
         self.latest: LatestBlocks | None = LatestBlocks(self.keeps)
@@ -196,7 +194,7 @@ class CoreHarness:
             case GetFollowStatus(check_chain=check_chain):
                 if check_chain and self.source_chain is not None:
                     return self.source_chain
-                away = FollowUnread(FollowReason.NO_ANSWER, "the follow source is away", Code.FOLLOW_UNREACHABLE)
+                away = Unavailable("the follow source is away", code=Code.FOLLOW_UNREACHABLE)
                 return away if self.source is None else self.source
             case GetLeader():
                 return True
@@ -215,7 +213,7 @@ class CoreHarness:
                 return SafeHeadResponse(number, "not read in this test", BlockId(0, ZERO_HASH), BlockId(0, ZERO_HASH))
             case SafeHeadEntry() | ResetSafeHeads() | KeepSafeHeads():
                 self.record.write(pending.call)
-                return SafeHeadsWritten()
+                return True
             case FindSafeHeads():
                 return self.record.find(pending.call)
             case PayloadRequest(id=number):

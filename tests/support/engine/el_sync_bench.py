@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads, SafeHeadsWritten
+from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, KeepSafeHeads
 from rollup_node.stages.engine.starts.el_sync import RESEND_SECONDS, ELSync, ELSyncState
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.chains.chain_fixture import GENESIS_TIME, chain_with
@@ -63,7 +63,7 @@ class Bench:
             return self.record.find(call)
         if self.record is not None and isinstance(call, KeepSafeHeads):
             self.record.write(call)
-            return SafeHeadsWritten()
+            return True
         return self.engine.answer(call)
 
     def run(self) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from rollup_node.stages.engine.calls import actions as act
-from rollup_node.stages.engine.calls.calls import FollowReason, FollowStatus, FollowUnread
+from rollup_node.stages.engine.calls.calls import FollowReason, FollowStatus
+from rollup_node.stages.engine.calls.engine_api import Unavailable
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.types import BlockId, L2BlockRef
 from tests.support.chains.chain_fixture import chain_with
@@ -64,7 +65,7 @@ class Lie(NamedTuple):
     end; `waits`: the engine is pointed at a block that it does not get; `behind`: the warning that the source's safe
     head went back."""
 
-    said: FollowStatus | FollowUnread
+    said: FollowStatus | Unavailable
     reason: FollowReason | None
     after: tuple[int, int, int] = KEPT
     waits: bool = False
@@ -72,7 +73,7 @@ class Lie(NamedTuple):
 
 
 def unread(reason: FollowReason) -> Lie:
-    return Lie(FollowUnread(reason, f"127.0.0.1:1: {reason}", Code.FOLLOW_UNREACHABLE), reason)
+    return Lie(Unavailable(f"127.0.0.1:1: {reason}", code=Code.FOLLOW_UNREACHABLE, cause=reason), reason)
 
 
 FAR = msgspec.structs.replace(UNKNOWN[40], number=1040, timestamp=REFS[0].timestamp + 1040 * BLOCK_TIME)
@@ -179,7 +180,7 @@ def test_a_lie_changes_nothing_that_is_not_so(name: str) -> None:
 def test_another_chain_with_our_genesis_time_is_named_once_the_engine_does_not_get_its_block() -> None:
     """[FSR8] Its heads look like blocks to fetch."""
     follower = Follower()
-    wrong = FollowUnread(FollowReason.WRONG_CHAIN, "127.0.0.1:1 is on L2 chain 902", Code.FOLLOW_CHAIN)
+    wrong = Unavailable("127.0.0.1:1 is on L2 chain 902", False, Code.FOLLOW_CHAIN, FollowReason.WRONG_CHAIN)
     follower.harness.source, follower.harness.source_chain = heads(UNKNOWN[56]), wrong
     follower.run(SECONDS, gossip=True)
     assert follower.heads == KEPT and follower.unsafe == follower.tip

@@ -11,7 +11,6 @@ import pytest
 from rollup_node.stages.engine.calls.calls import (
     FollowReason,
     FollowStatus,
-    FollowUnread,
     GetFollowStatus,
     GetL1BlockRef,
 )
@@ -63,7 +62,7 @@ class Round:
         self.l1: dict[int, Any] = {}
         self.l2: dict[Any, Any] = {}
 
-    def play(self, follow_status: FollowStatus | FollowUnread | Unavailable) -> "Round":
+    def play(self, follow_status: FollowStatus | Unavailable) -> "Round":
         """One round, at the time at which it is due."""
         self.now = max(self.now, self.source.due_at)
         while (call := self.source.next(self.heads, self.now)) is not None:
@@ -78,7 +77,7 @@ class Round:
             self.source.answer(call, answer, self.heads, self.unix)
         return self
 
-    def refused(self, follow_status: FollowStatus | FollowUnread | Unavailable) -> FollowError:
+    def refused(self, follow_status: FollowStatus | Unavailable) -> FollowError:
         with pytest.raises(FollowError) as caught:
             self.play(follow_status)
         return caught.value
@@ -211,10 +210,10 @@ def test_a_current_l1_block_that_our_l1_does_not_have_yet_is_waited_for() -> Non
 
 
 def test_a_source_that_is_away() -> None:
-    unread = FollowUnread(FollowReason.RPC_ERROR, "127.0.0.1:1: no such method", Code.FOLLOW_UNREACHABLE)
+    unread = Unavailable("127.0.0.1:1: no such method", False, Code.FOLLOW_UNREACHABLE, FollowReason.RPC_ERROR)
     error = Round().refused(unread)
     assert (error.result, error.reason) == (FollowResult.FETCH_STATUS, FollowReason.RPC_ERROR)
-    assert str(error) == unread.text
+    assert str(error) == unread.reason
     error = Round().refused(Unavailable("the process ends"))
     assert (error.reason, str(error)) == (FollowReason.NO_ANSWER, "the process ends")
 

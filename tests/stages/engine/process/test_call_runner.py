@@ -6,12 +6,14 @@ from contextlib import suppress
 import msgspec
 import pytest
 
-from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, PendingCall
+from rollup_node.stages.engine.calls.calls import CallPurpose, CoreAnswer, CoreCall, FollowReason, PendingCall
 from rollup_node.stages.engine.calls.engine_api import GetBlock, Unavailable
 from rollup_node.stages.engine.calls.stimulus_log import StimulusLog
 from rollup_node.stages.engine.process.call_runner import LINES_A_RECORD, CallRunner, stimuli_logged
 from rollup_node.stages.engine.process.engine_client import UnreadableAnswerError
+from rollup_node.stages.engine.process.neighbour_clients import FollowClientError
 from rollup_node.stages.io.log.logger import Level, Record
+from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.control import OutputRequest
 from rollup_node.stages.protocol.errors import (
     CriticalError,
@@ -87,6 +89,10 @@ async def test_calls_do_not_wait_for_each_other() -> None:
     await asker.start(MOVING)
     unread = Unavailable("no transactions", unreadable=True)
     assert await asker.let(MOVING, UnreadableAnswerError("no transactions")) == [(MOVING, unread), "settled"]
+    await asker.start(MOVING)
+    away = Unavailable("no answer", False, Code.FOLLOW_UNREACHABLE, FollowReason.NO_ANSWER)
+    error = FollowClientError(FollowReason.NO_ANSWER, "no answer")
+    assert await asker.let(MOVING, error) == [(MOVING, away), "settled"]
     asker.runner.check()
     assert asker.wakes == 0
 

@@ -15,7 +15,6 @@ from rollup_node.stages.engine.calls.calls import (
     CommitPayload,
     FollowReason,
     FollowStatus,
-    FollowUnread,
     GetLeader,
 )
 from rollup_node.stages.engine.process.neighbour_clients import (
@@ -25,6 +24,7 @@ from rollup_node.stages.engine.process.neighbour_clients import (
     PAUSE_SECONDS,
     ConductorClient,
     FollowClient,
+    FollowClientError,
     WrongChainError,
     encode_envelope,
 )
@@ -169,11 +169,13 @@ def source(status: Any = STATUS, config: Any = CONFIG, **others: Callable[..., A
 async def failure_of(app: web.Application, reason: FollowReason, timeout: float = 5.0) -> str:
     """Return the text of a status that cannot be had for that reason."""
     async with following(app, timeout) as client:
-        result = await client.ask()
-    assert isinstance(result, FollowUnread) and result.reason is reason and "secret-key" not in result.text
-    assert result.code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
-    assert result.text.startswith("127.0.0.1:")
-    return result.text
+        with pytest.raises(FollowClientError) as caught:
+            await client.status()
+    text, code = str(caught.value), caught.value.code
+    assert caught.value.reason is reason and "secret-key" not in text
+    assert code is (Code.FOLLOW_CHAIN if reason is FollowReason.WRONG_CHAIN else Code.FOLLOW_UNREACHABLE)
+    assert text.startswith("127.0.0.1:")
+    return text
 
 
 async def status_of(app: web.Application) -> FollowStatus:

@@ -21,7 +21,6 @@ from rollup_node.stages.engine.calls.safe_head_entries import (
     KeepSafeHeads,
     ResetSafeHeads,
     SafeHeadEntry,
-    SafeHeadsWritten,
     SafeHeadWrite,
 )
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadDatabase, SafeHeadStore
@@ -51,7 +50,7 @@ async def test_calls_are_made_in_their_order(chain: ChainFixture, tmp_path: Path
     assert await safe_heads.at_l1(SafeHeadRequest(1, 5)) == SafeHeadResponse(1, "not found", NONE, NONE)
     calls = (safe_heads.write(entry(5, 9)), safe_heads.at_l1(SafeHeadRequest(2, 7)))
     written, result = await asyncio.gather(*calls)
-    assert written == SafeHeadsWritten() and result == SafeHeadResponse(2, None, block(5), block(9))
+    assert written and result == SafeHeadResponse(2, None, block(5), block(9))
     await safe_heads.close(5.0)
     with pytest.raises(RuntimeError, match="after shutdown"):  # it would open the file again
         await safe_heads.at_l1(SafeHeadRequest(3, 7))
@@ -93,7 +92,7 @@ async def test_a_file_that_cannot_be_opened_is_tried_again(chain: ChainFixture, 
     assert response.error is not None
     assert response.error.startswith("failed to get safe head at l1 block 0x5: safe head database ")
     (tmp_path / "safe").rmdir()
-    assert await safe_heads.write(entry(5, 9)) == SafeHeadsWritten()
+    assert await safe_heads.write(entry(5, 9)) is True
     await safe_heads.close(5.0)
 
 
