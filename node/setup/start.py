@@ -19,7 +19,7 @@ from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.log_pipes import log_file
 from rollup_node.stages.engine.process.safe_heads import SafeHeadStore
-from rollup_node.stages.engine.process.sequencer_store import AdminStateError, AdminStateFile
+from rollup_node.stages.engine.process.sequencer_store import AdminStateFile, StoreFailedError
 from rollup_node.stages.interop.config import InteropProcessConfig
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.io.files.sqlite_file import StoreError
@@ -117,7 +117,7 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
             )
             stopped = not stored
         file.store(started=not stopped)
-    except AdminStateError as error:
+    except StoreFailedError as error:
         raise SetupError(f"{error} (--rpc.admin-state)") from None
     return stopped
 

@@ -66,7 +66,7 @@ from rollup_node.stages.engine.config import EngineConfig
 from rollup_node.stages.engine.core.inbox import Inbox, Notification, PeerRequest
 from rollup_node.stages.engine.core.state import CoreState
 from rollup_node.stages.engine.follow.follow_rows import FollowReadRow, FollowTargetRow
-from rollup_node.stages.engine.heads.context import Row, SharedRow, TaskBackoff, moves_heads
+from rollup_node.stages.engine.heads.context import Row, TaskBackoff, moves_heads
 from rollup_node.stages.engine.heads.forkchoice_rows import DoubtRow, FinishRow, SafeHeadsRow
 from rollup_node.stages.engine.heads.interop import Decision
 from rollup_node.stages.engine.heads.verification_rows import DeniedRow
@@ -97,9 +97,13 @@ class EngineCore:
         self.log, self.interop, self.el_sync, self.status = state.log, state.interop, state.el_sync, state.status
         self._lost_blocks = LostBlocksRow(state, state.unsafe, lambda: state.sequencer.sequencer.enabled)
         self._inbox = Inbox(state)
-        self._rows: tuple[Row, ...] = (*self._head_rows(), *self._other_rows())
-        self._owners: dict[CallPurpose, Row] = {}
-        for row in (state.forkchoice_row, state.gap_row, state.attributes_row, *self._rows):
+        head_rows = [(row, row.due) for row in self._head_rows()]
+        # Two rows have another place in the table as well.
+        head_rows.insert(2, (state.gap_row, state.gap_row.due_at_once))
+        head_rows.append((state.attributes_row, state.attributes_row.due_ahead))
+        self._rows = [*head_rows, *((row, row.due) for row in self._other_rows())]
+        self._owners: dict[CallPurpose, Row] = {state.forkchoice_row.purpose: state.forkchoice_row}
+        for row, _ in self._rows:
             self._owners.setdefault(row.purpose, row)
         self._open: dict[CallPurpose | None, tuple[PendingCall, Row]] = {}
         self._calls = 0
@@ -110,7 +114,6 @@ class EngineCore:
         return (
             state.el_sync_row,
             DoubtRow(state),
-            SharedRow(state, state.gap_row, state.gap_row.due_at_once),
             FinishRow(state),
             *((DeniedRow(state),) if state.verification.enabled else ()),
             state.forkchoice_row,
@@ -121,7 +124,6 @@ class EngineCore:
             state.interop_row,
             state.sequencer,
             state.build_api_row,
-            SharedRow(state, state.attributes_row, state.attributes_row.due_ahead),
         )
 
     def _other_rows(self) -> tuple[Row, ...]:
@@ -237,12 +239,12 @@ class EngineCore:
         state.gap_row.look(now)
         state.interop.repeat_due(now.monotonic)
         calls: list[PendingCall] = []
-        for row in self._rows:
+        for row, due in self._rows:
             purpose = row.purpose
             if purpose.lane in self._open:
                 continue
             try:
-                call = row.due(now)
+                call = due(now)
             except TemporaryError as error:
                 self._fail(purpose, None, error, now)
             except ResetError as error:

@@ -284,24 +284,6 @@ class HeadRow(Row):
             super().unavailable(pending, answer, now)
 
 
-class SharedRow(HeadRow):
-    """Another place in the table for calls of `row`, which takes their answers; `due` says which call is due there."""
-
-    def __init__(self, core: CoreContext, row: HeadRow, due: Callable[[Instant], CoreCall | None]) -> None:
-        super().__init__(core)
-        self._row, self._due = row, due
-
-    @property
-    def purpose(self) -> CallPurpose:
-        return self._row.purpose
-
-    def due(self, now: Instant) -> CoreCall | None:
-        return self._due(now)
-
-    def answer(self, pending: PendingCall, answer: CoreAnswer, now: Instant) -> None:
-        self._row.answer(pending, answer, now)
-
-
 class ReadRow(Row):
     """Requests of other processes that are calls themselves, oldest first; each until it is answered."""
 

@@ -62,10 +62,6 @@ PREIMAGE_BYTES = 128
 _WITH_MIN_BASE_FEE = 17
 
 
-class ReplacementError(Exception):
-    """The block cannot be replaced, or is no valid replacement."""
-
-
 class InteropError(Exception):
     """An error response; `data` is a JSON value."""
 
@@ -172,7 +168,7 @@ class InteropServer:
         except InteropError as error:
             data = None if error.data is None else msgspec.json.encode(error.data)
             return InteropResponse(request.id, b"null", str(error), error.code, data)
-        except (TemporaryError, ReplacementError, BlockError) as error:
+        except (TemporaryError, BlockError) as error:
             return InteropResponse(request.id, b"null", str(error), SERVER_ERROR)
 
     # --- decisions -------------------------------------------------------------------------------------------------
@@ -340,9 +336,9 @@ def _show(block: types.BlockId) -> str:
 
 
 def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
-    """Return the block's deposits and one more. Raises ReplacementError for a block of before Isthmus."""
+    """Return the block's deposits and one more. Raises InteropError for a block of before Isthmus."""
     if payload.withdrawals_root is None:
-        raise ReplacementError("withdrawals-root is nil")
+        raise InteropError("withdrawals-root is nil")
     preimage = output_preimage(payload.state_root, payload.withdrawals_root, payload.block_hash)
     deposits = tuple(raw for raw in payload.transactions if is_deposit(raw))
     extra = payload.extra_data
@@ -361,19 +357,19 @@ def replacement_attributes(payload: ExecutionPayload) -> PayloadAttributes:
 
 
 def replaced_output(payload: ExecutionPayload) -> tuple[types.Hash, types.Hash, types.Hash] | None:
-    """Return state root, storage root and hash of the block that this one replaced. Raises ReplacementError."""
+    """Return state root, storage root and hash of the block that this one replaced. Raises InteropError."""
     if not payload.transactions:
-        raise ReplacementError("expected block-replacement tx and more")
+        raise InteropError("expected block-replacement tx and more")
     last = payload.transactions[-1]
     if not is_deposit(last):
         return None
     try:
         deposit = decode_deposit(last)
     except DepositError as error:
-        raise ReplacementError(f"failed to unmarshal invalidated-block system tx: {error}") from None
+        raise InteropError(f"failed to unmarshal invalidated-block system tx: {error}") from None
     if deposit.sender != types.OPTIMISTIC_BLOCK_DEPOSITOR:
         return None
     data = deposit.data
     if len(data) != PREIMAGE_BYTES or data[:32] != types.ZERO_HASH:
-        raise ReplacementError("failed to unmarshal output-root preimage: it is not of version 0")
+        raise InteropError("failed to unmarshal output-root preimage: it is not of version 0")
     return data[32:64], data[64:96], data[96:]

@@ -55,8 +55,8 @@ class SequencerStateFile:
         replace_private_file(self._path, msgspec.json.encode(state))
 
 
-class AdminStateError(Exception):
-    """The file cannot be used; the text is one line that says why."""
+class StoreFailedError(Exception):
+    """A state could not be stored or read; the text is one line that says why."""
 
 
 class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -74,15 +74,15 @@ class AdminStateFile:
         self._last = AdminState()
 
     def load(self) -> AdminState:
-        """Return what is stored; nothing for a missing file. Raises AdminStateError when it cannot be read [ADM1]."""
+        """Return what is stored; nothing for a missing file. Raises StoreFailedError when it cannot be read [ADM1]."""
         self._last = self._read()
         return self._last
 
     def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
-        """Store what is set, on disk when this returns, and keep the other. Raises AdminStateError [ADM2, ADM5]."""
+        """Store what is set, on disk when this returns, and keep the other. Raises StoreFailedError [ADM2, ADM5]."""
         try:
             self.load()
-        except AdminStateError as error:
+        except StoreFailedError as error:
             text = "the file of rpc.admin-state cannot be read and is overwritten"
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
         changes = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
@@ -92,7 +92,7 @@ class AdminStateFile:
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")
         except OSError as error:
-            raise AdminStateError(f"cannot write {self._path}: {why_unusable(self._path, error)}") from None
+            raise StoreFailedError(f"cannot write {self._path}: {why_unusable(self._path, error)}") from None
         self._last = wanted
 
     def _read(self) -> AdminState:
@@ -102,14 +102,14 @@ class AdminStateFile:
             with open(self._path, "rb", opener=lambda path, _: os.open(path, flags)) as file:
                 text = file.read(MAX_ADMIN_BYTES + 1) or b""
             if len(text) > MAX_ADMIN_BYTES:
-                raise AdminStateError(f"invalid config file ({self._path}): more than {MAX_ADMIN_BYTES} bytes")
+                raise StoreFailedError(f"invalid config file ({self._path}): more than {MAX_ADMIN_BYTES} bytes")
             return msgspec.json.decode(text, type=AdminState)
         except FileNotFoundError:
             return AdminState()
         except OSError as error:
-            raise AdminStateError(f"invalid config file ({self._path}): {error.strerror}") from None
+            raise StoreFailedError(f"invalid config file ({self._path}): {error.strerror}") from None
         except DECODE_ERRORS as error:
-            raise AdminStateError(f"invalid config file ({self._path}): {one_line(str(error))}") from None
+            raise StoreFailedError(f"invalid config file ({self._path}): {one_line(str(error))}") from None
 
     def _write(self, text: bytes) -> None:
         folder, fresh = self._path.absolute().parent, self._path.with_name(f"{self._path.name}.tmp")
@@ -144,10 +144,6 @@ def _sync_folder(folder: Path) -> None:
     except OSError as error:
         if error.errno not in (errno.EINVAL, errno.EACCES):
             raise
-
-
-class StoreFailedError(Exception):
-    """A state could not be stored; the text is one line that says why."""
 
 
 class SequencerStore:
@@ -190,10 +186,7 @@ class SequencerStore:
         if self._admin_file is None:
             self._replace(wanted)
             return
-        try:
-            store(self._admin_file)
-        except AdminStateError as error:
-            raise StoreFailedError(str(error)) from None
+        store(self._admin_file)
         try:
             self._replace(wanted)
         except StoreFailedError as error:
@@ -209,7 +202,7 @@ class SequencerStore:
             return AdminState()
         try:
             return self._admin_file.load()
-        except AdminStateError as error:
+        except StoreFailedError as error:
             text = "the file of rpc.admin-state cannot be read: the state kept beside it counts"
             log.error(text, code=Code.SEQUENCER_STATE.text, error=str(error))
             return AdminState()

@@ -28,10 +28,10 @@ from rollup_node.node.system.runtime_dir import PROCESSES, read_processes
 from rollup_node.stages.engine.calls.safe_head_entries import FindSafeHeads, SafeHeadEntry
 from rollup_node.stages.engine.process.safe_heads import HistoryUnavailableError, SafeHeadStore
 from rollup_node.stages.engine.process.sequencer_store import (
-    AdminStateError,
     AdminStateFile,
     SequencerState,
     SequencerStateFile,
+    StoreFailedError,
 )
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.io.profiling.profile import Profile, ProfileFiles, ProfileRequest, Sample
@@ -301,7 +301,7 @@ _PROCESS = {"role": "l1", "copy": 0, "pid": 2**22 + 1, "incarnation": 1, "starte
 FILE, STORE = "who may write the file", (StoreError,)
 TARGETS = {
     "admin-state": FuzzTarget(
-        *(FILE, admin_state, one_of([b'{"sequencerStarted":true}', b"{}"]), (AdminStateError,), JSON_TOKENS)
+        *(FILE, admin_state, one_of([b'{"sequencerStarted":true}', b"{}"]), (StoreFailedError,), JSON_TOKENS)
     ),
     "jwt-secret": FuzzTarget(FILE, jwt_secret, one_of([b"0x" + b"ab" * 32, b" " + b"cd" * 32 + b"\n"]), (OptionError,)),
     "network-key": FuzzTarget(FILE, network_key, one_of([b"0x" + b"ab" * 32, b"01" * 32]), (IdentityFileError,)),

@@ -10,7 +10,7 @@ from rollup_node.stages.engine.process.interop_server import (
     MAX_CALLS,
     MAX_RECEIPTS,
     MAX_RESPONSES,
-    ReplacementError,
+    InteropError,
     replaced_output,
     replacement_attributes,
 )
@@ -306,9 +306,9 @@ def test_the_deposits_and_one_more(chain: ChainFixture) -> None:
 def test_blocks_that_are_no_replacements(chain: ChainFixture) -> None:
     payload = chain.seal(chain.genesis, chain.attributes(chain.genesis, 100))
     assert replaced_output(payload) is None, "its last transaction is an ordinary deposit"
-    with pytest.raises(ReplacementError, match="expected block-replacement tx"):
+    with pytest.raises(InteropError, match="expected block-replacement tx"):
         replaced_output(msgspec.structs.replace(payload, transactions=()))
-    with pytest.raises(ReplacementError, match="failed to unmarshal invalidated-block"):
+    with pytest.raises(InteropError, match="failed to unmarshal invalidated-block"):
         replaced_output(msgspec.structs.replace(payload, transactions=(b"\x7e\x01",)))
-    with pytest.raises(ReplacementError, match="withdrawals-root is nil"):
+    with pytest.raises(InteropError, match="withdrawals-root is nil"):
         replacement_attributes(msgspec.structs.replace(payload, withdrawals_root=None))

@@ -12,7 +12,6 @@ from rollup_node.stages.engine.process.sequencer_store import (
     MAX_ADMIN_BYTES,
     MAX_STATE_BYTES,
     AdminState,
-    AdminStateError,
     AdminStateFile,
     SequencerState,
     SequencerStateFile,
@@ -200,7 +199,7 @@ def test_a_malformed_file_is_named(tmp_path: Path, text: str) -> None:
     """[ADM1]"""
     path = tmp_path / "state.json"
     path.write_text(text, encoding="latin-1")
-    with pytest.raises(AdminStateError, match="invalid config file") as caught:
+    with pytest.raises(StoreFailedError, match="invalid config file") as caught:
         AdminStateFile(str(path)).load()
     text_of_error = str(caught.value)
     assert str(path) in text_of_error and len(text_of_error) < 1000 and "\n" not in text_of_error
@@ -246,14 +245,14 @@ def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(AdminStateError, match="Is a directory"):
+    with pytest.raises(StoreFailedError, match="Is a directory"):
         AdminStateFile(str(tmp_path)).load()
     # Others may be closed meanwhile: this process frees what earlier tests have left.
     links = (f"/proc/self/fd/{descriptor}" for descriptor in os.listdir("/proc/self/fd"))
     assert str(tmp_path) not in {os.readlink(link) for link in links if os.path.islink(link)}, "it is closed again"
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(AdminStateError, match="invalid config file"):
+    with pytest.raises(StoreFailedError, match="invalid config file"):
         AdminStateFile(str(tmp_path / "pipe")).load()
     (tmp_path / "file").write_text("")
-    with pytest.raises(AdminStateError, match="Not a directory"):
+    with pytest.raises(StoreFailedError, match="Not a directory"):
         AdminStateFile(str(tmp_path / "file" / "state.json")).store(started=True)
