@@ -103,7 +103,7 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
         return stopped
     file = AdminStateFile(path)
     try:
-        stored = file.load().sequencer_started
+        stored = file.load().active
         if values["conductor.enabled"]:
             if stored is not None:
                 raise SetupError(
@@ -116,7 +116,7 @@ def sequencer_stopped(values: Values, notice: Callable[[Notice], None]) -> bool:
                 Notice(Level.WARN, f"the sequencer begins {begins}, as {path} has it, whatever sequencer.stopped says")
             )
             stopped = not stored
-        file.store(started=not stopped)
+        file.store(active=not stopped)
     except StoreFailedError as error:
         raise SetupError(f"{error} (--rpc.admin-state)") from None
     return stopped

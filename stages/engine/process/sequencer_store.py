@@ -7,7 +7,6 @@ stopped the sequencer, and the SDM opt-in.
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -59,11 +58,11 @@ class StoreFailedError(Exception):
     """A state could not be stored or read; the text is one line that says why."""
 
 
-class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+class AdminState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is stored; None for what is not."""
 
-    sequencer_started: bool | None = None
-    sdm_post_exec_opt_in: bool | None = None
+    active: bool | None = msgspec.field(default=None, name="sequencerStarted")
+    sdm_opt_in: bool | None = msgspec.field(default=None, name="sdmPostExecOptIn")
 
 
 class AdminStateFile:
@@ -78,17 +77,14 @@ class AdminStateFile:
         self._last = self._read()
         return self._last
 
-    def store(self, *, started: bool | None = None, sdm_opt_in: bool | None = None) -> None:
-        """Store what is set, on disk when this returns, and keep the other. Raises StoreFailedError [ADM2, ADM5]."""
+    def store(self, **changes: bool) -> None:
+        """Store fields of AdminState, on disk when this returns. Raises StoreFailedError [ADM2, ADM5]."""
         try:
             self.load()
         except StoreFailedError as error:
             text = "the file of rpc.admin-state cannot be read and is overwritten"
             log.warn(text, code=Code.SEQUENCER_STATE.text, error=str(error))
-        changes = {"sequencer_started": started, "sdm_post_exec_opt_in": sdm_opt_in}
-        wanted = msgspec.structs.replace(
-            self._last, **{key: value for key, value in changes.items() if value is not None}
-        )
+        wanted = msgspec.structs.replace(self._last, **changes)
         try:
             self._write(msgspec.json.encode(wanted) + b"\n")
         except OSError as error:
@@ -161,10 +157,10 @@ class SequencerStore:
         """Return the configuration with what is kept in place of the options."""
         config, self._state = self._config, SequencerState() if self._file is None else self._file.load()
         stored = self._admin_state()
-        active = stored.sequencer_started
+        active = stored.active
         if active is None and self.keeps_active:
             active = self._state.active
-        opt_in = self._state.sdm_opt_in if stored.sdm_post_exec_opt_in is None else stored.sdm_post_exec_opt_in
+        opt_in = self._state.sdm_opt_in if stored.sdm_opt_in is None else stored.sdm_opt_in
         return msgspec.structs.replace(
             config,
             sequencer_stopped=config.sequencer_stopped if active is None else not active,
@@ -174,19 +170,18 @@ class SequencerStore:
 
     def store_active(self, active: bool) -> None:
         """Keep whether the sequencer is started, on disk with `rpc.admin-state`. Raises StoreFailedError."""
-        wanted = msgspec.structs.replace(self._state, active=active)
-        self._store(wanted, lambda file: file.store(started=active))
+        self._store(active=active)
 
     def store_sdm_opt_in(self, enabled: bool) -> None:
         """Keep the SDM opt-in, as `store_active`. Raises StoreFailedError."""
-        wanted = msgspec.structs.replace(self._state, sdm_opt_in=enabled)
-        self._store(wanted, lambda file: file.store(sdm_opt_in=enabled))
+        self._store(sdm_opt_in=enabled)
 
-    def _store(self, wanted: SequencerState, store: Callable[[AdminStateFile], None]) -> None:
+    def _store(self, **changes: bool) -> None:
+        wanted = msgspec.structs.replace(self._state, **changes)
         if self._admin_file is None:
             self._replace(wanted)
             return
-        store(self._admin_file)
+        self._admin_file.store(**changes)
         try:
             self._replace(wanted)
         except StoreFailedError as error:

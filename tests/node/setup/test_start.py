@@ -249,7 +249,7 @@ def test_the_stored_state_of_the_sequencer_beats_the_option(tmp_path: Path) -> N
     assert path.read_text() == '{"sequencerStarted":false}\n' and notices == []
     assert begins_stopped(notices, *words)
     assert [notice.level for notice in notices] == [Level.WARN]
-    AdminStateFile(str(path)).store(started=True)
+    AdminStateFile(str(path)).store(active=True)
     assert not begins_stopped(notices, *words, "--sequencer.stopped")
     assert not begins_stopped(notices, *words)
     assert len(notices) == 2

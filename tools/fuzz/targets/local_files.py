@@ -97,7 +97,7 @@ def scratch() -> Scratch:
 def admin_state(data: bytes) -> object:
     """Return the file of `rpc.admin-state`: a change is stored whatever the file holds."""
     path = scratch().file("admin", data)
-    return AdminStateFile(path).load().sequencer_started
+    return AdminStateFile(path).load().active
 
 
 def jwt_secret(data: bytes) -> object:

@@ -72,7 +72,7 @@ def test_what_a_call_has_set_beats_the_options(node: Node, admin: bool) -> None:
 def test_the_file_of_admin_state_beats_the_state_kept_beside_it(node: Node) -> None:
     """[ADM7]: the process was killed between the two writes."""
     for active in (True, False):
-        AdminStateFile(str(node.admin)).store(started=active)
+        AdminStateFile(str(node.admin)).store(active=active)
         SequencerStateFile(str(node.state)).store(SequencerState(active=not active))
         assert node.begins(sequencer_stopped=active) == (active, False)
 
@@ -109,7 +109,7 @@ def test_a_failure_of_the_file_that_counts_is_an_error(node: Node, tmp_path: Pat
 
 def test_under_a_conductor_only_recover_mode_is_kept(node: Node) -> None:
     """[CND6]"""
-    AdminStateFile(str(node.admin)).store(started=False)
+    AdminStateFile(str(node.admin)).store(active=False)
     SequencerStateFile(str(node.state)).store(SequencerState(active=True, recover=True))
     for stopped in (False, True):
         assert node.begins(conductor_enabled=True, sequencer_stopped=stopped) == (not stopped, True)
@@ -169,7 +169,7 @@ def test_what_is_stored_is_loaded(tmp_path: Path) -> None:
         file.store(sdm_opt_in=enabled)
         assert AdminStateFile(str(path)).load() == AdminState(None, enabled)
     for started in (True, False):
-        file.store(started=started)
+        file.store(active=started)
         assert AdminStateFile(str(path)).load() == AdminState(started, False)
     file.store(sdm_opt_in=True)
     assert path.read_text() == '{"sequencerStarted":false,"sdmPostExecOptIn":true}\n'
@@ -181,7 +181,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     path, other = tmp_path / "state.json", tmp_path / "other"
     other.write_text("of somebody else")
     (tmp_path / "state.json.tmp").symlink_to(other)
-    AdminStateFile(str(path)).store(started=True)
+    AdminStateFile(str(path)).store(active=True)
     assert AdminStateFile(str(path)).load() == AdminState(True)
     assert other.read_text() == "of somebody else" and not path.is_symlink()
 
@@ -214,7 +214,7 @@ def test_a_file_that_is_damaged_while_the_node_runs_is_overwritten(tmp_path: Pat
     assert file.load() == AdminState(True, True)
     for number, text in enumerate(MALFORMED):
         path.write_text(text, encoding="latin-1")
-        file.store(started=bool(number % 2))
+        file.store(active=bool(number % 2))
         assert AdminStateFile(str(path)).load() == AdminState(bool(number % 2), True)
     assert [line.level for line in engine_log] == [Level.WARN] * len(MALFORMED)
 
@@ -235,12 +235,12 @@ def test_what_is_stored_is_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
-    AdminStateFile(str(path)).store(started=True)
+    AdminStateFile(str(path)).store(active=True)
     new = path.with_name("state.json.tmp")
     write = [("sync", new), ("replace", path), ("sync", path.parent)]
     assert steps == [("sync", tmp_path), ("sync", tmp_path / "new"), *write]
     steps.clear()
-    AdminStateFile(str(path)).store(started=False)
+    AdminStateFile(str(path)).store(active=False)
     assert steps == write
 
 
@@ -255,4 +255,4 @@ def test_what_is_no_file_is_named(tmp_path: Path) -> None:
         AdminStateFile(str(tmp_path / "pipe")).load()
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreFailedError, match="Not a directory"):
-        AdminStateFile(str(tmp_path / "file" / "state.json")).store(started=True)
+        AdminStateFile(str(tmp_path / "file" / "state.json")).store(active=True)
