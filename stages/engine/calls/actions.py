@@ -1,6 +1,5 @@
 """What the engine core has the process do besides calls; what concerns one topic alone is there."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar, Literal
 
@@ -35,9 +34,9 @@ class LogLine(Action, frozen=True):
 
 
 class Count(Action, frozen=True):
+    """Add one to a counter."""
+
     metric: str
-    labels: Mapping[str, str] = {}
-    value: float = 1
 
 
 class Observe(Action, frozen=True):
@@ -161,10 +160,9 @@ class WorkFailed(Action, frozen=True):
 
 
 class WorkRecovered(Action, frozen=True):
-    """Report that work succeeded which had failed this often in a row."""
+    """Report that work succeeded which had failed."""
 
     task: str
-    failures: int
 
 
 class ResetStarted(Action, frozen=True):

@@ -113,10 +113,6 @@ class CoreContext(ABC):
         """Have a line written to the log."""
         self.do(actions.LogLine(level, text, code, fields))
 
-    def count(self, metric: str, /, **labels: str) -> None:
-        """Have one added to a counter."""
-        self.do(actions.Count(metric, labels))
-
     def waits(self, purpose: CallPurpose, now: Instant) -> bool:
         """Return whether calls of this purpose pause after a failure."""
         return self.backoff.is_waiting(purpose.task, now.monotonic)
@@ -135,8 +131,8 @@ class CoreContext(ABC):
 
     def recover(self, purpose: CallPurpose) -> None:
         """Note that work of this purpose succeeded."""
-        if failures := self.backoff.recover(purpose.task):
-            self.do(actions.WorkRecovered(purpose.task, failures))
+        if self.backoff.recover(purpose.task):
+            self.do(actions.WorkRecovered(purpose.task))
 
     def ends_build(self, call: CoreCall, answer: Unavailable) -> bool:
         """Return whether a block is not fetched again: it cannot be read, or was not there twice [ENG21, SEQ6]."""

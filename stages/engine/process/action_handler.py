@@ -87,7 +87,7 @@ class ActionHandler:
             act.RequestL1Blocks: lambda action: self._l1.request(action.first, action.count),
             act.PublishStatus: lambda action: self._status.publish(action.status),
             act.LogLine: self._log,
-            act.Count: lambda action: self._meter.count(action.metric, action.value, **action.labels),
+            act.Count: lambda action: self._meter.count(action.metric),
             act.Observe: lambda action: self._meter.observe(action.metric, action.value),
             act.Lasts: lambda action: self._lasting[action.name].report(action.code, action.text, **action.fields),
             act.Ends: lambda action: self._lasting[action.name].end(action.text, **action.fields),

@@ -158,7 +158,7 @@ def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> No
     state.fail(CallPurpose.START, TemporaryError("away"), NOW)
     assert state.actions[-1] == act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.0)
     begin(state, chain)
-    assert act.WorkRecovered("drive", 1) in state.actions
+    assert act.WorkRecovered("drive") in state.actions
     state.fail(CallPurpose.START, TemporaryError("away"), NOW)
     state.session.restart_wanted = True
     state.confirm(NOW)

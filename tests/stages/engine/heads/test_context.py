@@ -54,7 +54,7 @@ def test_a_row_pauses_after_a_failure_until_it_recovers(core: CoreState) -> None
     assert row.failed(None, TemporaryError("away"), NOW) == 1.0 and core.waits(row.purpose, NOW)
     core.recover(row.purpose)
     assert not core.waits(row.purpose, NOW)
-    assert core.actions[-2:] == [WorkFailed("finalize", Severity.TEMPORARY, "away", 1.0), WorkRecovered("finalize", 1)]
+    assert core.actions[-2:] == [WorkFailed("finalize", Severity.TEMPORARY, "away", 1.0), WorkRecovered("finalize")]
 
 
 def test_a_build_is_given_up_after_two_fetches_without_an_answer(core: CoreState) -> None:

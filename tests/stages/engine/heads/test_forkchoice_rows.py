@@ -64,7 +64,7 @@ def test_an_unsafe_block_that_fails_is_tried_again_after_a_pause(chain: ChainFix
         harness.wait(pause)
         (insert,) = harness.step()
     harness.run_until_idle()
-    assert harness.done(act.WorkRecovered)[-1] == act.WorkRecovered("unsafe blocks", 2)
+    assert harness.done(act.WorkRecovered)[-1] == act.WorkRecovered("unsafe blocks")
 
 
 def test_a_failed_update_does_not_hold_up_derivation(chain: ChainFixture) -> None:

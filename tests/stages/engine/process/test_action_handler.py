@@ -137,7 +137,7 @@ def all_actions(chain: ChainFixture) -> list[act.Action]:
         act.RequestL1Blocks(100, 2),
         act.PublishStatus(EngineStatus(1, ref, ref, ref, ref, ref, True, True)),
         act.WorkFailed("drive", act.Severity.TEMPORARY, "away", 1.04),
-        act.WorkRecovered("drive", 3),
+        act.WorkRecovered("drive"),
         act.ResetStarted("L1 reorg", by_origin=False),
         act.AttributesProcessed(result),
         act.UnsafeBlockReceived(payload, queued=True),
@@ -255,7 +255,7 @@ def test_failures_have_the_code_of_their_cause(handled: Handled, code: Code, err
     assert handled.line(failed("drive", error, code)) == words
     assert handled.problems == (f"{code.text}: drive: {error}",)
     assert handled.status.engine_fails is (code not in (Code.BUILD_LOST, Code.ENGINE_CONTRADICTS)), "it does answer"
-    handled.handler.perform([act.WorkRecovered("drive", 3)])
+    handled.handler.perform([act.WorkRecovered("drive")])
     assert not handled.status.problems
 
 
