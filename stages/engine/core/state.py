@@ -14,7 +14,7 @@ from rollup_node.stages.engine.follow.follow_source import FollowSource
 from rollup_node.stages.engine.heads.context import CoreContext, ReadRow, TaskBackoff
 from rollup_node.stages.engine.heads.finality import Finality, FinalityRow
 from rollup_node.stages.engine.heads.forkchoice_rows import ForkchoiceRow
-from rollup_node.stages.engine.heads.interop import Interop, InteropRow, OrdinarySearch
+from rollup_node.stages.engine.heads.interop import Interop, InteropRow
 from rollup_node.stages.engine.heads.verification import AWAITING_REPLACEMENT, AWAITING_VERDICTS
 from rollup_node.stages.engine.heads.verification_rows import LabelRow
 from rollup_node.stages.engine.sequencer.block_production import InconsistentOriginError
@@ -175,7 +175,7 @@ class CoreState(CoreContext):
 
     def force_start(self, heads: Heads | None, now: Instant) -> None:
         """Start over where the supervisor has chosen [IOP20]."""
-        self.interop.choose_start(OrdinarySearch() if heads is None else heads)
+        self.interop.choose_start(heads)
         self.start_row.search_at = 0.0
         self._clear(ResetError("the supervisor has chosen a start"), now)
 

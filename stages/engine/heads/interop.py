@@ -40,10 +40,6 @@ FIRST_RESET = "cannot continue derivation until Engine has been reset"
 """The error with which op-node's derivation begins [IOP4]."""
 
 
-class OrdinarySearch:
-    """The supervisor has left the start to the node [IOP13]."""
-
-
 def block_ref(ref: L2BlockRef) -> BlockRef:
     """Return the reference without the L1 origin."""
     return BlockRef(ref.hash, ref.number, ref.parent_hash, ref.timestamp)
@@ -52,13 +48,15 @@ def block_ref(ref: L2BlockRef) -> BlockRef:
 class Interop:
     """`events` are the last ones with their numbers, which begin after `first`.
 
-    `start` is the start that the supervisor has chosen, None while it is waited for. `provided_l1` is the L1 block that
-    derivation may read next. `_exhausted` is where derivation waits for another one."""
+    `has_start`: the supervisor has chosen a start, with `start_heads`, or has left it to the node [IOP13].
+    `provided_l1` is the L1 block that derivation may read next. `_exhausted` is where derivation waits for another
+    one."""
 
     def __init__(self, rollup: RollupConfig, enabled: bool, first: int = 0) -> None:
         self.enabled = enabled
         self.events: deque[tuple[int, InteropEvent]] = deque(maxlen=MAX_EVENTS)
-        self.start: Heads | OrdinarySearch | None = None
+        self.has_start = False
+        self.start_heads: Heads | None = None
         self.provided_l1: L1BlockRef | None = None
         self._active_from = dependency_set_needed_from(rollup.fork_times)
         self._last_number = first
@@ -72,12 +70,7 @@ class Interop:
     @property
     def may_start(self) -> bool:
         """Whether a start may be searched for."""
-        return not self.enabled or self.start is not None
-
-    @property
-    def start_heads(self) -> Heads | None:
-        """The heads to start with, where the supervisor has named them."""
-        return self.start if isinstance(self.start, Heads) else None
+        return not self.enabled or self.has_start
 
     def is_active(self, timestamp: int) -> bool:
         """Return whether blocks of that time are subject to the supervisor."""
@@ -87,13 +80,14 @@ class Interop:
 
     def reset(self, reason: str, now: float) -> None:
         """Ask for another start, which the supervisor chooses."""
-        self.start = self.provided_l1 = self._unsafe = self._origin = self._exhausted = None
+        self.has_start = False
+        self.start_heads = self.provided_l1 = self._unsafe = self._origin = self._exhausted = None
         self._reset_reason = reason
         self._send_reset(now)
 
-    def choose_start(self, start: Heads | OrdinarySearch) -> None:
+    def choose_start(self, heads: Heads | None) -> None:
         """Note that the supervisor has chosen a start; it provides L1 blocks from there on."""
-        self.start, self.provided_l1, self._exhausted = start, None, None
+        self.has_start, self.start_heads, self.provided_l1, self._exhausted = True, heads, None, None
 
     def on_derivation_start(self) -> None:
         """Note that derivation starts over, and report where it is then."""

@@ -16,7 +16,6 @@ A gap may be fetched by the execution engine from its own peers: it gets the blo
 """
 
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
 import msgspec
 
@@ -53,13 +52,6 @@ class DroppedUnsafeBlock(msgspec.Struct, frozen=True):
     reason: str
 
 
-class QueuePosition(NamedTuple):
-    """Blocks are ordered by number, and by arrival within one number."""
-
-    number: int
-    arrival: int
-
-
 def size_of(payload: ExecutionPayload) -> int:
     """Return the bytes that a block counts as [UNS1]."""
     transactions = payload.transactions
@@ -67,14 +59,16 @@ def size_of(payload: ExecutionPayload) -> int:
 
 
 class UnsafeQueue:
-    """The queued blocks by position and hash; `bytes` is what they count as together, at most `max_bytes`."""
+    """The queued blocks by position and hash; `bytes` is what they count as together, at most `max_bytes`.
+
+    A position is the number of a block, and within one number that of its arrival."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self.bytes = 0
         self._max_bytes = max_bytes
         self._arrivals = 0
-        self._positions: list[QueuePosition] = []
-        self._payloads: dict[QueuePosition, ExecutionPayload] = {}
+        self._positions: list[tuple[int, int]] = []
+        self._payloads: dict[tuple[int, int], ExecutionPayload] = {}
         self._hashes: set[Hash] = set()
 
     def __len__(self) -> int:
@@ -85,7 +79,7 @@ class UnsafeQueue:
         if payload.block_hash in self._hashes:
             return False
         self._arrivals += 1
-        position = QueuePosition(payload.block_number, self._arrivals)
+        position = payload.block_number, self._arrivals
         heappush(self._positions, position)
         self._payloads[position] = payload
         self._hashes.add(payload.block_hash)
@@ -138,7 +132,7 @@ class UnsafeQueue:
     def _pop(self) -> None:
         self._forget(heappop(self._positions))
 
-    def _forget(self, position: QueuePosition) -> None:
+    def _forget(self, position: tuple[int, int]) -> None:
         payload = self._payloads.pop(position)
         self._hashes.remove(payload.block_hash)
         self.bytes -= size_of(payload)

@@ -20,7 +20,6 @@ from rollup_node.stages.engine.heads.interop import (
     Interop,
     InteropRow,
     Invalidate,
-    OrdinarySearch,
     PromoteCrossSafe,
     PromoteCrossUnsafe,
     PromoteFinalized,
@@ -98,7 +97,7 @@ def test_the_oldest_events_are_dropped_and_without_a_supervisor_there_are_none(c
 def test_a_reset_waits_for_the_supervisor(chain: ChainFixture) -> None:
     interop = managed(chain)
     assert not interop.may_start and interop.start_heads is None
-    interop.start = OrdinarySearch()
+    interop.choose_start(None)
     interop.provided_l1 = chain.l1_ref(101)
     assert interop.may_start and interop.start_heads is None and interop.repeat_at is None
     interop.reset("again", 0.0)
