@@ -134,8 +134,6 @@ class SequencerRow(HeadRow):
         """Report why the sequencer cannot build: each failed attempt, and when that ends."""
         core, (last, failures) = self._core, self._shown
         problem = self.sequencer.problem
-        if (problem, self.sequencer.failures) == (last, failures):
-            return
         self._shown = problem, self.sequencer.failures
         if problem is not None and self.sequencer.failures != failures:
             text = "sequencer cannot build a block"

@@ -22,8 +22,6 @@ from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS
 from tests.support.chains.chain_fixture import ChainFixture
 from tests.support.engine.core_harness import config_of
 
-WAITS = act.Lasts("sequencer", Code.SEQUENCER_WAITS, "sequencer cannot build a block", {"reason": "no origin"})
-
 NOW = Instant(1_000.0, 50.0)
 
 
@@ -135,12 +133,6 @@ def test_a_reset_clears_every_machine(chain: ChainFixture) -> None:
     assert act.ResetStarted("another origin", by_origin=True) in state.actions
 
 
-def test_a_requested_reset_without_heads_is_none(chain: ChainFixture) -> None:
-    state = state_of(chain)
-    state.request_reset("L1 reorg", NOW)
-    assert state.reset_count == 0
-
-
 def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
     state = state_of(chain)
     begin(state, chain)
@@ -163,23 +155,3 @@ def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> No
     state.session.restart_wanted = True
     state.confirm(NOW)
     assert state.backoff.is_waiting("drive", NOW.monotonic), "an update of other work does not end its pause"
-
-
-def test_a_reset_by_work_is_its_failure(chain: ChainFixture) -> None:
-    state = state_of(chain)
-    begin(state, chain)
-    state.fail_by_reset(CallPurpose.SEQUENCER, ResetError("no"), NOW)
-    assert state.actions[-1] == act.WorkFailed("sequence", act.Severity.RESET, "no", 0.0)
-
-
-def test_what_has_not_changed_is_shown_once(chain: ChainFixture) -> None:
-    state = state_of(chain, sequencer_enabled=True)
-    state.sequencer.production.sequencer.retry_later(TemporaryError("no origin"), 1.0)
-    before = len(state.actions)
-    for _ in range(3):
-        state.sequencer.show_problem()
-        state.unsafe.show_queue()
-    assert state.actions[before:] == [WAITS, act.ShowProblem("sequencer", Problem(None, "sequencer", "no origin"))]
-    state.sequencer.production.sequencer.retry_later(TemporaryError("no origin"), 2.0)
-    state.sequencer.show_problem()
-    assert state.actions[before + 2 :] == [WAITS], "each failed attempt is reported"
