@@ -20,10 +20,9 @@ from rollup_node.stages.engine.calls.engine_api import (
     PayloadAnswer,
 )
 from rollup_node.stages.engine.calls.heads import Forkchoice, Heads
-from rollup_node.stages.messages.engine import AttributesOutcome, AttributesReady
+from rollup_node.stages.messages.engine import AttributesOutcome
 from rollup_node.stages.protocol.errors import CriticalError, ForkMismatchError, ResetError, TemporaryError
-from rollup_node.stages.protocol.transactions import decode_transaction, encode_transaction
-from tests.support.chains.chain_fixture import USER, ChainFixture, chain_with
+from tests.support.chains.chain_fixture import ChainFixture, chain_with
 from tests.support.engine.attributes_jobs import (
     BUILD,
     TAKEN,
@@ -155,15 +154,6 @@ def test_invalid_attributes_are_replaced_by_their_deposits(chain: ChainFixture, 
     assert outcome.safe_head.number == 1 and outcome.reason
 
 
-@pytest.mark.parametrize("answer", INVALID_STARTS, ids=str)
-def test_invalid_attributes_are_dropped_before_holocene(chain_before_holocene: ChainFixture, answer: Any) -> None:
-    handler = at_step(chain_before_holocene, AttributesStep.START)
-    outcome = step_through(handler, answer)
-    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED
-    assert outcome.safe_head == chain_before_holocene.genesis
-    assert handler.next() is None
-
-
 def test_an_engine_with_other_forks_is_critical_whatever_the_block(
     chain: ChainFixture, chain_before_holocene: ChainFixture
 ) -> None:
@@ -219,69 +209,15 @@ def test_an_engine_that_seals_another_block_is_at_fault(
     assert finish(handler, sealed).outcome is expected
 
 
-def test_left_out_transactions_are_replaced_by_deposits(
-    chain: ChainFixture, chain_before_holocene: ChainFixture
-) -> None:
-    """[ATT47] op-reth's answer to what it cannot execute; before Holocene the attributes are dropped."""
-    for item in (chain, chain_before_holocene):
-        handler = at_step(item, AttributesStep.SEAL)
-        attributes = derived(item, item.genesis).attributes
-        without = msgspec.structs.replace(attributes, transactions=attributes.transactions[:1])
-        outcome = step_through(handler, item.seal(item.genesis, without))
-        if item is chain_before_holocene:
-            assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
-        else:
-            assert asked(handler) == without
-            outcome = finish(handler, item.seal(item.genesis, without))
-            assert outcome.outcome is AttributesOutcome.REPLACED_BY_DEPOSITS
-        assert str(outcome.reason).startswith("TRANSACTION-LEFT-OUT: the engine left out")
-
-
-UNREADABLE = b"\x02\xc0"
-UNRECOVERABLE = encode_transaction(msgspec.structs.replace(decode_transaction(USER), r=5))
-
-
-def with_user(chain: ChainFixture, raw: bytes) -> AttributesReady:
-    message = derived(chain, chain.genesis)
-    attributes = msgspec.structs.replace(message.attributes, transactions=(*message.attributes.transactions, raw))
-    return msgspec.structs.replace(message, attributes=attributes)
-
-
-def test_what_no_engine_can_execute_is_replaced_before_it_is_sent(
-    chain: ChainFixture, chain_before_holocene: ChainFixture
-) -> None:
-    """[ATT48]"""
-    handler = started(chain, chain.genesis, chain.genesis)
-    handler.offer(with_user(chain, UNREADABLE))
-    assert handler.check() is None
-    attributes = asked(handler)
-    assert len(attributes.transactions) == 1, "of the user's transactions none is left"
-    assert handler.check() is None and asked(handler) == attributes
-    handler = started(chain_before_holocene, chain_before_holocene.genesis, chain_before_holocene.genesis)
-    handler.offer(with_user(chain_before_holocene, UNREADABLE))
-    outcome = handler.check()
-    assert outcome is not None and outcome.outcome is AttributesOutcome.REFUSED and handler.next() is None
-    assert str(outcome.reason).startswith("TRANSACTION-INVALID: no engine can execute transaction 2 (0x")
-
-
-def test_signatures_are_recovered_once_the_engine_has_failed(chain: ChainFixture) -> None:
-    """[ATT48]"""
-    handler = started(chain, chain.genesis, chain.genesis)
-    handler.offer(with_user(chain, UNRECOVERABLE))
-    assert handler.check() is None and len(asked(handler).transactions) == 3
-    step_through(handler, BUILD)
-    with pytest.raises(TemporaryError, match=r"does not return it: Unknown payload \(-38001\)"):
-        step_through(handler, ErrorAnswer(-38001, "Unknown payload"))
-    handler.fail()
-    assert handler.check() is None and len(asked(handler).transactions) == 1
-    assert handler.job is not None and "its signature is of no key" in str(handler.job.reason)
-
-
 def test_a_block_that_is_there_is_not_looked_at(chain: ChainFixture) -> None:
     """Consolidation compares bytes, and the engine has executed the block."""
     refs = chain.build(1, users=[chain.user])
     handler = started(chain, refs[1], refs[0])
-    handler.offer(with_user(chain, UNREADABLE))
+    message = derived(chain, chain.genesis)
+    attributes = msgspec.structs.replace(
+        message.attributes, transactions=(*message.attributes.transactions, b"\x02\xc0")
+    )
+    handler.offer(msgspec.structs.replace(message, attributes=attributes))
     assert handler.check() is None and handler.next() == GetBlock(1)
 
 

@@ -9,7 +9,6 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import block_of
 from rollup_node.stages.engine.attributes import attributes_handler as module
 from rollup_node.stages.engine.attributes.attributes_handler import AttributesHandler, AttributesStep
 from rollup_node.stages.engine.calls.actions import AttributesProcessed
-from rollup_node.stages.engine.calls.calls import CallPurpose
 from rollup_node.stages.engine.calls.engine_api import (
     ErrorAnswer,
     ForkchoiceAnswer,
@@ -194,21 +193,3 @@ def test_invalid_attributes_in_a_run_are_replaced_once(chain: ChainFixture, bad:
     assert heads is not None and heads.safe.number == harness.start.safe_head.number + bad + 1
     harness.derive_block(chain.user)
     assert harness.heads.safe.number == heads.safe.number + 1
-
-
-def test_a_run_takes_three_calls_a_block(chain: ChainFixture) -> None:
-    harness = started_core(chain)
-    harness.derive(chain.user)
-    for _ in range(10):
-        harness.derive_ahead(1, chain.user, concluding=True)
-    assert harness.start is not None
-    calls = 0
-    for _ in range(100):
-        harness.step()
-        calls += len([pending for pending in harness.open if pending.purpose is CallPurpose.ATTRIBUTES])
-        if not harness.open:
-            break
-        harness.answer(harness.open[0])
-    heads = harness.core.heads
-    assert heads is not None and heads.safe.number == harness.start.safe_head.number + 11
-    assert calls == 3 * 11 + 1
