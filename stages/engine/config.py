@@ -56,8 +56,3 @@ class EngineConfig(msgspec.Struct, frozen=True):
     bundle_auto: bool = False
     bundle_dir: str = "."
     verified: bool = False
-
-    @property
-    def records_safe_heads(self) -> bool:
-        """Whether safe heads are recorded: a node that follows another one does not know how they became safe."""
-        return self.safedb_path is not None and self.follow_url is None

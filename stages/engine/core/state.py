@@ -50,11 +50,12 @@ class CoreState(CoreContext):
         super().__init__(config, backoff)
         self.attributes = AttributesHandler(config.rollup, self.controller, self.verification)
         self.session = DerivationSession()
-        self.safe_heads = SafeHeadRecorder(config.records_safe_heads, supervised=config.interop)
+        records = config.safedb_path is not None and config.follow_url is None
+        self.safe_heads = SafeHeadRecorder(records, supervised=config.interop)
         self.finality = Finality(config.rollup, config.finality_lookback, config.finality_delay)
         self.follow = FollowSource(config.rollup, config.follow_url is not None)
         self.interop = Interop(config.rollup, config.interop, first_reset)
-        self.el_sync = ELSync(config)
+        self.el_sync = ELSync(config, records)
         self.sdm_opt_in = config.sdm_opt_in
         self.unsafe = UnsafeBlockRow(self, self.attributes.forget_signed)
         self.sequencer = SequencerRow(

@@ -72,10 +72,10 @@ class ELSync:
     `rival` the last block since that is not above it; `attempt` the block whose insertion and forkchoice update are
     under way, `chosen` once it is inserted; `synced` the block where the sync has ended, `heads` those behind it once
     they are looked up. `events` wait for the core. `offset` is in blocks; it shrinks, for one try, where the engine has
-    pruned its blocks [ELS12]."""
+    pruned its blocks [ELS12]. With `records` safe heads are recorded."""
 
-    def __init__(self, config: EngineConfig) -> None:
-        self._rollup, self._config = config.rollup, config
+    def __init__(self, config: EngineConfig, records: bool) -> None:
+        self._rollup, self._config, self._records = config.rollup, config, records
         self.state = ELSyncState.WILL_START if config.el_sync else ELSyncState.FINISHED
         self.events: list[Event] = []
         self.target: ExecutionPayload | None = None
@@ -375,7 +375,7 @@ class ELSync:
             if ref is not None and ref.number not in there:
                 there[ref.number] = yield engine_api.GetBlockRef(ref.number)
         recorded = None
-        if self._config.records_safe_heads:
+        if self._records:
             recorded = yield from self._read_record(behind, synced)
         if finalized is not None and not _is_same(there[finalized.number], finalized):
             self.state, self.target, self.sent, self.synced = ELSyncState.STARTED, None, None, None

@@ -29,10 +29,9 @@ class Bench:
         self.engine = ModelEngine(self.chain)
         self.engine.lost = {ref.hash for ref in self.refs[1:]}
         self.record = record
-        safedb = None if record is None else "safe.db"
-        options: dict[str, Any] = {"sequencer_enabled": sequencer, "safedb_path": safedb, "engine_kind_given": is_given}
+        options: dict[str, Any] = {"sequencer_enabled": sequencer, "engine_kind_given": is_given}
         options |= {"engine_kind": kind, "el_sync": True, "offset_el_safe": offset}
-        self.sync = ELSync(config_of(self.chain, **options))
+        self.sync = ELSync(config_of(self.chain, **options), record is not None)
         self.monotonic, self.unix = 100.0, float(GENESIS_TIME + 100_000)
         self.calls: list[Any] = []
 

@@ -291,7 +291,7 @@ def test_a_sequencer_near_the_tip_does_not_wait_for_blocks_that_no_engine_has() 
 
 def test_without_the_option_there_is_no_sync() -> None:
     chain = chain_with()
-    sync = ELSync(config_of(chain))
+    sync = ELSync(config_of(chain), False)
     sync.offer(chain.payloads[chain.build(1)[1].hash])
     assert not sync.in_progress and sync.needs_start and sync.target is None and sync.next(0.0, 0.0) is None
 
