@@ -24,7 +24,7 @@ from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, 
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager, ScoreService
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.process.peers_server import DiagnosisService, PeerDirectory, PeersServer
@@ -61,7 +61,7 @@ class P2pStage(Stage):
         self.host = Host(config, identity, self.peerstore, meter)
         self.peer_manager = PeerManager(self.host)
         self.discovery = DiscoveryService(self.host)
-        self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.scorer = PeerScorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
         self.score_service = ScoreService(self.host, self.scorer)
         self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
         self.gossip = GossipService(self.host, self.validator, self.scorer, self._deliver)

@@ -27,7 +27,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound
 from rollup_node.stages.protocol.config import RollupConfig
@@ -69,7 +69,7 @@ def gossip_router(data: bytes) -> object:
     """Return an RPC of a member of the mesh, a heartbeat, and the same RPC again.
 
     Honest peers are served meanwhile, and what is kept for them is bounded."""
-    router = GossipSubRouter(GossipParams(), ("/t",), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
+    router = GossipSubRouter(GossipParams(), ("/t",), PeerScorer(PeerScoring.LIGHT, 2), Random(1))
     peers = [bytes((number,)) * 3 for number in range(3)]
     for number, peer in enumerate(peers):
         router.add_peer(peer, MESHSUB_12, False, [f"10.0.0.{number}"])

@@ -41,7 +41,7 @@ class ScoreService:
     def save(self) -> None:
         """Write the scores of all connected peers to the peerstore."""
         for peer in self._host.peers():
-            self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.params.retain_score)
+            self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.retained_seconds)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
@@ -50,12 +50,11 @@ class ScoreService:
                 self._scorer.application.restore(event.peer, stored.req_resp, time.monotonic())
             self._scorer.application.peer_connected(event.peer)
         elif isinstance(event, PeerDisconnected):
-            self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)
+            self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.retained_seconds)
             self._scorer.application.peer_disconnected(event.peer)
 
     async def _step(self) -> float:
         now = time.monotonic()
-        self._scorer.application.refresh(now)
         if now >= self._save_at:
             self._save_at = now + SAVE_INTERVAL
             self.save()

@@ -29,7 +29,7 @@ def test_responses() -> None:
         "8.8.4.4"
     )
     response = bytes.fromhex("00820000" + "00000064" + "2406" + "2710" + "00000e10")
-    assert parse_mapping(response, TransportProtocol.TCP, 9222) == NatPmpMapping(9222, 10000, 3600)
+    assert parse_mapping(response, TransportProtocol.TCP, 9222) == NatPmpMapping(10000, 3600)
 
 
 @pytest.mark.parametrize(

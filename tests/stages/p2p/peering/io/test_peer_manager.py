@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, ScoreService
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadata, PeerScores, ReqRespScores
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks
 from tests.support.timing.conditions import until
@@ -188,7 +188,7 @@ def connect(host: RecordingHost) -> None:
 
 def test_counts_are_restored_on_connecting_and_saved_on_disconnecting() -> None:
     host = RecordingHost(1)
-    scorer = peer_scorer(PeerScoring.LIGHT, 2)
+    scorer = PeerScorer(PeerScoring.LIGHT, 2)
     service = ScoreService(host, scorer)
     host.peerstore.set_scores(PEER, STORED, 100.0)
     connect(host)
@@ -203,7 +203,7 @@ def test_counts_are_restored_on_connecting_and_saved_on_disconnecting() -> None:
 
 async def test_scores_of_connected_peers_are_saved_and_observed() -> None:
     async with running_host(1) as ours, running_host(2) as theirs:
-        service = ScoreService(ours, peer_scorer(PeerScoring.LIGHT, 2))
+        service = ScoreService(ours, PeerScorer(PeerScoring.LIGHT, 2))
         await ours.connect(theirs.peer_id, theirs.addresses)
         async with running_tasks(service.periodic_task):
             await until(lambda: ours.peerstore.scores(theirs.peer_id) is not None)
