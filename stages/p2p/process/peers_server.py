@@ -155,9 +155,13 @@ class PeerDirectory:
     def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:
         """Information about a peer; `info` if it is connected."""
         host = self._host
-        identify = host.peerstore.identify_record(peer) or IdentifyRecord()
-        metadata = host.peerstore.metadata(peer) or PeerMetadata()
-        scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
+        identify = host.peerstore.record(peer, IdentifyRecord) or IdentifyRecord()
+        metadata = host.peerstore.record(peer, PeerMetadata) or PeerMetadata()
+        scores = (
+            self._score_service.scores(peer)
+            if info is not None
+            else host.peerstore.record(peer, PeerScores) or PeerScores()
+        )
         gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
         connected_at = () if info is None else (info.address,)
         return peer_info.PeerInfo(

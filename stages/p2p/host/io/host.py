@@ -272,7 +272,7 @@ class Host:
             self._work_shares.remove_peer(peer)
             self.ping.remove_peer(peer)
             self.identify.remove_peer(peer)
-            self.connection_manager.remove_tags(peer)
+            self.connection_manager.preferred.discard(peer)
             log.debug("peer disconnected", peer=short_peer_id(peer), reason=str(connection.drop))
             self.emit(host_api.PeerDisconnected(peer))
 

@@ -106,7 +106,7 @@ class IdentifyService:
         self._host.peerstore.add_addresses(peer, dialable, IDENTIFIED_TTL)
         stored = _first_protocols(message.protocols)
         record = IdentifyRecord(message.agent_version or "", message.protocol_version or "", stored)
-        self._host.peerstore.set_identify_record(peer, record)
+        self._host.peerstore.set_record(peer, record)
         self._host.emit(PeerIdentified(peer, message))
 
     def _encode_message(self, peer: PeerId) -> bytes:

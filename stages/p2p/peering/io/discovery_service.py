@@ -303,10 +303,6 @@ def _discovered_peer(chain_node_found: discv5.ChainNodeFound) -> DiscoveredPeer:
     return DiscoveredPeer(peer, address, chain_node_found.record.text, chain.chain_id if chain else 0)
 
 
-TAG_VALUE = 42
-"""The value of the connection manager's tag of peers of our chain [DSC7]."""
-
-
 class DiscoveryService:
     """Discovery and port mapping for one host, which must listen before `start`.
 
@@ -314,7 +310,6 @@ class DiscoveryService:
 
     def __init__(self, host: Host, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
-        self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
         self.port_mapper: PortMapper | None = None
         self._gateways = gateways
         self.discv5: Discv5Server | None = None
@@ -350,23 +345,19 @@ class DiscoveryService:
         if discovered_peer.peer == self._host.peer_id:
             return
         self._host.peerstore.add_addresses(discovered_peer.peer, [discovered_peer.address], DISCOVERED_TTL)
-        self._host.peerstore.set_metadata(
+        self._host.peerstore.set_record(
             discovered_peer.peer, PeerMetadata(discovered_peer.enr, discovered_peer.chain_id)
         )
         if self._host.connection(discovered_peer.peer) is not None:
-            self._tag_peer(discovered_peer.peer)
+            self._host.connection_manager.preferred.add(discovered_peer.peer)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            metadata = self._host.peerstore.metadata(event.peer)
+            metadata = self._host.peerstore.record(event.peer, PeerMetadata)
             if metadata is not None and metadata.chain_id == self._host.config.rollup.l2_chain_id:
-                self._tag_peer(event.peer)
+                self._host.connection_manager.preferred.add(event.peer)
         if isinstance(event, PeerConnected | PeerDisconnected) and self.discv5 is not None:
             self.discv5.set_peer_count(len(self._host.connections()))
-
-    def _tag_peer(self, peer: PeerId) -> None:
-        """Make the connection manager trim other peers before this one."""
-        self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
     def _on_enr_updated(self, record: Enr) -> None:
         """Set the host's external address to that of our record."""

@@ -132,15 +132,11 @@ def test_new_peers_do_not_displace_old_ones() -> None:
     assert manager().peers_to_trim(peers(60, connected_at=1000.0), 1010.0) == []
 
 
-def test_tagged_peers_are_trimmed_last() -> None:
+def test_preferred_peers_are_trimmed_last() -> None:
     connections = manager()
-    for number in (3, 4, 5):
-        connections.tag(bytes([number]), "opstack-901-0", 42)
-    connections.tag(b"\x04", "opstack-901-0", 0)
+    connections.preferred |= {b"\x03", b"\x05"}
     outbound = [candidate._replace(inbound=candidate.peer == b"\x02") for candidate in peers(6)]
     assert connections.peers_to_trim(outbound, 1000.0) == [b"\x02", b"\x04", b"\x01"]
-    connections.remove_tags(b"\x05")
-    assert connections.peers_to_trim(peers(6), 2000.0)[0] == b"\x05"
 
 
 def test_a_silence_period_follows_a_trim() -> None:
