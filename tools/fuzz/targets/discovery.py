@@ -115,7 +115,9 @@ def upnp_search(data: bytes) -> object:
 
 def upnp_description(data: bytes) -> object:
     """Return a description of a gateway."""
-    return type(upnp.parse_description(data, "http://127.0.0.1:80/d.xml")).__name__
+    service = upnp.parse_description(data, "http://127.0.0.1:80/d.xml")
+    assert service.control_url.lower().startswith("http://127.0.0.1")
+    return "service"
 
 
 def upnp_answer(data: bytes) -> object:

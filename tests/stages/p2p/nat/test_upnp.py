@@ -4,8 +4,6 @@ import ipaddress
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.nat import upnp
 from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
@@ -115,34 +113,3 @@ def test_responses_to_calls() -> None:
     with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
         upnp.parse_response(fault(718, "Conflict"))
     assert caught.value.code == 718
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_parse_or_raise(raw: bytes) -> None:
-    for read in (
-        upnp.parse_response,
-        upnp.parse_external_ip,
-        lambda data: upnp.parse_description(data, URL),
-        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, GATEWAY),
-    ):
-        try:
-            read(raw)
-        except UpnpError:
-            continue
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_any_description_parses_or_raises(service: str, url: str) -> None:
-    def element(name: str, text: str) -> ElementTree.Element:
-        node = ElementTree.Element(name)
-        node.text = text
-        return node
-
-    root, one = ElementTree.Element("root"), ElementTree.Element("service")
-    root.append(one)
-    one.extend([element("serviceType", SERVICE), element("controlURL", url), element("other", service)])
-    try:
-        control = upnp.parse_description(ElementTree.tostring(root), URL)
-    except UpnpError:
-        return
-    assert control.control_url.startswith("http://192.168.1.1")

@@ -235,16 +235,6 @@ def test_ping_and_go_away() -> None:
     assert session.send_data(stream, memoryview(b"still")) == 5
 
 
-@given(st.binary(max_size=300))
-def test_any_bytes_are_accepted_or_raise(raw: bytes) -> None:
-    session, _ = opened()
-    try:
-        session.receive_data(raw)
-    except YamuxError:
-        return
-    assert len(session.streams) <= 129
-
-
 def test_small_frames_are_counted() -> None:
     session = YamuxSession(initiator=False)
     session.receive_data(struct.pack(">BBHII", 0, 0, 1, 1, 2000) + bytes(2000))
