@@ -15,8 +15,8 @@ from rollup_node.stages.p2p.addresses.ip import (
     is_within,
     network_prefix,
 )
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5 import calls, messages
-from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import network_prefix
-from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Enr, log_distance, xor_distance
 
 CONCURRENCY = 3

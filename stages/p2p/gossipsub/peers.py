@@ -7,8 +7,9 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
-from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
+
+MessageId = bytes
 
 
 class TraceEvent(StrEnum):

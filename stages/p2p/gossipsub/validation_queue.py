@@ -1,24 +1,46 @@
 """Messages from arrival to validation result: each once; duplicates and rejected ones are charged to their senders."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import Enum
+from hashlib import sha256
+from typing import Generic, NamedTuple, TypeVar
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
-from rollup_node.stages.p2p.gossipsub.message_cache import (
-    MessageId,
-    SeenCache,
-    UnvalidatedMessage,
-    ValidationResult,
-    message_id,
-)
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
+from rollup_node.stages.p2p.gossipsub.peers import MessageId, PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.protocol.pacing import TokenBucket
+
+ID_SIZE = 20
+_INVALID_SNAPPY, _VALID_SNAPPY = bytes(4), b"\x01\0\0\0"
+
+
+class ValidationResult(Enum):
+    """The validation result of gossipsub v1.1: forward the message, drop it, or drop it and penalize the sender."""
+
+    ACCEPT = "accept"
+    IGNORE = "ignore"
+    REJECT = "reject"
+
+
+class UnvalidatedMessage(NamedTuple):
+    """A message that awaits its validation result; `content` is its data decompressed, or why that failed."""
+
+    id: MessageId
+    topic: str
+    peer: PeerId
+    content: bytes | SnappyFailure
+
+
+def message_id(topic: str, data: bytes, content: bytes | SnappyFailure) -> MessageId:
+    """Return the id of a message whose `data` decompresses to `content`, by op-node's rule [GSP5]."""
+    domain, hashed = (_INVALID_SNAPPY, data) if isinstance(content, SnappyFailure) else (_VALID_SNAPPY, content)
+    name = topic.encode()
+    return sha256(b"".join((domain, len(name).to_bytes(8, "little"), name, hashed))).digest()[:ID_SIZE]
 
 
 @dataclass
@@ -122,6 +144,42 @@ def _declared_size(data: bytes) -> int:
     """Return the size of a message with what it says that it decompresses to, within the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class SeenCache(Generic[K]):
+    """Keys with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
+
+    def __init__(self, ttl: float, max_size: int) -> None:
+        self._ttl, self._max_size = ttl, max_size
+        self._expiries: dict[K, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._expiries)
+
+    def has(self, key: K, now: float) -> bool:
+        """Whether the key was added within the TTL."""
+        expiry = self._expiries.get(key)
+        return expiry is not None and now < expiry
+
+    def add(self, key: K, now: float) -> bool:
+        """Add a key; returns False, and changes nothing, if it is present."""
+        if self.has(key, now):
+            return False
+        self._expiries.pop(key, None)
+        self._expiries[key] = now + self._ttl
+        if len(self._expiries) > self._max_size:
+            del self._expiries[next(iter(self._expiries))]
+        return True
+
+    def remove_expired(self, now: float) -> None:
+        while self._expiries:
+            key = next(iter(self._expiries))
+            if self._expiries[key] > now:
+                return
+            del self._expiries[key]
 
 
 TOTAL_SHARE = 0.3

@@ -27,7 +27,7 @@ from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.peers_server import DiagnosisService, PeerDirectory, PeersServer
+from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
@@ -75,9 +75,8 @@ class P2pStage(Stage):
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
-        directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
-        self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
-        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose, self.publisher.publish_signed)
+        self._directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
+        self.peers_server = PeersServer(bus, self.host, self._directory, self._diagnose, self.publisher.publish_signed)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
         self.periodic_tasks = [
@@ -196,7 +195,7 @@ class P2pStage(Stage):
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self.signers.current, own)
-        return self._diagnosis_service.diagnose(
+        return self._directory.diagnose(
             tuple(map(str, self._problems())),
             tuple(self.peer_manager.static_peers),
             signers,

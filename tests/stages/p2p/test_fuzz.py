@@ -9,7 +9,7 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from rollup_node.tools.fuzz.mutations import mutated
 from rollup_node.tools.fuzz.runner import Runner
 from rollup_node.tools.fuzz.targets import discovery, local_files, p2p_blocks, p2p_transport

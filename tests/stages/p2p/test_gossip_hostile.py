@@ -9,7 +9,6 @@ from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -20,6 +19,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Subscription,
     encode_rpc,
 )
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from tests.support.p2p.blocks import SIGNER, block, chain_config, signed
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 

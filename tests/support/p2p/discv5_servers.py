@@ -8,7 +8,8 @@ from typing import Any
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.discv5.node import ChainNodeFound
+from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
 from tests.support.p2p.discv5_nodes import secret_of
 from tests.support.p2p.hosts import config
 from tests.support.servers.loopback import free_port, own_address
@@ -20,7 +21,7 @@ class RecordingDiscv5Server(Discv5Server):
     __test__ = False
 
     def __init__(self, name: object, **options: Any) -> None:
-        self.discovered: list[DiscoveredPeer] = []
+        self.discovered: list[ChainNodeFound] = []
         self.meter = Meter("p2p")
         self.identity = NetworkIdentity(secret_of(name))
         defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}

@@ -6,13 +6,8 @@ from collections.abc import Iterable
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy, varint
-from rollup_node.stages.p2p.gossipsub.message_cache import (
-    MessageId,
-    UnvalidatedMessage,
-    ValidationResult,
-    message_id,
-)
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import MessageId
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -23,6 +18,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationResult, message_id
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 TOPIC = "/optimism/901/3/blocks"

@@ -5,7 +5,8 @@ from hashlib import shake_128
 from random import Random
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.addresses.peer_id import node_id
+from rollup_node.stages.p2p.discv5 import messages, packets
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, EnrError, LocalEnr, decode_enr
@@ -125,7 +126,7 @@ def upnp_answer(data: bytes) -> object:
     return upnp.parse_external_ip(data).version
 
 
-OWN = crypto.node_id(secp256k1.public_key(SECRET))
+OWN = node_id(secp256k1.public_key(SECRET))
 _STRANGER_RECORD = _record(STRANGER).enr
 _NEIGHBOUR = _record(b"\x0a" * 32, ipaddress.ip_address("127.0.0.3")).enr
 _HEADER = packets.handshake_header(

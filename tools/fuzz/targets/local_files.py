@@ -186,8 +186,7 @@ def peerstore(data: bytes) -> object:
         store.load_gater()
         for peer in store.peers():
             store.addresses(peer)
-            for kind in (PeerScores, PeerMetadata, IdentifyRecord):
-                store.record(peer, kind)
+            store.record(peer, PeerScores), store.record(peer, PeerMetadata), store.record(peer, IdentifyRecord)
         store.collect_garbage()
         return store.problem is None
     finally:

@@ -13,7 +13,6 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
@@ -27,6 +26,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.protocol.config import RollupConfig

@@ -7,16 +7,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from secrets import token_bytes
-from typing import NamedTuple
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, NetworkIdentity, PublicKey, node_id
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5 import node as discv5
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
@@ -44,15 +42,6 @@ class DiscoveryError(Exception):
     """Discovery cannot start; the text says why and what to do."""
 
 
-class DiscoveredPeer(NamedTuple):
-    """A peer of our chain, where to dial it, and its node record as text."""
-
-    peer: PeerId
-    address: Multiaddr
-    enr: str
-    chain_id: int
-
-
 class _Protocol(asyncio.DatagramProtocol):
     def __init__(self, receive: Callable[[bytes, Endpoint], None]) -> None:
         self._receive = receive
@@ -67,7 +56,11 @@ class Discv5Server:
     `on_found` is called with peers, `on_enr_updated` with new versions of our own record."""
 
     def __init__(
-        self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
+        self,
+        config: P2pConfig,
+        identity: NetworkIdentity,
+        meter: Meter,
+        on_found: Callable[[discv5.ChainNodeFound], None],
     ) -> None:
         self.on_enr_updated: Callable[[Enr], None] = lambda record: None
         self._config, self._identity, self._meter, self._on_found = config, identity, meter, on_found
@@ -189,7 +182,7 @@ class Discv5Server:
         own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
         advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
         seq = time.time_ns() // 1_000_000
-        local = LocalEnr(secret, advertised, seq, database.local_enr(crypto.node_id(self._identity.public_key.data)))
+        local = LocalEnr(secret, advertised, seq, database.local_enr(node_id(self._identity.public_key.data)))
         database.save_local_enr(local.enr)
         self._node = discv5.Discv5Node(settings, secret, local, token_bytes)
         self._node.add_known_nodes(database.nodes(), time.monotonic())
@@ -241,7 +234,7 @@ class Discv5Server:
             if isinstance(output, OutgoingPacket):
                 self._send(output)
             elif isinstance(output, discv5.ChainNodeFound):
-                self._on_found(_discovered_peer(output))
+                self._on_found(output)
             elif isinstance(output, discv5.NodeAlive):
                 self._alive[output.record.node_id] = output.record
                 self._gone.discard(output.record.node_id)
@@ -296,13 +289,6 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _discovered_peer(chain_node_found: discv5.ChainNodeFound) -> DiscoveredPeer:
-    chain = chain_node_found.record.opstack
-    peer = PublicKey(SECP256K1, chain_node_found.record.public_key).peer_id
-    address = tcp_multiaddr(str(chain_node_found.tcp.ip), chain_node_found.tcp.port)
-    return DiscoveredPeer(peer, address, chain_node_found.record.text, chain.chain_id if chain else 0)
-
-
 class DiscoveryService:
     """Discovery and port mapping for one host, which must listen before `start`.
 
@@ -340,16 +326,15 @@ class DiscoveryService:
         if self.port_mapper is not None:
             await self.port_mapper.close()
 
-    def on_peer_found(self, discovered_peer: DiscoveredPeer) -> None:
-        """Store a peer, so that it is dialled when more are wanted."""
-        if discovered_peer.peer == self._host.peer_id:
+    def on_peer_found(self, found: discv5.ChainNodeFound) -> None:
+        """Store a peer of our chain, so that it is dialled when more are wanted [DSC7]."""
+        host, peer = self._host, PublicKey(SECP256K1, found.record.public_key).peer_id
+        if peer == host.peer_id:
             return
-        self._host.peerstore.add_addresses(discovered_peer.peer, [discovered_peer.address], DISCOVERED_TTL)
-        self._host.peerstore.set_record(
-            discovered_peer.peer, PeerMetadata(discovered_peer.enr, discovered_peer.chain_id)
-        )
-        if self._host.connection(discovered_peer.peer) is not None:
-            self._host.connection_manager.preferred.add(discovered_peer.peer)
+        host.peerstore.add_addresses(peer, [tcp_multiaddr(str(found.tcp.ip), found.tcp.port)], DISCOVERED_TTL)
+        host.peerstore.set_record(peer, PeerMetadata(found.record.text, host.config.rollup.l2_chain_id))
+        if host.connection(peer) is not None:
+            host.connection_manager.preferred.add(peer)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):

@@ -19,7 +19,7 @@ from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetad
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
 PeerRecord = IdentifyRecord | PeerMetadata | PeerScores
-T = TypeVar("T", IdentifyRecord, PeerMetadata, PeerScores)
+T = TypeVar("T", bound=PeerRecord)
 
 _KINDS: dict[type, str] = {IdentifyRecord: "description", PeerMetadata: "metadata", PeerScores: "scores"}
 

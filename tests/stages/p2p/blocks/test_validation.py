@@ -10,7 +10,7 @@ from rollup_node.stages.p2p.blocks.signing import GRACE_SECONDS, LocalSigner, Un
 from rollup_node.stages.p2p.blocks.validation import MAX_HEIGHTS, BlockValidation, BlockValidator
 from rollup_node.stages.p2p.blocks.validation import ValidationFailure as Failure
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from rollup_node.stages.protocol.secp256k1 import ORDER
 from tests.support.p2p.blocks import BLOCK_TIME, GENESIS_TIME, LAST_FORK, SIGNER, block, chain_config, signed

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.enr import (
     MAX_RECORD_BYTES,
     AdvertisedEndpoint,
@@ -44,7 +43,7 @@ KEY = secp256k1.public_key(SECRET)
 
 def signed(*content: bytes) -> bytes:
     """Return a record of any content with a valid signature."""
-    signature = crypto.sign(SECRET, keccak256(rlp.encode_list(content)))
+    signature = secp256k1.sign_recoverable(keccak256(rlp.encode_list(content)), SECRET)[:64]
     return rlp.encode_list([rlp.encode_bytes(signature), *content])
 
 

@@ -2,12 +2,13 @@
 
 import pytest
 
-from rollup_node.stages.p2p.discv5 import crypto, packets
+from rollup_node.stages.p2p.addresses.peer_id import node_id
+from rollup_node.stages.p2p.discv5 import packets
 from rollup_node.stages.p2p.discv5.packets import PacketError
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import secret_of
 
-OWN, OTHER = (crypto.node_id(secp256k1.public_key(secret_of(name))) for name in ("own", "other"))
+OWN, OTHER = (node_id(secp256k1.public_key(secret_of(name))) for name in ("own", "other"))
 NONCE, IV = bytes(range(12)), bytes(range(16))
 CIPHERTEXT = bytes(20)
 
