@@ -10,7 +10,7 @@ from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
 from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream

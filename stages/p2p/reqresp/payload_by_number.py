@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.protocol.config import RollupConfig

@@ -6,9 +6,9 @@ from random import Random
 
 import msgspec
 
-from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
-from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy
@@ -113,7 +113,7 @@ def block(version: int, data: bytes) -> object:
     """Return a block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
     signed_part = block_message.decode_signed_part(data, version)
     if not signed_part.withdrawal_count:
-        assert ssz.encode(signed_part.payload, version) == (data[32:] if version >= 3 else data)
+        assert block_message.encode_ssz(signed_part.payload, version) == (data[32:] if version >= 3 else data)
     return len(signed_part.payload.transactions) > 1
 
 

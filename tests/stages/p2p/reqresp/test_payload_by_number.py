@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import RequestOutcome, ResultCode
@@ -63,7 +63,7 @@ def test_malformed_responses_fail() -> None:
         response_of(part + bytes(44)),
         response_of(bytes(snappy.MAX_BYTES + 1)),
         response_of(block_message.encode_signed_part(tiny, 4)),
-        response_of(bytes(32) + ssz.encode(payload, 3)),
+        response_of(bytes(32) + block_message.encode_ssz(payload, 3)),
     ]
     for item in bad:
         assert payload_by_number.decode_response(config, 5, item).error

@@ -166,6 +166,7 @@ def test_a_violation_is_detected_in_the_header() -> None:
     [
         frame(0, 0, 1, 0, version=1),
         frame(4, 0, 0, 0),
+        frame(0, SYN, 7, INITIAL_WINDOW + 1),
         frame(9, 0xFFFF, 1, 1),
         frame(1, SYN, 1, 0),
         frame(1, SYN, 2, 0),

@@ -28,7 +28,7 @@ from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, Gatew
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of
-from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
+from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5
 from tests.support.p2p.hosts import RecordingHost, config
 from tests.support.servers.loopback import free_port, own_address
 from tests.support.timing.conditions import until
@@ -46,15 +46,6 @@ def require_ipv6() -> None:
             probe.bind(("::1", 0))
     except OSError as error:
         pytest.skip(f"no IPv6 on the loopback interface: {error.strerror}")
-
-
-async def test_peers_find_each_other() -> None:
-    async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
-        await until(lambda: all(len(server.discovered) >= 5 for server in servers), 20)
-        one, two = servers[:2]
-        result = next(found for found in one.discovered if found.record == two.enr)
-        assert result.tcp == Endpoint(parse_ip(own_address()), 9222)
-        assert one.node.table_stats().ours >= 5 and two.enr.text in one.table_texts
 
 
 async def test_bootnodes_by_url_and_by_name() -> None:
