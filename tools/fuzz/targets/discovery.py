@@ -12,9 +12,9 @@ from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, EnrError, LocalEnr, decode_enr
 from rollup_node.stages.p2p.discv5.node import Discv5Node, Discv5Settings
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
-from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
-from rollup_node.stages.p2p.nat.upnp import UpnpError
+from rollup_node.stages.p2p.peering import nat_pmp, upnp
+from rollup_node.stages.p2p.peering.nat_pmp import NatPmpError, TransportProtocol
+from rollup_node.stages.p2p.peering.upnp import UpnpError
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 

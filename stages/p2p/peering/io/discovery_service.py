@@ -23,8 +23,8 @@ from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort, PortMapper
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata

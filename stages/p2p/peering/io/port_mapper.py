@@ -17,9 +17,9 @@ from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, Subnet, is_within, parse_ip
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, NatPmpResultError, TransportProtocol
-from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
+from rollup_node.stages.p2p.peering import nat_pmp, upnp
+from rollup_node.stages.p2p.peering.nat_pmp import NatPmpError, NatPmpResultError, TransportProtocol
+from rollup_node.stages.p2p.peering.upnp import SoapFault, UpnpError, UpnpService
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class NatPmpGateway:
 
     async def map_ports(self, ports: Sequence[LocalPort]) -> ExternalMapping:
         """Map the ports, or renew their mappings."""
-        ip = await self._ask(nat_pmp.external_address_request(), nat_pmp.parse_external_address)
+        ip = await self._ask(nat_pmp.EXTERNAL_ADDRESS_REQUEST, nat_pmp.parse_external_address)
         lifetime = LEASE_SECONDS
         for port in ports:
             mapping = await self._map(port, self._external_ports.get(port, port.port), LEASE_SECONDS)

@@ -17,7 +17,6 @@ from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.discv5.node import ChainNodeFound
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.discovery_service import (
     DiscoveryError,
     DiscoveryService,
@@ -25,6 +24,7 @@ from rollup_node.stages.p2p.peering.io.discovery_service import (
 )
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of

@@ -12,7 +12,6 @@ from aiohttp import web
 
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io import port_mapper
 from rollup_node.stages.p2p.peering.io.port_mapper import (
     LEASE_SECONDS,
@@ -26,6 +25,7 @@ from rollup_node.stages.p2p.peering.io.port_mapper import (
     default_gateway,
     default_gateways,
 )
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 from tests.support.servers.http_listener import listening
 
 EXTERNAL_IP = ipaddress.ip_address("8.8.4.4")

@@ -5,9 +5,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from rollup_node.stages.p2p.nat import upnp
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
+from rollup_node.stages.p2p.peering import upnp
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.upnp import SoapFault, UpnpError, UpnpService
 
 GATEWAY = ipaddress.ip_address("192.168.1.1")
 URL = "http://192.168.1.1:5000/desc.xml"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 PORT = 5351
 _EXTERNAL_ADDRESS = 0
+EXTERNAL_ADDRESS_REQUEST = bytes((0, _EXTERNAL_ADDRESS))
 _RESPONSE = 0x80
 _RESULT_CODES = {
     1: "the version is not supported",
@@ -38,10 +39,6 @@ class NatPmpMapping(NamedTuple):
 
     external_port: int
     lifetime: int
-
-
-def external_address_request() -> bytes:
-    return bytes((0, _EXTERNAL_ADDRESS))
 
 
 def mapping_request(transport: TransportProtocol, internal: int, external: int, lifetime: int) -> bytes:

@@ -4,12 +4,12 @@ import ipaddress
 
 import pytest
 
-from rollup_node.stages.p2p.nat.nat_pmp import (
+from rollup_node.stages.p2p.peering.nat_pmp import (
+    EXTERNAL_ADDRESS_REQUEST,
     NatPmpError,
     NatPmpMapping,
     NatPmpResultError,
     TransportProtocol,
-    external_address_request,
     mapping_request,
     parse_external_address,
     parse_mapping,
@@ -17,7 +17,7 @@ from rollup_node.stages.p2p.nat.nat_pmp import (
 
 
 def test_requests() -> None:
-    assert external_address_request().hex() == "0000"
+    assert EXTERNAL_ADDRESS_REQUEST.hex() == "0000"
     assert mapping_request(TransportProtocol.UDP, 9222, 9223, 7200).hex() == "00010000" + "2406" + "2407" + "00001c20"
     assert mapping_request(TransportProtocol.TCP, 9222, 0, 0).hex() == "00020000" + "2406" + "0000" + "00000000"
 

@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 
 SSDP_GROUP = Endpoint(ipaddress.IPv4Address("239.255.255.250"), 1900)
 MAX_RESPONSE_BYTES = 1 << 16
