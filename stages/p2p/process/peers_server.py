@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.peering import peer_info
-from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED, ScoreService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
@@ -41,18 +41,18 @@ class PeerApiError(Exception):
 
 
 class PeerDirectory:
-    """What is known of peers, and the diagnosis; `discv5` returns the discovery server while it runs."""
+    """What is known of peers, and the diagnosis."""
 
     def __init__(
-        self, host: Host, gossip: GossipService, score_service: ScoreService, discv5: Callable[[], Discv5Server | None]
+        self, host: Host, gossip: GossipService, score_service: ScoreService, discovery: DiscoveryService
     ) -> None:
-        self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
+        self._host, self._gossip, self._score_service, self._discovery = host, gossip, score_service, discovery
         self._inbound_ever = 0
         host.subscribe(self._on_host_event)
 
     def own(self) -> peer_info.PeerInfo:
         """Information about ourselves."""
-        host, discv5 = self._host, self._discv5()
+        host, discv5 = self._host, self._discovery.discv5
         return peer_info.PeerInfo(
             peerID=peer_id_text(host.peer_id),
             nodeID=peer_info.node_id_text(host.peer_id),
@@ -109,7 +109,7 @@ class PeerDirectory:
 
     def stats(self) -> peer_info.PeerStats:
         """Numbers of peers."""
-        host, discv5 = self._host, self._discv5()
+        host, discv5 = self._host, self._discovery.discv5
         on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
         return peer_info.PeerStats(
             connected=len(host.peers()),
@@ -124,7 +124,7 @@ class PeerDirectory:
 
     def table(self) -> list[str]:
         """Return the records in discovery's table. Raises PeerApiError when discovery is off."""
-        discv5 = self._discv5()
+        discv5 = self._discovery.discv5
         if discv5 is None:
             raise PeerApiError("discovery disabled")
         return [record.text for record in discv5.table]
@@ -179,7 +179,7 @@ class PeerDirectory:
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
     def _diagnose_discovery(self) -> peer_info.DiscoveryDiagnosis | None:
-        server = self._discv5()
+        server = self._discovery.discv5
         if server is None:
             return None
         advertised = server.node.local_enr.advertised

@@ -75,7 +75,7 @@ class P2pStage(Stage):
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
-        self._directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
+        self._directory = PeerDirectory(self.host, self.gossip, self.score_service, self.discovery)
         self.peers_server = PeersServer(bus, self.host, self._directory, self._diagnose, self.publisher.publish_signed)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
@@ -150,10 +150,7 @@ class P2pStage(Stage):
 
     async def _discovery_step(self, part: Discv5Server | PortMapper | None) -> float:
         """Do a step of a part of discovery, once that has started."""
-        return await part.step() if self._discovery_started and part is not None else NOT_STARTED_INTERVAL
-
-    def _running_discv5(self) -> Discv5Server | None:
-        return self.discovery.discv5 if self._discovery_started else None
+        return NOT_STARTED_INTERVAL if part is None else await part.step()
 
     def _on_l1(self, message: Any) -> None:
         if isinstance(message, L1Heads) and message.head is not None:

@@ -20,14 +20,9 @@ class RecordingDiscv5Server(Discv5Server):
 
     __test__ = False
 
-    def __init__(self, name: object, **options: Any) -> None:
-        self.discovered: list[ChainNodeFound] = []
-        self.meter = Meter("p2p")
-        self.identity = NetworkIdentity(secret_of(name))
-        defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
-        settings = config(**{**defaults, **options})
-        assert settings.netrestrict == ("127.0.0.0/8",)
-        super().__init__(settings, self.identity, self.meter, self.discovered.append)
+    discovered: list[ChainNodeFound]
+    meter: Meter
+    identity: NetworkIdentity
 
     def has_discovered(self) -> bool:
         """Whether it has found a peer."""
@@ -42,8 +37,13 @@ class RecordingDiscv5Server(Discv5Server):
 @contextlib.asynccontextmanager
 async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
     """Yield a server that runs until the end of the block."""
-    server = RecordingDiscv5Server(name, **options)
-    await server.start(tcp)
+    defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
+    settings = config(**{**defaults, **options})
+    assert settings.netrestrict == ("127.0.0.0/8",)
+    discovered: list[ChainNodeFound] = []
+    identity, meter = NetworkIdentity(secret_of(name)), Meter("p2p")
+    server = await RecordingDiscv5Server.start(settings, identity, meter, tcp, discovered.append)
+    server.discovered, server.meter, server.identity = discovered, meter, identity
 
     async def run() -> None:
         while True:

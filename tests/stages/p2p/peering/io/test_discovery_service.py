@@ -14,13 +14,11 @@ from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.discv5.node import ChainNodeFound
 from rollup_node.stages.p2p.peering.io.discovery_service import (
     DiscoveryError,
     DiscoveryService,
-    Discv5Server,
 )
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
@@ -29,7 +27,7 @@ from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 from rollup_node.stages.protocol import secp256k1
 from tests.support.p2p.discv5_nodes import record_of
 from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5
-from tests.support.p2p.hosts import RecordingHost, config
+from tests.support.p2p.hosts import RecordingHost
 from tests.support.servers.loopback import free_port, own_address
 from tests.support.timing.conditions import until
 
@@ -105,8 +103,6 @@ async def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
 
 
 async def test_invalid_options_are_reported() -> None:
-    with pytest.raises(BootnodeError):
-        RecordingDiscv5Server("one", bootnodes=("nonsense",))
     with pytest.raises(DiscoveryError, match=r"p2p\.advertise\.ip"):
         async with running_discv5("one", advertise_ip="x" * 64 + ".invalid"):
             pass
@@ -137,17 +133,6 @@ async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> N
         text = two.meter.text().decode()
         assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
         assert 'p2p_discovery_drops_total{reason="not a packet"} 1.0' in text
-
-
-def test_accessors_raise_before_the_start() -> None:
-    server = Discv5Server(
-        config(no_discovery=False), RecordingDiscv5Server("one").identity, RecordingDiscv5Server("one").meter, print
-    )
-    for accessor in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
-        with pytest.raises(RuntimeError, match="has not started"):
-            accessor()
-    server.set_peer_count(3)
-    server.close()
 
 
 LISTEN = {"listen_ip": own_address()}
