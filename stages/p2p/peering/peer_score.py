@@ -5,12 +5,13 @@ peers at one IP address, and a behaviour penalty, which decays. Topics are not s
 reconnecting resets nothing."""
 
 import operator
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
@@ -123,18 +124,15 @@ class _Record:
 class PeerScorer:
     """The scores of all peers with a gossip stream, and of those that left with a score of zero or less.
 
-    `block_time` is in seconds; `exempt` addresses may have any number of peers. With `none` every score is zero, and
+    `block_time` is in seconds. Our own machine may have any number of peers. With `none` every score is zero, and
     excludes nobody."""
 
-    def __init__(
-        self, scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
-    ) -> None:
+    def __init__(self, scoring: PeerScoring, block_time: int) -> None:
         self._is_enabled = scoring is not PeerScoring.NONE
         self.thresholds = LIGHT_THRESHOLDS if self._is_enabled else PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0)
         self.application = ApplicationScorer(block_time, self._is_enabled)
         self._slot_seconds = slot_seconds(block_time)
         self.retained_seconds = RETAINED_SLOTS * self._slot_seconds
-        self._exempt = exempt
         self._records: dict[PeerId, _Record] = {}
         self._left_at: dict[PeerId, float] = {}
         self._at_address: dict[str, set[PeerId]] = {}
@@ -217,7 +215,7 @@ class PeerScorer:
         total = 0.0
         for address in record.addresses:
             excess = len(self._at_address.get(address, ())) - IP_COLOCATION_THRESHOLD
-            if excess > 0 and not self._exempt(address):
+            if excess > 0 and not parse_ip(address).is_loopback:
                 total += excess * excess
         return total
 

@@ -13,7 +13,6 @@ from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
-from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
@@ -61,7 +60,7 @@ class P2pStage(Stage):
         self.host = Host(config, identity, self.peerstore, meter)
         self.peer_manager = PeerManager(self.host)
         self.discovery = DiscoveryService(self.host)
-        self.scorer = PeerScorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.scorer = PeerScorer(config.scoring, config.rollup.block_time)
         self.score_service = ScoreService(self.host, self.scorer)
         self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
         self.gossip = GossipService(self.host, self.validator, self.scorer, self._deliver)
@@ -205,11 +204,6 @@ def block_signer(config: P2pConfig) -> BlockSigner | None:
     if config.sequencer_key is not None:
         return LocalSigner(config.sequencer_key)
     return None if config.signer is None else RemoteSigner(config.signer)
-
-
-def is_own_machine(address: str) -> bool:
-    """Whether an address is of our own machine, where any number of peers may be."""
-    return parse_ip(address).is_loopback
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:

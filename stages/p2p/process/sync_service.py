@@ -54,7 +54,7 @@ class SyncServer:
             code, response = await self._handle_request(stream)
             stream.hold(len(response))
         async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
-            await stream.write(response or payload_by_number.encode_error(code))
+            await stream.write(response or bytes([code]))
         stream.close()
         count(self._host, "server", code, time.monotonic() - started)
 

@@ -69,10 +69,6 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
     return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
 
-def encode_error(code: ResultCode) -> bytes:
-    return bytes([code])
-
-
 def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
     """Decode the whole response to a request for a number; its hash is checked by the quarantine."""
     if not data:

@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
@@ -45,14 +45,6 @@ log = get_logger("p2p")
 
 class TransportError(Exception):
     """Listening or connecting failed, or the connection broke; the text has the reason."""
-
-
-class ConnectionTimeouts(NamedTuple):
-    """Seconds: for upgrade and negotiation, without any stream data, and between two keepalive checks."""
-
-    handshake: float = 10.0
-    idle: float = 3600.0
-    keepalive: float = KEEPALIVE_INTERVAL
 
 
 class Connection(asyncio.Protocol):
@@ -119,13 +111,13 @@ class Connection(asyncio.Protocol):
         denied = self.host.intercept_accept(self)
         if denied is not None:
             return self.abort(denied)
-        self._timer = self._loop.call_later(self.host.timeouts.handshake, self._handshake_timed_out)
+        self._timer = self._loop.call_later(self.host.config.handshake_timeout, self._handshake_timed_out)
         self._upgrader = Upgrader(
             self.host.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
             expected_peer=self._expected_peer,
-            early_muxer=self.host.early_muxer,
+            early_muxer=self.host.config.early_muxer,
         )
         self._write([self._upgrader.data_to_send()])
 
@@ -182,7 +174,7 @@ class Connection(asyncio.Protocol):
             raise StreamError(str(error)) from None
         stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
-        await stream.negotiated(self.host.timeouts.handshake, protocols[0])
+        await stream.negotiated(self.host.config.handshake_timeout, protocols[0])
         return stream
 
     def close(self, reason: PeerDropReason, detail: str = "", code: yamux.GoAwayCode = yamux.GoAwayCode.NORMAL) -> None:
@@ -279,7 +271,7 @@ class Connection(asyncio.Protocol):
         self._secure_session = upgraded.session
         self.peer = upgraded.peer
         self.opened_at = self._last_data = self._small_window_start = self._loop.time()
-        self._set_timer(self.host.timeouts.keepalive, self._keep_alive)
+        self._set_timer(self.host.keepalive_interval, self._keep_alive)
         denied = self.host.connection_upgraded(self)
         if denied is not None:
             return self.close(denied)
@@ -328,7 +320,9 @@ class Connection(asyncio.Protocol):
             return self.session.reset_stream(stream_id)
         responder = Responder(lambda protocol: self.host.stream_handler(protocol) is not None)
         stream = self.streams[stream_id] = Stream(self, stream_id, responder)
-        timeout = self._loop.call_later(self.host.timeouts.handshake, stream.reset, "protocol negotiation timed out")
+        timeout = self._loop.call_later(
+            self.host.config.handshake_timeout, stream.reset, "protocol negotiation timed out"
+        )
 
         def negotiated(stream: Stream) -> None:
             timeout.cancel()
@@ -367,17 +361,17 @@ class Connection(asyncio.Protocol):
             self._running_handlers -= 1
 
     def _handshake_timed_out(self) -> None:
-        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.timeouts.handshake:g} s")
+        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.config.handshake_timeout:g} s")
 
     def _keep_alive(self) -> None:
         """Ping a silent connection; close one that stays silent, or has had no stream data for the idle timeout."""
-        now, timeouts = self._loop.time(), self.host.timeouts
-        self._set_timer(timeouts.keepalive, self._keep_alive)
-        if now - self._last_data > timeouts.idle:
+        now, interval = self._loop.time(), self.host.keepalive_interval
+        self._set_timer(interval, self._keep_alive)
+        if now - self._last_data > self.host.config.idle_timeout:
             return self.close(PeerDropReason.IDLE)
         if self._pinged_at and self._last_received < self._pinged_at:
             return self.abort(PeerDropReason.KEEPALIVE)
-        if now - self._last_received >= _SILENT_SHARE * timeouts.keepalive:
+        if now - self._last_received >= _SILENT_SHARE * interval:
             self._pinged_at = now
             self.session.ping(0)
             self.flush()

@@ -24,7 +24,7 @@ from rollup_node.stages.p2p.gating.connections import (
 )
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host_api
-from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
+from rollup_node.stages.p2p.host.io.connection import KEEPALIVE_INTERVAL, Connection, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
 from rollup_node.stages.p2p.host.io.services import IdentifyService, PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
@@ -55,8 +55,7 @@ class Host:
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config, self.identity, self.peerstore, self.meter = config, identity, store, meter
         self.limits = config.limits
-        self.timeouts = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
-        self.early_muxer = config.early_muxer
+        self.keepalive_interval = KEEPALIVE_INTERVAL
         self.connection_gater: ConnectionGater = store.load_gater([parse_subnet(text) for text in config.netrestrict])
         self.connection_manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external_address: Multiaddr | None = None

@@ -132,10 +132,10 @@ def test_more_than_ten_peers_at_an_address(scores: PeerScorer) -> None:
     assert scores.score(A) == -35.0 and scores.score(B) == 0.0
 
 
-def test_addresses_may_be_exempt() -> None:
-    scores = PeerScorer(PeerScoring.LIGHT, 2, exempt=lambda address: address.startswith("127."))
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.2"])
+def test_our_own_machine_is_exempt(scores: PeerScorer, address: str) -> None:
     for peer in names(50):
-        scores.add_peer(peer, ["127.0.0.1"])
+        scores.add_peer(peer, [address])
     assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 

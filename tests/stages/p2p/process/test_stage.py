@@ -113,11 +113,3 @@ async def test_scores_and_bans_survive_a_restart(rollup: RollupConfig, tmp_path:
             assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
             assert node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
             assert node.metric_sum("op_node_default_p2p_peer_unbans") == 1
-
-
-def test_loopback_peers_are_exempt_from_colocation() -> None:
-    """Only other machines are watched for many peers at one address."""
-    from rollup_node.stages.p2p.process.stage import is_own_machine
-
-    assert is_own_machine("127.0.0.1") and is_own_machine("::1") and is_own_machine("::ffff:127.0.0.2")
-    assert not is_own_machine("10.0.0.1")
