@@ -101,12 +101,6 @@ class PeerTable:
     def topic_peers(self, topic: str) -> Collection[PeerId]:
         return self.topics.get(topic, {}).keys()
 
-    def join(self, peer: PeerId, topic: str) -> None:
-        self.topics.setdefault(topic, {})[peer] = None
-
-    def leave(self, peer: PeerId, topic: str) -> None:
-        self.topics.get(topic, {}).pop(peer, None)
-
     def remove(self, peer: PeerId) -> None:
         del self.states[peer]
         self.ready.pop(peer, None)

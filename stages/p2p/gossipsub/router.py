@@ -172,9 +172,9 @@ class GossipSubRouter:
                 changes.setdefault(topic, set()).add(subscribe)
         for topic, change in changes.items():
             if change == {True}:
-                self.peers.join(peer, topic)
+                self.peers.topics.setdefault(topic, {})[peer] = None
             elif change == {False}:
-                self.peers.leave(peer, topic)
+                self.peers.topics.get(topic, {}).pop(peer, None)
                 self.meshes.remove_from(topic, peer)
 
     def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:

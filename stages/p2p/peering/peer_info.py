@@ -4,7 +4,6 @@ import ipaddress
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from enum import IntEnum
 
 import msgspec
 
@@ -12,13 +11,6 @@ from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
 from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
-
-
-class Connectedness(IntEnum):
-    """Whether a peer is connected, as go-libp2p numbers it."""
-
-    NOT_CONNECTED = 0
-    CONNECTED = 1
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +23,7 @@ class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
     ENR: str
     addresses: tuple[str, ...] | None
     protocols: tuple[str, ...] | None
-    connectedness: Connectedness = Connectedness.NOT_CONNECTED
+    connectedness: int = 0
     direction: int = 0
     protected: bool = False
     chainID: int

@@ -106,11 +106,10 @@ class PeerScoreThresholds(NamedTuple):
     gossip: float
     publish: float
     graylist: float
-    accept_px: float
     opportunistic_graft: float
 
 
-LIGHT_THRESHOLDS = PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05)
+LIGHT_THRESHOLDS = PeerScoreThresholds(-10.0, -40.0, -40.0, 0.05)
 IP_COLOCATION_WEIGHT, IP_COLOCATION_THRESHOLD = -35.0, 10
 BEHAVIOUR_PENALTY_WEIGHT, BEHAVIOUR_PENALTY_THRESHOLD = -16.0, 6.0
 
@@ -129,7 +128,7 @@ class PeerScorer:
 
     def __init__(self, scoring: PeerScoring, block_time: int) -> None:
         self._is_enabled = scoring is not PeerScoring.NONE
-        self.thresholds = LIGHT_THRESHOLDS if self._is_enabled else PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0)
+        self.thresholds = LIGHT_THRESHOLDS if self._is_enabled else PeerScoreThresholds(0.0, 0.0, 0.0, 0.0)
         self.application = ApplicationScorer(block_time, self._is_enabled)
         self._slot_seconds = slot_seconds(block_time)
         self.retained_seconds = RETAINED_SLOTS * self._slot_seconds

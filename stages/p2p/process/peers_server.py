@@ -84,7 +84,7 @@ class PeerDirectory:
             ENR=metadata.enr,
             addresses=peer_info.full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
             protocols=identify.protocols or None,
-            connectedness=peer_info.Connectedness.NOT_CONNECTED if info is None else peer_info.Connectedness.CONNECTED,
+            connectedness=int(info is not None),
             direction=(Direction.UNKNOWN if info is None else info.direction).value,
             protected=host.connection_manager.is_protected(peer),
             chainID=metadata.chain_id,

@@ -23,10 +23,11 @@ from rollup_node.stages.p2p.gating.connections import (
     is_over_host_limit,
 )
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import host_api
 from rollup_node.stages.p2p.host.io.connection import KEEPALIVE_INTERVAL, Connection, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.services import IdentifyService, PingService
+from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL, IdentifyService, PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
@@ -70,14 +71,16 @@ class Host:
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
         self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
-        self._handlers: dict[str, StreamHandler] = {}
+        self._handlers: dict[str, StreamHandler] = {
+            identify.PROTOCOL: self.identify.handle_identify,
+            identify.PUSH_PROTOCOL: self.identify.handle_push,
+            PING_PROTOCOL: self.ping.echo,
+        }
         self._subscribers: list[Callable[[host_api.HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._is_stopping = False
         self.dialer = Dialer(self)
-        self.identify.register()
-        self.ping.register()
 
     async def start(self) -> None:
         """Start listening [NET2]. Raises TransportError when the address cannot be bound."""
@@ -334,8 +337,8 @@ class Host:
             remote_ips=tuple(connection.remote_ip for connection in connections),
             opened_at=oldest.opened_at,
             streams=sum(len(connection.streams) for connection in connections),
-            latency=self.ping.latency(peer),
-            identify=self.identify.identified(peer),
+            latency=self.ping.latencies.get(peer),
+            identify=self.identify.identified.get(peer),
         )
 
     def _task_done(self, task: asyncio.Task[None]) -> None:

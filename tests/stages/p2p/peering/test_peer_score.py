@@ -86,7 +86,7 @@ def names(count: int) -> list[bytes]:
 
 
 def test_parameters_of_light(scores: PeerScorer) -> None:
-    assert scores.thresholds == (-10, -40, -40, 20, 0.05) and scores.retained_seconds == 1200.0
+    assert scores.thresholds == (-10, -40, -40, 0.05) and scores.retained_seconds == 1200.0
 
 
 def test_the_behaviour_penalty_is_squared_above_its_threshold(scores: PeerScorer) -> None:
@@ -189,5 +189,5 @@ def test_none_scores_nothing() -> None:
     scores.application.on_rejected_payload(names(1)[0], 0.0)
     scores.application.restore(B, ReqRespScores(1.0, 2.0, 3.0), 0.0)
     assert {scores.score(peer) for peer in scores.peers()} == {0.0}
-    assert scores.thresholds == (0, 0, 0, 0, 0)
+    assert scores.thresholds == (0, 0, 0, 0)
     assert scores.application.counts(names(1)[0]) == scores.application.counts(B) == ReqRespScores()
