@@ -34,22 +34,16 @@ def slot_seconds(block_time: int) -> float:
 
 
 class ApplicationScorer:
-    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted."""
+    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted.
+
+    Those of `connected` peers decay."""
 
     def __init__(self, block_time: int, enabled: bool = True) -> None:
         self._enabled = enabled
         self._retained_seconds = RETAINED_SLOTS * slot_seconds(block_time)
         self._counts: dict[PeerId, ReqRespScores] = {}
         self._changed_at: dict[PeerId, float] = {}
-        self._connected: set[PeerId] = set()
-
-    def peer_connected(self, peer: PeerId) -> None:
-        """Let the peer's counts decay from now on."""
-        self._connected.add(peer)
-
-    def peer_disconnected(self, peer: PeerId) -> None:
-        """Keep the peer's counts as they are."""
-        self._connected.discard(peer)
+        self.connected: set[PeerId] = set()
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
         self._add(peer, ReqRespScores(valid_responses=1.0), now)
@@ -77,7 +71,7 @@ class ApplicationScorer:
 
     def decay(self, now: float) -> None:
         """Decay the counts, as is due once per slot, and remove old ones."""
-        for peer in self._connected & self._counts.keys():
+        for peer in self.connected & self._counts.keys():
             values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
             self._counts[peer] = ReqRespScores(*[value if value >= DECAY_TO_ZERO else 0.0 for value in values])
             self._changed_at[peer] = now
@@ -144,14 +138,14 @@ class PeerScorer:
         """Add a peer, or update the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
         self._left_at.pop(peer, None)
-        self.application.peer_connected(peer)
+        self.application.connected.add(peer)
         self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
         """Remove a disconnected peer; its record is retained unless its score is positive."""
         if peer not in self._records or peer in self._left_at:
             return
-        self.application.peer_disconnected(peer)
+        self.application.connected.discard(peer)
         if self.score(peer) > 0:
             self._remove(peer)
             return

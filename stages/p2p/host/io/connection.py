@@ -111,7 +111,8 @@ class Connection(asyncio.Protocol):
         denied = self.host.intercept_accept(self)
         if denied is not None:
             return self.abort(denied)
-        self._timer = self._loop.call_later(self.host.config.handshake_timeout, self._handshake_timed_out)
+        seconds = self.host.config.handshake_timeout
+        self._timer = self._loop.call_later(seconds, self.abort, PeerDropReason.HANDSHAKE_TIMED_OUT, f"{seconds:g} s")
         self._upgrader = Upgrader(
             self.host.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
@@ -232,10 +233,6 @@ class Connection(asyncio.Protocol):
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close(PeerDropReason.TOO_MUCH_HELD, code=yamux.GoAwayCode.PROTOCOL_ERROR)
 
-    def stream_finished(self, stream: Stream) -> None:
-        """Remove a stream that is closed in both directions."""
-        self.streams.pop(stream.stream_id, None)
-
     # --- internal
 
     def _pause_reading(self, seconds: float) -> None:
@@ -318,7 +315,7 @@ class Connection(asyncio.Protocol):
         """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         if not self._stream_limit.allow(self._loop.time()):
             return self.session.reset_stream(stream_id)
-        responder = Responder(lambda protocol: self.host.stream_handler(protocol) is not None)
+        responder = Responder(self.host.stream_handlers.__contains__)
         stream = self.streams[stream_id] = Stream(self, stream_id, responder)
         timeout = self._loop.call_later(
             self.host.config.handshake_timeout, stream.reset, "protocol negotiation timed out"
@@ -326,7 +323,7 @@ class Connection(asyncio.Protocol):
 
         def negotiated(stream: Stream) -> None:
             timeout.cancel()
-            handler = self.host.stream_handler(stream.protocol)
+            handler = self.host.stream_handlers.get(stream.protocol)
             # A handler may outlive its stream: a peer that resets streams must not collect handlers.
             if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
                 stream.reset()
@@ -359,9 +356,6 @@ class Connection(asyncio.Protocol):
                 stream.on_finished = linger.cancel
         finally:
             self._running_handlers -= 1
-
-    def _handshake_timed_out(self) -> None:
-        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.config.handshake_timeout:g} s")
 
     def _keep_alive(self) -> None:
         """Ping a silent connection; close one that stays silent, or has had no stream data for the idle timeout."""

@@ -71,7 +71,7 @@ class Host:
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
         self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
-        self._handlers: dict[str, StreamHandler] = {
+        self.stream_handlers: dict[str, StreamHandler] = {
             identify.PROTOCOL: self.identify.handle_identify,
             identify.PUSH_PROTOCOL: self.identify.handle_push,
             PING_PROTOCOL: self.ping.echo,
@@ -131,11 +131,11 @@ class Host:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        return tuple(self._handlers)
+        return tuple(self.stream_handlers)
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
         """Serve inbound streams of a protocol; identify is pushed to connected peers."""
-        self._handlers[protocol] = handler
+        self.stream_handlers[protocol] = handler
         self.identify.protocols_changed()
 
     def subscribe(self, handler: Callable[[host_api.HostEvent], None]) -> None:
@@ -304,9 +304,6 @@ class Host:
             text = "dropped streams of peers that hold more than their share"
             log.warn(text, code=Code.PEER_STREAMS.text, streams=streams, limit=limit)
             self._drop_warned_at, self._drops_since_warning = now, 0
-
-    def stream_handler(self, protocol: str) -> StreamHandler | None:
-        return self._handlers.get(protocol)
 
     def _all_connections(self) -> Iterator[Connection]:
         """All connections, during and after their handshake."""

@@ -267,7 +267,7 @@ class Stream:
 
     def _finish(self) -> None:
         self.on_finished()
-        self._connection.stream_finished(self)
+        self._connection.streams.pop(self.stream_id, None)
 
 
 StreamHandler = Callable[[Stream], Awaitable[None]]

@@ -48,10 +48,10 @@ class ScoreService:
             stored = self._host.peerstore.record(event.peer, PeerScores)
             if stored is not None:
                 self._scorer.application.restore(event.peer, stored.req_resp, time.monotonic())
-            self._scorer.application.peer_connected(event.peer)
+            self._scorer.application.connected.add(event.peer)
         elif isinstance(event, PeerDisconnected):
             self._host.peerstore.set_record(event.peer, self.scores(event.peer), self._scorer.retained_seconds)
-            self._scorer.application.peer_disconnected(event.peer)
+            self._scorer.application.connected.discard(event.peer)
 
     async def _step(self) -> float:
         now = time.monotonic()

@@ -32,7 +32,7 @@ def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
 
 
 def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer) -> None:
-    app.peer_connected(A)
+    app.connected.add(A)
     for peer in (A, B):
         app.on_valid_response(peer, 0.0)
     app.decay(2.0)
@@ -41,7 +41,6 @@ def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer)
     for slot in range(2, 62):
         app.decay(2.0 * slot)
     assert app.counts(A).valid_responses == 0.0
-    app.peer_disconnected(A)
 
 
 def test_counts_are_retained_for_a_while(app: peer_score.ApplicationScorer) -> None:
@@ -105,7 +104,7 @@ def test_behaviour_decays_once_per_slot(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 10)
     scores.refresh(100.0)
-    scores.application.peer_connected(B)
+    scores.application.connected.add(B)
     scores.application.on_valid_response(B, 100.0)
     for now in (100.5, 101.0, 101.9):
         scores.refresh(now)
