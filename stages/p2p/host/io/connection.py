@@ -19,6 +19,7 @@ from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.transport import yamux
 from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.transport.yamux import EventKind
 from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
@@ -293,23 +294,21 @@ class Connection(asyncio.Protocol):
             raise yamux.YamuxError("too many small frames")
 
     def _dispatch(self, event: yamux.YamuxEvent) -> None:
-        if isinstance(event, yamux.StreamOpened):
+        if event.kind is EventKind.OPENED:
             self._accept_stream(event.stream_id)
-        elif isinstance(event, yamux.GoAwayReceived):
+        elif event.kind is EventKind.GO_AWAY:
             self.close(PeerDropReason.CLOSED_BY_PEER)
-        elif isinstance(event, yamux.DataReceived | yamux.StreamEnded | yamux.StreamReset | yamux.WindowUpdated):
-            stream = self.streams.get(event.stream_id)
-            if stream is None:
-                return
-            if isinstance(event, yamux.DataReceived):
-                self._last_data = self._last_received
-                stream.receive_data(event.data)
-            elif isinstance(event, yamux.StreamEnded):
-                stream.receive_fin()
-            elif isinstance(event, yamux.StreamReset):
-                stream.abort("reset by the peer")
-            else:
-                stream.window_updated()
+        elif (stream := self.streams.get(event.stream_id)) is None:
+            return
+        elif event.kind is EventKind.DATA:
+            self._last_data = self._last_received
+            stream.receive_data(event.data)
+        elif event.kind is EventKind.ENDED:
+            stream.receive_fin()
+        elif event.kind is EventKind.RESET:
+            stream.abort("reset by the peer")
+        else:
+            stream.window_updated()
 
     def _accept_stream(self, stream_id: int) -> None:
         """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
