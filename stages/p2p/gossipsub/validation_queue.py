@@ -54,12 +54,6 @@ class PendingMessage:
     senders: dict[PeerId, None] = field(default_factory=dict)
 
 
-class _DecodedMessage(NamedTuple):
-    id: MessageId
-    content: bytes | SnappyFailure
-    size: int
-
-
 class ValidationQueue:
     """The seen cache, and the messages whose validation is pending: oldest first, bounded in number and bytes."""
 
@@ -71,7 +65,7 @@ class ValidationQueue:
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
         """Mark a message of our own as seen; returns its id, None if it was seen before."""
-        message_id = self._decode(topic, data).id
+        message_id, _, _ = _decode(topic, data)
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
@@ -79,22 +73,26 @@ class ValidationQueue:
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
-            self._reject(peer, len(message.data))
+            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+            self._charge_wasted_bytes((peer,), len(message.data))
             return None
         # Checked before anything is decompressed: a message may hold much that decompresses to twenty times as much.
         size = self.pending_bytes + _declared_size(message.data)
         if len(self.pending) >= gossip_params.MAX_PENDING_MESSAGES or size > gossip_params.MAX_PENDING_BYTES:
             self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
-        decoded = self._decode(message.topic, message.data)
-        if self.seen.has(decoded.id, now):
-            self._add_duplicate(peer, decoded)
+        message_id, content, size = _decode(message.topic, message.data)
+        if self.seen.has(message_id, now):
+            self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
+            self._charge_wasted_bytes((peer,), size)
+            if message_id in self.pending:
+                self.pending[message_id].senders[peer] = None
             return None
-        self._promises.fulfill(decoded.id)
-        self.pending[decoded.id] = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
-        self.pending_bytes += decoded.size
-        self.seen.add(decoded.id, now)
-        return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
+        self._promises.fulfill(message_id)
+        self.pending[message_id] = PendingMessage(message.topic, message.data, size, now, {peer: None})
+        self.pending_bytes += size
+        self.seen.add(message_id, now)
+        return UnvalidatedMessage(message_id, message.topic, peer, content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
         """End the validation of a message; returns it if it is to be forwarded."""
@@ -117,27 +115,18 @@ class ValidationQueue:
         for expired in [item for item, message in self.pending.items() if message.received_at < oldest]:
             self.finish(expired, ValidationResult.IGNORE)
 
-    def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
-        content = snappy.decompress(data)
-        size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
-        return _DecodedMessage(message_id(topic, data, content), content, size)
-
-    def _reject(self, peer: PeerId, size: int) -> None:
-        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
-        self._charge_wasted_bytes((peer,), size)
-
-    def _add_duplicate(self, peer: PeerId, message: _DecodedMessage) -> None:
-        self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
-        self._charge_wasted_bytes((peer,), message.size)
-        pending = self.pending.get(message.id)
-        if pending is not None:
-            pending.senders[peer] = None
-
     def _charge_wasted_bytes(self, peers: Iterable[PeerId], size: int) -> None:
         for peer in peers:
             state = self._peers.states.get(peer)
             if state is not None:
                 state.wasted_bytes_budget -= size + self._params.wasted_message_overhead
+
+
+def _decode(topic: str, data: bytes) -> tuple[MessageId, bytes | SnappyFailure, int]:
+    """Return id, content, and the size compressed and decompressed."""
+    content = snappy.decompress(data)
+    size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
+    return message_id(topic, data, content), content, size
 
 
 def _declared_size(data: bytes) -> int:
