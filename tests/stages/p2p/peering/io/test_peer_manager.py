@@ -171,13 +171,6 @@ async def test_latencies_are_measured() -> None:
         assert "ping peers" not in [activity.name for activity in PeerManager(silent).periodic_tasks]
 
 
-async def test_the_peerstore_is_garbage_collected() -> None:
-    async with running_host(1) as ours:
-        ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
-        await step(PeerManager(ours), "collect peerstore garbage")
-        assert ours.peerstore.peers() == []
-
-
 PEER = b"\x00\x01peer"
 STORED = PeerScores(GossipScores(total=-19.0), ReqRespScores(valid_responses=2.0, rejected_payloads=1.0))
 
