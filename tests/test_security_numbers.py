@@ -172,7 +172,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "an answer | 64 KiB": {"64 KiB": "stages.p2p.signer.io.remote_signer.MAX_ANSWER_BYTES"},
     "nothing, errors": {"16 blocks": "stages.p2p.signer.signing_queue.MAX_WAITING"},
-    "descriptions and SOAP": {"64 KiB": "stages.p2p.nat.upnp.MAX_RESPONSE_BYTES"},
+    "descriptions and SOAP": {"64 KiB": "stages.p2p.peering.upnp.MAX_RESPONSE_BYTES"},
     "CA, certificate and key for": {"1 MiB": "stages.p2p.signer.io.remote_signer.MAX_FILE_BYTES"},
     "signed blocks": {
         "4096 heights": "stages.p2p.signer.signed_blocks.MAX_HEIGHTS",

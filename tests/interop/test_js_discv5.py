@@ -52,8 +52,7 @@ async def test_their_record_parses_and_our_ping_is_answered() -> None:
         assert record.opstack == OpStackEntry(CHAIN) and record.text == theirs.ready["record"]
         async with running_discv5("ours", bootnodes=(record.text,)) as ours:
             await until(lambda: ours.discovered)
-            assert ours.discovered[0].enr == record.text
-            assert ours.discovered[0].chain_id == CHAIN
+            assert ours.discovered[0].record.text == record.text
             assert not ours.node.drops
             assert ours.enr.text in await theirs.call("table")
 
@@ -69,7 +68,7 @@ async def test_they_initiate_the_handshake() -> None:
         await theirs.call("ping", record=ours.enr.text)
         assert await theirs.call("talk", record=ours.enr.text, protocol="unknown") == ""
         await until(lambda: ours.discovered)
-        assert ours.discovered[0].enr == theirs.ready["record"]
+        assert ours.discovered[0].record.text == theirs.ready["record"]
         assert len(ours.node.codec.sessions) == 1
 
 
@@ -130,7 +129,7 @@ async def test_our_lookups_go_through_their_node() -> None:
         async with running_discv5("late", bootnodes=(record.text,)) as late:
             wanted = {node.enr.text for node in nodes} & set(await theirs.call("table"))
             assert len(wanted) >= 10
-            await until(lambda: wanted <= {peer.enr for peer in late.discovered}, 25)
+            await until(lambda: wanted <= {peer.record.text for peer in late.discovered}, 25)
 
 
 async def test_many_requests_in_a_session() -> None:

@@ -13,8 +13,8 @@ import pytest
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.encoding import snappy
-from rollup_node.stages.p2p.gossipsub.message_cache import message_id
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12
+from rollup_node.stages.p2p.gossipsub.validation_queue import message_id
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 from tests.support.foreign.js_gossip import PROGRAM, JsGossipPeer, gossip_peer, present_topic
 from tests.support.foreign.js_peers import by, js_program

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.addresses.peer_id import node_id
+from rollup_node.stages.p2p.discv5 import messages, packets
 from rollup_node.stages.p2p.discv5.enr import Endpoint, decode_enr, parse_enr, sign_enr
 from rollup_node.stages.protocol import secp256k1
 
@@ -36,8 +37,8 @@ def test_all_packet_kinds_have_vectors() -> None:
 
 
 def test_node_ids_of_the_keys() -> None:
-    assert crypto.node_id(secp256k1.public_key(SECRET_A)) == NODE_A
-    assert crypto.node_id(secp256k1.public_key(SECRET_B)) == NODE_B
+    assert node_id(secp256k1.public_key(SECRET_A)) == NODE_A
+    assert node_id(secp256k1.public_key(SECRET_B)) == NODE_B
 
 
 def test_message_packet() -> None:
@@ -69,9 +70,9 @@ def test_handshake_packet(vector: dict[str, Any]) -> None:
     assert bool(packet.record) == vector["has_record"]
     if packet.record:
         assert decode_enr(packet.record).node_id == NODE_A
-    digest = crypto.id_signature_hash(challenge, packet.ephemeral_public_key, NODE_B)
-    assert crypto.verify(secp256k1.public_key(SECRET_A), packet.id_signature, digest)
-    key, _ = crypto.derive_keys(
+    digest = packets.id_signature_hash(challenge, packet.ephemeral_public_key, NODE_B)
+    assert secp256k1.verify_compact(secp256k1.public_key(SECRET_A), digest, packet.id_signature)
+    key, _ = packets.derive_keys(
         secp256k1.multiply_point(packet.ephemeral_public_key, SECRET_B), challenge, NODE_A, NODE_B
     )
     assert key == bytes.fromhex(vector["read_key"])
@@ -79,7 +80,7 @@ def test_handshake_packet(vector: dict[str, Any]) -> None:
     assert plain is not None and messages.decode(plain) == ping(vector)
     header = packets.handshake_header(
         *(NODE_A, NODE_B, packet.nonce, IV),
-        signature=crypto.sign(SECRET_A, digest),
+        signature=secp256k1.sign_recoverable(digest, SECRET_A)[:64],
         ephemeral_key=secp256k1.public_key(bytes.fromhex(vector["ephemeral_secret"])),
         record=packet.record,
     )
@@ -95,7 +96,7 @@ def test_key_derivation() -> None:
         return raw("key_derivation", name)
 
     shared = secp256k1.multiply_point(value("public_key"), value("ephemeral_secret"))
-    keys = crypto.derive_keys(shared, value("challenge"), value("node_a"), value("node_b"))
+    keys = packets.derive_keys(shared, value("challenge"), value("node_a"), value("node_b"))
     assert keys == (value("initiator_key"), value("recipient_key"))
 
 
@@ -103,9 +104,9 @@ def test_identity_signature() -> None:
     def value(name: str) -> bytes:
         return raw("identity_signature", name)
 
-    digest = crypto.id_signature_hash(value("challenge"), value("ephemeral_key"), value("node_b"))
-    assert crypto.sign(value("secret"), digest) == value("signature")
-    assert crypto.verify(secp256k1.public_key(value("secret")), value("signature"), digest)
+    digest = packets.id_signature_hash(value("challenge"), value("ephemeral_key"), value("node_b"))
+    assert secp256k1.sign_recoverable(digest, value("secret"))[:64] == value("signature")
+    assert secp256k1.verify_compact(secp256k1.public_key(value("secret")), digest, value("signature"))
 
 
 def test_message_encryption() -> None:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import PeerScoring
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import ControlMessage, IHave, PubsubMessage, Rpc, Subscription, encode_rpc
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.signed_blocks import SIGNER, TOPIC, TOPICS, TRANSACTIONS, chain_config, signed_message
 
@@ -52,7 +52,7 @@ class GossipBench:
     def __init__(self, peers: int, seed: int) -> None:
         self._chance = random.Random(seed)
         self._params = GossipParams()
-        self._router = GossipSubRouter(self._params, TOPICS, peer_scorer(PeerScoring.LIGHT, 2), random.Random(seed))
+        self._router = GossipSubRouter(self._params, TOPICS, PeerScorer(PeerScoring.LIGHT, 2), random.Random(seed))
         self._now = 1000.0
         hello = encode_rpc(Rpc([Subscription(topic, True) for topic in TOPICS]))
         self._peers = [number.to_bytes(4, "big") for number in range(peers)]

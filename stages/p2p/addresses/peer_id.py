@@ -14,6 +14,9 @@ from rollup_node.stages.protocol.keccak import keccak256
 PeerId = bytes
 """A multihash: the serialized public key itself (identity) when it is short, else its SHA-256."""
 
+NodeId = bytes
+"""keccak-256 of the uncompressed point of a node's key."""
+
 RSA, ED25519, SECP256K1, ECDSA = range(4)
 _MAX_KEY_BYTES = 2048
 _MAX_INLINE_KEY_BYTES = 42
@@ -78,14 +81,9 @@ def extract_public_key(peer: PeerId) -> PublicKey | None:
         return None
 
 
-def node_id(key: PublicKey) -> bytes | None:
-    """Return the discv5 node id: keccak-256 of the uncompressed point; None for a key that is not secp256k1."""
-    if key.kind != SECP256K1:
-        return None
-    try:
-        return keccak256(secp256k1.convert_point(key.data, compressed=False)[1:])
-    except ValueError:
-        return None
+def node_id(point: bytes) -> NodeId:
+    """Return the discv5 node id of a secp256k1 key. Raises ValueError when it is not on the curve."""
+    return keccak256(secp256k1.convert_point(point, compressed=False)[1:])
 
 
 class NetworkIdentity:
@@ -107,14 +105,9 @@ class NetworkIdentity:
         return secp256k1.sign_der(hashlib.sha256(message).digest(), self.secret)
 
 
-def peer_id_text(peer: PeerId) -> str:
-    """Return the usual text form of a peer id: base58 of the multihash."""
-    return encode_base58(peer)
-
-
 def short_peer_id(peer: PeerId) -> str:
     """Return the last ten characters of a peer id, for log lines."""
-    return encode_base58(peer)[-10:]
+    return peer_id_text(peer)[-10:]
 
 
 def parse_peer_id(text: str) -> PeerId:
@@ -146,14 +139,14 @@ def _from_cid(text: str) -> bytes:
     return raw[2:]
 
 
-def encode_base58(data: bytes) -> str:
-    """Encode bytes as base58; each leading zero byte becomes a `1`."""
-    number = int.from_bytes(data, "big")
+def peer_id_text(peer: PeerId) -> str:
+    """Return the usual text form of a peer id: base58 of the multihash, each leading zero byte a `1`."""
+    number = int.from_bytes(peer, "big")
     digits = []
     while number:
         number, value = divmod(number, 58)
         digits.append(_ALPHABET[value])
-    zeros = len(data) - len(data.lstrip(b"\0"))
+    zeros = len(peer) - len(peer.lstrip(b"\0"))
     return "1" * zeros + "".join(reversed(digits))
 
 

@@ -82,13 +82,10 @@ class UnsafeBlockSigners:
         self.current = signer
         return True
 
-    def previous(self, now: float) -> Address | None:
-        """Return the previous signer, while it is accepted."""
-        return self._previous if now - self._changed_at <= GRACE_SECONDS else None
-
     def accept(self, address: Address, now: float) -> bool:
         """Whether a block signed by the address is accepted; one of the current signer ends the grace period [VAL3]."""
         if address == self.current:
             self._previous = None
             return True
-        return self.current is not None and address == self.previous(now)
+        is_in_grace = now - self._changed_at <= GRACE_SECONDS
+        return self.current is not None and is_in_grace and address == self._previous

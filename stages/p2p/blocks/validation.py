@@ -9,10 +9,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.block_message import DecodedPayload, SszError
 from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners, payload_hash, signing_hash
-from rollup_node.stages.p2p.blocks.ssz import DecodedPayload, SszError
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.secp256k1 import recover_address

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, IpAddressError, parse_ip
-from rollup_node.stages.p2p.discv5 import crypto
+from rollup_node.stages.p2p.addresses.peer_id import node_id
 from rollup_node.stages.p2p.discv5.enr import PREFIX, Contact, Endpoint, Enr, parse_enr
 from rollup_node.stages.protocol import secp256k1
 
@@ -79,7 +79,7 @@ class Enode(NamedTuple):
 
     def contact(self, address: IpAddress) -> Contact:
         """Return the node's contact, its host being at this address."""
-        return Contact(crypto.node_id(self.public_key), self.public_key, Endpoint(address, self.port))
+        return Contact(node_id(self.public_key), self.public_key, Endpoint(address, self.port))
 
 
 def parse_bootnode(text: str) -> Enr | Enode:

@@ -12,8 +12,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
-from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.addresses.peer_id import NodeId, node_id
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.protocol import rlp, secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
@@ -49,6 +48,7 @@ def xor_distance(node: NodeId, target: NodeId) -> int:
 
 
 MAX_RECORD_BYTES = 300
+SIGNATURE_SIZE, PUBLIC_KEY_SIZE = 64, 33
 PREFIX = "enr:"
 OPSTACK = b"opstack"
 _IDENTITY_SCHEME = b"v4"
@@ -157,11 +157,11 @@ def sign_enr(secret: bytes, seq: int, values: Mapping[bytes, bytes]) -> Enr:
     content = [rlp.encode_int(seq)]
     for name, value in pairs.items():
         content += (rlp.encode_bytes(name), value)
-    signature = crypto.sign(secret, keccak256(rlp.encode_list(content)))
+    signature = secp256k1.sign_recoverable(keccak256(rlp.encode_list(content)), secret)[:SIGNATURE_SIZE]
     raw = rlp.encode_list([rlp.encode_bytes(signature), *content])
     if len(raw) > MAX_RECORD_BYTES:
         raise EnrError(f"node record of {len(raw)} bytes, more than {MAX_RECORD_BYTES}")
-    return Enr(raw, seq, pairs, key, crypto.node_id(key))
+    return Enr(raw, seq, pairs, key, node_id(key))
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -173,17 +173,17 @@ def decode_enr(raw: bytes) -> Enr:
         items = rlp.split(raw)
         if len(items) < 2 or len(items) % 2:
             raise EnrError("node record with a key but no value")
-        signature = rlp.decode_sized(rlp.decode(items[0]), crypto.SIGNATURE_SIZE)
+        signature = rlp.decode_sized(rlp.decode(items[0]), SIGNATURE_SIZE)
         seq = rlp.decode_int(rlp.decode(items[1]), bits=64)
         pairs = _pairs(items)
         key = _key(pairs)
     except rlp.RlpError as error:
         raise EnrError(f"node record: {error}") from None
     try:
-        identity = crypto.node_id(key)
+        identity = node_id(key)
     except ValueError as error:
         raise EnrError(f"node record: {error}") from None
-    if not crypto.verify(key, signature, keccak256(rlp.encode_list(items[1:]))):
+    if not secp256k1.verify_compact(key, keccak256(rlp.encode_list(items[1:])), signature):
         raise EnrError("node record with a wrong signature")
     return Enr(raw, seq, pairs, key, identity)
 
@@ -220,7 +220,7 @@ def _key(pairs: Mapping[bytes, bytes]) -> bytes:
         raise EnrError("node record of another identity scheme than v4")
     if b"secp256k1" not in pairs:
         raise EnrError("node record without a public key")
-    return rlp.decode_sized(rlp.decode(pairs[b"secp256k1"]), crypto.PUBLIC_KEY_SIZE)
+    return rlp.decode_sized(rlp.decode(pairs[b"secp256k1"]), PUBLIC_KEY_SIZE)
 
 
 @dataclass(frozen=True)

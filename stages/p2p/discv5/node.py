@@ -15,8 +15,8 @@ from rollup_node.stages.p2p.addresses.ip import (
     is_within,
     network_prefix,
 )
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5 import calls, messages
-from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Contact, Endpoint, Enr, LocalEnr
 from rollup_node.stages.p2p.discv5.packet_codec import AuthenticMessage, PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MessagePacket, WhoAreYou
@@ -323,7 +323,7 @@ class Discv5Node:
         node, endpoint = result.call.contact.node_id, result.call.contact.endpoint
         entry = self.table.get(node)
         if entry is not None and entry.contact.endpoint == endpoint:
-            if not self.table.has_live:
+            if not self.table.live:
                 self._refresh_due, self._lookup_interval = now, _FIRST_LOOKUP_INTERVAL
             self.table.record_response(node, now, is_check=result.pong is not None)
             record = entry.record

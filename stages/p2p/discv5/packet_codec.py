@@ -7,9 +7,9 @@ from itertools import count
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets, sessions
-from rollup_node.stages.p2p.discv5.crypto import NodeId
-from rollup_node.stages.p2p.discv5.enr import Contact, Endpoint, Enr, EnrError, decode_enr
+from rollup_node.stages.p2p.addresses.peer_id import NodeId, node_id
+from rollup_node.stages.p2p.discv5 import messages, packets, sessions
+from rollup_node.stages.p2p.discv5.enr import SIGNATURE_SIZE, Contact, Endpoint, Enr, EnrError, decode_enr
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.pacing import KeyedTokenBuckets, TokenBucket
 
@@ -56,7 +56,7 @@ class PacketCodec:
 
     def __init__(self, secret: bytes, random: sessions.RandomBytes) -> None:
         self._secret, self._random = secret, random
-        self.node_id = crypto.node_id(secp256k1.public_key(secret))
+        self.node_id = node_id(secp256k1.public_key(secret))
         self.sessions = sessions.Sessions()
         self.challenges = sessions.Challenges()
         self._orders = count()
@@ -91,14 +91,14 @@ class PacketCodec:
             shared = secp256k1.multiply_point(contact.public_key, secret)
         except ValueError:
             return None
-        write_key, read_key = crypto.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
+        write_key, read_key = packets.derive_keys(shared, whoareyou.challenge_data, self.node_id, contact.node_id)
         session = sessions.Discv5Session(write_key, read_key, next(self._orders))
         self.sessions.add(contact.node_id, contact.endpoint, session)
         nonce = session.next_nonce(self._random)
-        digest = crypto.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
+        digest = packets.id_signature_hash(whoareyou.challenge_data, ephemeral_key, contact.node_id)
         header = packets.handshake_header(
             *(self.node_id, contact.node_id, nonce, self._random(packets.IV_SIZE)),
-            signature=crypto.sign(self._secret, digest),
+            signature=secp256k1.sign_recoverable(digest, self._secret)[:SIGNATURE_SIZE],
             ephemeral_key=ephemeral_key,
             record=record.raw if whoareyou.enr_seq < record.seq else b"",
         )
@@ -167,8 +167,8 @@ class PacketCodec:
     def _verify_id_signature(
         self, packet: packets.HandshakePacket, challenge: sessions.SentChallenge, record: Enr
     ) -> bool:
-        digest = crypto.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
-        return crypto.verify(record.public_key, packet.id_signature, digest)
+        digest = packets.id_signature_hash(challenge.challenge_data, packet.ephemeral_public_key, self.node_id)
+        return secp256k1.verify_compact(record.public_key, digest, packet.id_signature)
 
     def _accept_handshake(
         self, packet: packets.HandshakePacket, sender: Endpoint, challenge: sessions.SentChallenge, record: Enr
@@ -177,7 +177,7 @@ class PacketCodec:
             shared = secp256k1.multiply_point(packet.ephemeral_public_key, self._secret)
         except ValueError:
             return PacketDrop.BAD_HANDSHAKE
-        read_key, write_key = crypto.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
+        read_key, write_key = packets.derive_keys(shared, challenge.challenge_data, packet.source, self.node_id)
         plaintext = packets.decrypt(read_key, packet.nonce, packet.ciphertext, packet.authenticated_data)
         if plaintext is None:
             return PacketDrop.BAD_HANDSHAKE

@@ -1,5 +1,7 @@
 """The three kinds of packets: a header masked by AES-128-CTR and, except for WHOAREYOU, a message in AES-128-GCM."""
 
+import hashlib
+import hmac
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -7,22 +9,37 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from rollup_node.stages.p2p.discv5 import crypto
-from rollup_node.stages.p2p.discv5.crypto import KEY_SIZE, NodeId
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
+from rollup_node.stages.p2p.discv5.enr import PUBLIC_KEY_SIZE, SIGNATURE_SIZE
 
 MIN_PACKET_BYTES = 63
 MAX_PACKET_BYTES = 1280
 IV_SIZE = 16
 NONCE_SIZE = 12
 TAG_SIZE = 16
+KEY_SIZE = 16
 RANDOM_MESSAGE_BYTES = 32
 """Random bytes in place of a message while there are no keys."""
 
+_KEY_AGREEMENT_INFO = b"discovery v5 key agreement"
+_ID_SIGNATURE_TEXT = b"discovery v5 identity proof"
 _MAGIC = b"discv5" + b"\x00\x01"
 _STATIC = len(_MAGIC) + 1 + NONCE_SIZE + 2
 _MESSAGE, _WHOAREYOU, _HANDSHAKE = range(3)
 _WHOAREYOU_DATA = 24
 _HANDSHAKE_HEAD = 34
+
+
+def derive_keys(shared: bytes, challenge_data: bytes, initiator: NodeId, recipient: NodeId) -> tuple[bytes, bytes]:
+    """Return the initiator's and the recipient's write key of a session, from the shared point of both (ECDH)."""
+    pseudorandom_key = hmac.digest(challenge_data, shared, "sha256")
+    keys = hmac.digest(pseudorandom_key, _KEY_AGREEMENT_INFO + initiator + recipient + b"\x01", "sha256")
+    return keys[:KEY_SIZE], keys[KEY_SIZE:]
+
+
+def id_signature_hash(challenge_data: bytes, ephemeral_key: bytes, recipient: NodeId) -> bytes:
+    """Return the hash that the initiator of a handshake signs (id-signature)."""
+    return hashlib.sha256(_ID_SIGNATURE_TEXT + challenge_data + ephemeral_key + recipient).digest()
 
 
 def header_mask(dest: NodeId, iv: bytes) -> Callable[[bytes], bytes]:
@@ -144,10 +161,10 @@ def _whoareyou(nonce: bytes, auth: bytes, data: bytes, ciphertext: bytes) -> Who
 
 
 def _handshake(nonce: bytes, auth: bytes, data: bytes, ciphertext: bytes) -> HandshakePacket:
-    if auth[32] != crypto.SIGNATURE_SIZE or auth[33] != crypto.PUBLIC_KEY_SIZE:
+    if auth[32] != SIGNATURE_SIZE or auth[33] != PUBLIC_KEY_SIZE:
         raise PacketError("handshake of another identity scheme than v4")
-    key_at = _HANDSHAKE_HEAD + crypto.SIGNATURE_SIZE
-    record_at = key_at + crypto.PUBLIC_KEY_SIZE
+    key_at = _HANDSHAKE_HEAD + SIGNATURE_SIZE
+    record_at = key_at + PUBLIC_KEY_SIZE
     if len(auth) < record_at:
         raise PacketError("handshake that ends within its keys")
     return HandshakePacket(

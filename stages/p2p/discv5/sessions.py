@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from rollup_node.stages.p2p.addresses.ip import host_prefix
-from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packets import NONCE_SIZE, MessagePacket, decrypt
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rollup_node.stages.p2p.addresses.ip import network_prefix
-from rollup_node.stages.p2p.discv5.crypto import NodeId
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.discv5.enr import Contact, Enr, log_distance, xor_distance
 
 CONCURRENCY = 3
@@ -28,7 +28,6 @@ class Lookup:
     seen: dict[NodeId, Contact] = field(default_factory=dict)
     queried: set[NodeId] = field(default_factory=set)
     in_flight: set[NodeId] = field(default_factory=set)
-    responded: set[NodeId] = field(default_factory=set)
     failed: set[NodeId] = field(default_factory=set)
 
     def add(self, contacts: Iterable[Contact]) -> None:
@@ -51,7 +50,6 @@ class Lookup:
 
     def add_response(self, node: NodeId, contacts: Iterable[Contact]) -> None:
         self.in_flight.discard(node)
-        self.responded.add(node)
         self.add(contacts)
 
     def add_failure(self, node: NodeId) -> None:
@@ -65,11 +63,6 @@ class Lookup:
         if self.in_flight:
             return False
         return len(self.queried) >= MAX_QUERIED or all(contact.node_id in self.queried for contact in self._nearest())
-
-    @property
-    def result(self) -> list[Contact]:
-        """The closest nodes that responded, closest first."""
-        return [contact for contact in self._by_closeness() if contact.node_id in self.responded][:RESULT_SIZE]
 
     def _nearest(self) -> list[Contact]:
         return [contact for contact in self._by_closeness() if contact.node_id not in self.failed][:RESULT_SIZE]
@@ -143,10 +136,6 @@ class RoutingTable:
     @property
     def live(self) -> list[NodeEntry]:
         return [entry for entry in self if entry.is_live]
-
-    @property
-    def has_live(self) -> bool:
-        return any(entry.is_live for entry in self)
 
     def get(self, node: NodeId) -> NodeEntry | None:
         """Return a node in the table or among the replacements."""

@@ -44,12 +44,12 @@ def declared_length(data: bytes | memoryview) -> int | None:
     return None if protobuf is None or protobuf[0] >= 1 << 32 else protobuf[0]
 
 
-def decompress(data: bytes, max_bytes: int = MAX_BYTES) -> bytes | SnappyFailure:
-    """Decompress data in block format to at most `max_bytes`; the length it declares is checked before."""
+def decompress(data: bytes) -> bytes | SnappyFailure:
+    """Decompress data in block format to at most MAX_BYTES bytes; the length it declares is checked before."""
     length = declared_length(data)
     if length is None:
         return SnappyFailure.NO_LENGTH
-    if length > max_bytes:
+    if length > MAX_BYTES:
         return SnappyFailure.TOO_LARGE
     if length > _MAX_RATIO * len(data):
         return SnappyFailure.BAD_DATA

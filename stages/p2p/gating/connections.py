@@ -3,7 +3,7 @@
 The gater denies by options, blocks and bans; few connections of a host and few unfinished handshakes are accepted; the
 manager trims when there are too many."""
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
@@ -74,8 +74,7 @@ class PendingHandshakes(Generic[C]):
 
     def __init__(self, max_pending: int) -> None:
         self._max_pending = max_pending
-        self._connections: OrderedDict[C, str] = OrderedDict()
-        self._per_ip: Counter[str] = Counter()
+        self._connections: dict[C, str] = {}
 
     def __iter__(self) -> Iterator[C]:
         return iter(self._connections)
@@ -85,31 +84,21 @@ class PendingHandshakes(Generic[C]):
 
     def add(self, connection: C, ip: str) -> C | None:
         """Add a connection; returns the one that must be aborted for it, None while there is room."""
-        evicted = self._choose_evicted() if len(self._connections) >= self._max_pending else None
-        if evicted is not None:
-            self.remove(evicted)
+        evicted = None
+        if len(self._connections) >= self._max_pending:
+            ((crowded, _),) = Counter(self._connections.values()).most_common(1)
+            evicted = next(pending for pending, at in self._connections.items() if at == crowded)
+            del self._connections[evicted]
         self._connections[connection] = ip
-        self._per_ip[ip] += 1
         return evicted
 
     def remove(self, connection: C) -> None:
-        ip = self._connections.pop(connection, None)
-        if ip is not None:
-            self._per_ip[ip] -= 1
-            if not self._per_ip[ip]:
-                del self._per_ip[ip]
+        self._connections.pop(connection, None)
 
     def drain(self) -> list[C]:
         drained = list(self._connections)
         self._connections.clear()
-        self._per_ip.clear()
         return drained
-
-    def _choose_evicted(self) -> C | None:
-        if not self._connections:
-            return None
-        crowded = max(self._per_ip, key=lambda ip: self._per_ip[ip])
-        return next(connection for connection, ip in self._connections.items() if ip == crowded)
 
 
 def is_over_host_limit(ip: str, others: Iterable[str]) -> bool:
@@ -135,13 +124,13 @@ class TrimCandidate(NamedTuple):
 
 @dataclass
 class ConnectionManager:
-    """Tags and protections of peers. `grace_period` in seconds."""
+    """Protections of peers, and the connected ones that are `preferred` to others. `grace_period` in seconds."""
 
     low_water: int
     high_water: int
     grace_period: float
     _protected: dict[PeerId, set[str]] = field(default_factory=lambda: defaultdict(set))
-    tags: dict[PeerId, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    preferred: set[PeerId] = field(default_factory=set)
     _last_trim: float | None = None
 
     def protect(self, peer: PeerId, tag: str) -> None:
@@ -160,19 +149,6 @@ class ConnectionManager:
         tags = self._protected.get(peer, set())
         return bool(tags) if tag is None else tag in tags
 
-    def tag(self, peer: PeerId, name: str, value: int) -> None:
-        """Set the value of a tag (0 removes it); peers with low sums of values are trimmed first."""
-        if value:
-            self.tags[peer][name] = value
-        elif peer in self.tags:
-            self.tags[peer].pop(name, None)
-            if not self.tags[peer]:
-                del self.tags[peer]
-
-    def remove_tags(self, peer: PeerId) -> None:
-        """Remove the tags of a disconnected peer; its protection stays."""
-        self.tags.pop(peer, None)
-
     def peers_to_trim(self, connected: Iterable[TrimCandidate], now: float) -> list[PeerId]:
         """Return the peers to disconnect now; none within the silence period after a trim."""
         peers = list(connected)
@@ -185,10 +161,10 @@ class ConnectionManager:
         candidates.sort(key=self._trim_order)
         return [peer.peer for peer in candidates[: max(0, len(candidates) - self.low_water)]]
 
-    def _trim_order(self, candidate: TrimCandidate) -> tuple[int, bool, int, float]:
-        """Return the sort key, first trimmed first: sum of tag values, peers that we dialled, streams, age."""
-        value = sum(self.tags.get(candidate.peer, {}).values())
-        return value, not candidate.inbound, candidate.streams, -candidate.opened_at
+    def _trim_order(self, candidate: TrimCandidate) -> tuple[bool, bool, int, float]:
+        """Return the sort key, first trimmed first: peers not preferred, peers that we dialled, streams, age."""
+        is_preferred = candidate.peer in self.preferred
+        return is_preferred, not candidate.inbound, candidate.streams, -candidate.opened_at
 
 
 _MAX_PEERS = 10_000

@@ -7,8 +7,9 @@ from typing import Protocol
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
-from rollup_node.stages.p2p.gossipsub.message_cache import MessageId
 from rollup_node.stages.p2p.gossipsub.rpc import Prune, Rpc, encode_frame
+
+MessageId = bytes
 
 
 class TraceEvent(StrEnum):
@@ -99,12 +100,6 @@ class PeerTable:
 
     def topic_peers(self, topic: str) -> Collection[PeerId]:
         return self.topics.get(topic, {}).keys()
-
-    def join(self, peer: PeerId, topic: str) -> None:
-        self.topics.setdefault(topic, {})[peer] = None
-
-    def leave(self, peer: PeerId, topic: str) -> None:
-        self.topics.get(topic, {}).pop(peer, None)
 
     def remove(self, peer: PeerId) -> None:
         del self.states[peer]

@@ -21,16 +21,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
-from rollup_node.stages.p2p.gossipsub.lazy_gossip import LazyGossip
+from rollup_node.stages.p2p.gossipsub.lazy_gossip import CachedMessage, LazyGossip
 from rollup_node.stages.p2p.gossipsub.mesh import Meshes
-from rollup_node.stages.p2p.gossipsub.message_cache import (
-    CachedMessage,
-    MessageId,
-    UnvalidatedMessage,
-    ValidationResult,
-)
 from rollup_node.stages.p2p.gossipsub.params import MAX_EARLY_SUBSCRIBERS, GossipParams
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RandomSource, TraceEvent
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, MessageId, PeerTable, RandomSource, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
     IHave,
@@ -42,7 +36,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_frame,
 )
-from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationQueue
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationQueue, ValidationResult
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 
@@ -178,9 +172,9 @@ class GossipSubRouter:
                 changes.setdefault(topic, set()).add(subscribe)
         for topic, change in changes.items():
             if change == {True}:
-                self.peers.join(peer, topic)
+                self.peers.topics.setdefault(topic, {})[peer] = None
             elif change == {False}:
-                self.peers.leave(peer, topic)
+                self.peers.topics.get(topic, {}).pop(peer, None)
                 self.meshes.remove_from(topic, peer)
 
     def _handle_message(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:

@@ -1,24 +1,46 @@
 """Messages from arrival to validation result: each once; duplicates and rejected ones are charged to their senders."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import Enum
+from hashlib import sha256
+from typing import Generic, NamedTuple, TypeVar
 
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.p2p.gossipsub import params as gossip_params
 from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
-from rollup_node.stages.p2p.gossipsub.message_cache import (
-    MessageId,
-    SeenCache,
-    UnvalidatedMessage,
-    ValidationResult,
-    message_id,
-)
-from rollup_node.stages.p2p.gossipsub.peers import PeerTable, TraceEvent
+from rollup_node.stages.p2p.gossipsub.peers import MessageId, PeerTable, TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage
 from rollup_node.stages.protocol.pacing import TokenBucket
+
+ID_SIZE = 20
+_INVALID_SNAPPY, _VALID_SNAPPY = bytes(4), b"\x01\0\0\0"
+
+
+class ValidationResult(Enum):
+    """The validation result of gossipsub v1.1: forward the message, drop it, or drop it and penalize the sender."""
+
+    ACCEPT = "accept"
+    IGNORE = "ignore"
+    REJECT = "reject"
+
+
+class UnvalidatedMessage(NamedTuple):
+    """A message that awaits its validation result; `content` is its data decompressed, or why that failed."""
+
+    id: MessageId
+    topic: str
+    peer: PeerId
+    content: bytes | SnappyFailure
+
+
+def message_id(topic: str, data: bytes, content: bytes | SnappyFailure) -> MessageId:
+    """Return the id of a message whose `data` decompresses to `content`, by op-node's rule [GSP5]."""
+    domain, hashed = (_INVALID_SNAPPY, data) if isinstance(content, SnappyFailure) else (_VALID_SNAPPY, content)
+    name = topic.encode()
+    return sha256(b"".join((domain, len(name).to_bytes(8, "little"), name, hashed))).digest()[:ID_SIZE]
 
 
 @dataclass
@@ -32,12 +54,6 @@ class PendingMessage:
     senders: dict[PeerId, None] = field(default_factory=dict)
 
 
-class _DecodedMessage(NamedTuple):
-    id: MessageId
-    content: bytes | SnappyFailure
-    size: int
-
-
 class ValidationQueue:
     """The seen cache, and the messages whose validation is pending: oldest first, bounded in number and bytes."""
 
@@ -49,7 +65,7 @@ class ValidationQueue:
 
     def add_published(self, topic: str, data: bytes, now: float) -> MessageId | None:
         """Mark a message of our own as seen; returns its id, None if it was seen before."""
-        message_id = self._decode(topic, data).id
+        message_id, _, _ = _decode(topic, data)
         return message_id if self.seen.add(message_id, now) else None
 
     def receive(self, peer: PeerId, message: PubsubMessage, now: float) -> UnvalidatedMessage | None:
@@ -57,22 +73,26 @@ class ValidationQueue:
         if self._peers.states[peer].wasted_bytes_budget <= 0:
             return None
         if message.is_signed:
-            self._reject(peer, len(message.data))
+            self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
+            self._charge_wasted_bytes((peer,), len(message.data))
             return None
         # Checked before anything is decompressed: a message may hold much that decompresses to twenty times as much.
         size = self.pending_bytes + _declared_size(message.data)
         if len(self.pending) >= gossip_params.MAX_PENDING_MESSAGES or size > gossip_params.MAX_PENDING_BYTES:
             self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
             return None
-        decoded = self._decode(message.topic, message.data)
-        if self.seen.has(decoded.id, now):
-            self._add_duplicate(peer, decoded)
+        message_id, content, size = _decode(message.topic, message.data)
+        if self.seen.has(message_id, now):
+            self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
+            self._charge_wasted_bytes((peer,), size)
+            if message_id in self.pending:
+                self.pending[message_id].senders[peer] = None
             return None
-        self._promises.fulfill(decoded.id)
-        self.pending[decoded.id] = PendingMessage(message.topic, message.data, decoded.size, now, {peer: None})
-        self.pending_bytes += decoded.size
-        self.seen.add(decoded.id, now)
-        return UnvalidatedMessage(decoded.id, message.topic, peer, decoded.content)
+        self._promises.fulfill(message_id)
+        self.pending[message_id] = PendingMessage(message.topic, message.data, size, now, {peer: None})
+        self.pending_bytes += size
+        self.seen.add(message_id, now)
+        return UnvalidatedMessage(message_id, message.topic, peer, content)
 
     def finish(self, message_id: MessageId, result: ValidationResult) -> PendingMessage | None:
         """End the validation of a message; returns it if it is to be forwarded."""
@@ -95,22 +115,6 @@ class ValidationQueue:
         for expired in [item for item, message in self.pending.items() if message.received_at < oldest]:
             self.finish(expired, ValidationResult.IGNORE)
 
-    def _decode(self, topic: str, data: bytes) -> _DecodedMessage:
-        content = snappy.decompress(data)
-        size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
-        return _DecodedMessage(message_id(topic, data, content), content, size)
-
-    def _reject(self, peer: PeerId, size: int) -> None:
-        self._peers.event_counts[TraceEvent.REJECT_MESSAGE] += 1
-        self._charge_wasted_bytes((peer,), size)
-
-    def _add_duplicate(self, peer: PeerId, message: _DecodedMessage) -> None:
-        self._peers.event_counts[TraceEvent.DUPLICATE_MESSAGE] += 1
-        self._charge_wasted_bytes((peer,), message.size)
-        pending = self.pending.get(message.id)
-        if pending is not None:
-            pending.senders[peer] = None
-
     def _charge_wasted_bytes(self, peers: Iterable[PeerId], size: int) -> None:
         for peer in peers:
             state = self._peers.states.get(peer)
@@ -118,10 +122,53 @@ class ValidationQueue:
                 state.wasted_bytes_budget -= size + self._params.wasted_message_overhead
 
 
+def _decode(topic: str, data: bytes) -> tuple[MessageId, bytes | SnappyFailure, int]:
+    """Return id, content, and the size compressed and decompressed."""
+    content = snappy.decompress(data)
+    size = len(data) + (0 if isinstance(content, SnappyFailure) else len(content))
+    return message_id(topic, data, content), content, size
+
+
 def _declared_size(data: bytes) -> int:
     """Return the size of a message with what it says that it decompresses to, within the limit."""
     length = snappy.declared_length(data) or 0
     return len(data) + (length if length <= snappy.MAX_BYTES else 0)
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class SeenCache(Generic[K]):
+    """Keys with their expiry after `ttl` seconds, at most `max_size` of them. Times must not decrease."""
+
+    def __init__(self, ttl: float, max_size: int) -> None:
+        self._ttl, self._max_size = ttl, max_size
+        self._expiries: dict[K, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._expiries)
+
+    def has(self, key: K, now: float) -> bool:
+        """Whether the key was added within the TTL."""
+        expiry = self._expiries.get(key)
+        return expiry is not None and now < expiry
+
+    def add(self, key: K, now: float) -> bool:
+        """Add a key; returns False, and changes nothing, if it is present."""
+        if self.has(key, now):
+            return False
+        self._expiries.pop(key, None)
+        self._expiries[key] = now + self._ttl
+        if len(self._expiries) > self._max_size:
+            del self._expiries[next(iter(self._expiries))]
+        return True
+
+    def remove_expired(self, now: float) -> None:
+        while self._expiries:
+            key = next(iter(self._expiries))
+            if self._expiries[key] > now:
+                return
+            del self._expiries[key]
 
 
 TOTAL_SHARE = 0.3

@@ -1,1 +1,1 @@
-"""Manages the set of connected peers."""
+"""Manages the set of connected peers; the protocols that map ports for them: NAT-PMP and UPnP."""

@@ -3,21 +3,14 @@
 import ipaddress
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from enum import IntEnum
+from contextlib import suppress
 
 import msgspec
 
 from rollup_node.stages.p2p.addresses.ip import Subnet
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, MultiaddrError, parse_multiaddr
-from rollup_node.stages.p2p.addresses.peer_id import PeerId, extract_public_key, node_id, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, PeerId, extract_public_key, node_id, peer_id_text
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
-
-
-class Connectedness(IntEnum):
-    """Whether a peer is connected, as go-libp2p numbers it."""
-
-    NOT_CONNECTED = 0
-    CONNECTED = 1
 
 
 class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +23,7 @@ class PeerInfo(msgspec.Struct, frozen=True, kw_only=True):
     ENR: str
     addresses: tuple[str, ...] | None
     protocols: tuple[str, ...] | None
-    connectedness: Connectedness = Connectedness.NOT_CONNECTED
+    connectedness: int = 0
     direction: int = 0
     protected: bool = False
     chainID: int
@@ -77,7 +70,10 @@ def full_addresses(peer: PeerId, addresses: Iterable[Multiaddr]) -> tuple[str, .
 def node_id_text(peer: PeerId) -> str:
     """Return the peer's discv5 node id in hex; zeros when its key is not secp256k1 or not embedded in the peer id."""
     key = extract_public_key(peer)
-    return ((key and node_id(key)) or bytes(32)).hex()
+    with suppress(ValueError):
+        if key is not None and key.kind == SECP256K1:
+            return node_id(key.data).hex()
+    return bytes(32).hex()
 
 
 def sorted_peers(peers: Iterable[PeerId]) -> tuple[str, ...]:

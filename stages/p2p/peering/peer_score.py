@@ -5,12 +5,13 @@ peers at one IP address, and a behaviour penalty, which decays. Topics are not s
 reconnecting resets nothing."""
 
 import operator
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
 
+from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
@@ -32,42 +33,17 @@ def slot_seconds(block_time: int) -> float:
     return float(block_time or 2)
 
 
-class _Slots:
-    """Counts the slots that pass, of a long pause about the last hundred."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._next: float | None = None
-
-    def passed(self, now: float) -> int:
-        """Return how many slots have passed since the last call; none at the first one."""
-        passed = 0
-        if self._next is None:
-            self._next = now + self._seconds
-        while now >= self._next:
-            self._next = max(self._next + self._seconds, now - 100 * self._seconds)
-            passed += 1
-        return passed
-
-
 class ApplicationScorer:
-    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted."""
+    """The counts of all peers that were ever requested from; when not `enabled`, nothing is counted.
+
+    Those of `connected` peers decay."""
 
     def __init__(self, block_time: int, enabled: bool = True) -> None:
         self._enabled = enabled
-        self._slots = _Slots(slot_seconds(block_time))
         self._retained_seconds = RETAINED_SLOTS * slot_seconds(block_time)
         self._counts: dict[PeerId, ReqRespScores] = {}
         self._changed_at: dict[PeerId, float] = {}
-        self._connected: set[PeerId] = set()
-
-    def peer_connected(self, peer: PeerId) -> None:
-        """Let the peer's counts decay from now on."""
-        self._connected.add(peer)
-
-    def peer_disconnected(self, peer: PeerId) -> None:
-        """Keep the peer's counts as they are."""
-        self._connected.discard(peer)
+        self.connected: set[PeerId] = set()
 
     def on_valid_response(self, peer: PeerId, now: float) -> None:
         self._add(peer, ReqRespScores(valid_responses=1.0), now)
@@ -93,15 +69,14 @@ class ApplicationScorer:
         if self._enabled and peer not in self._counts:
             self._put(peer, counts, now)
 
-    def refresh(self, now: float) -> None:
-        """Decay the counts once per slot, however often it is called, and remove old ones."""
-        for _ in range(self._slots.passed(now)):
-            for peer in self._connected & self._counts.keys():
-                values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
-                self._counts[peer] = ReqRespScores(*[value if value >= DECAY_TO_ZERO else 0.0 for value in values])
-                self._changed_at[peer] = now
-            for peer in [peer for peer, at in self._changed_at.items() if now - at > self._retained_seconds]:
-                self._remove(peer)
+    def decay(self, now: float) -> None:
+        """Decay the counts, as is due once per slot, and remove old ones."""
+        for peer in self.connected & self._counts.keys():
+            values = [count * DECAY for count in msgspec.structs.astuple(self._counts[peer])]
+            self._counts[peer] = ReqRespScores(*[value if value >= DECAY_TO_ZERO else 0.0 for value in values])
+            self._changed_at[peer] = now
+        for peer in [peer for peer, at in self._changed_at.items() if now - at > self._retained_seconds]:
+            self._remove(peer)
 
     def _add(self, peer: PeerId, more: ReqRespScores, now: float) -> None:
         if self._enabled:
@@ -125,74 +100,36 @@ class PeerScoreThresholds(NamedTuple):
     gossip: float
     publish: float
     graylist: float
-    accept_px: float
     opportunistic_graft: float
 
 
-class PeerScoreParams(NamedTuple):
-    """Weights and limits, in seconds and per decay interval; exempt addresses may have any number of peers."""
-
-    thresholds: PeerScoreThresholds
-    app_specific_weight: float
-    ip_colocation_weight: float
-    ip_colocation_threshold: int
-    behaviour_penalty_weight: float
-    behaviour_penalty_threshold: float
-    behaviour_penalty_decay: float
-    decay_interval: float
-    retain_score: float
-    ip_colocation_exempt: Callable[[str], bool] = lambda address: False
-
-
-def light_params(block_time: int, exempt: Callable[[str], bool] = lambda address: False) -> PeerScoreParams:
-    """Return the parameters `light` for a chain's block time in seconds."""
-    return PeerScoreParams(
-        thresholds=PeerScoreThresholds(-10.0, -40.0, -40.0, 20.0, 0.05),
-        app_specific_weight=1.0,
-        ip_colocation_weight=-35.0,
-        ip_colocation_threshold=10,
-        behaviour_penalty_weight=-16.0,
-        behaviour_penalty_threshold=6.0,
-        behaviour_penalty_decay=DECAY,
-        decay_interval=slot_seconds(block_time),
-        retain_score=RETAINED_SLOTS * slot_seconds(block_time),
-        ip_colocation_exempt=exempt,
-    )
-
-
-def peer_scorer(
-    scoring: PeerScoring, block_time: int, exempt: Callable[[str], bool] = lambda address: False
-) -> "PeerScorer":
-    """Return the scorer for the option `p2p.scoring`; with `none` every score is zero, and excludes nobody."""
-    if scoring is not PeerScoring.NONE:
-        return PeerScorer(light_params(block_time, exempt), ApplicationScorer(block_time))
-    disabled = light_params(block_time)._replace(
-        thresholds=PeerScoreThresholds(0.0, 0.0, 0.0, 0.0, 0.0),
-        app_specific_weight=0.0,
-        ip_colocation_weight=0.0,
-        behaviour_penalty_weight=0.0,
-    )
-    return PeerScorer(disabled, ApplicationScorer(block_time, enabled=False))
+LIGHT_THRESHOLDS = PeerScoreThresholds(-10.0, -40.0, -40.0, 0.05)
+IP_COLOCATION_WEIGHT, IP_COLOCATION_THRESHOLD = -35.0, 10
+BEHAVIOUR_PENALTY_WEIGHT, BEHAVIOUR_PENALTY_THRESHOLD = -16.0, 6.0
 
 
 @dataclass(slots=True)
 class _Record:
     addresses: tuple[str, ...] = ()
     behaviour: float = 0.0
-    gone_at: float | None = None
 
 
 class PeerScorer:
-    """The scores of all peers with a gossip stream, and of those that left with a score of zero or less."""
+    """The scores of all peers with a gossip stream, and of those that left with a score of zero or less.
 
-    def __init__(self, params: PeerScoreParams, app: ApplicationScorer) -> None:
-        self.params = params
-        self.thresholds = params.thresholds
-        self.application = app
+    `block_time` is in seconds. Our own machine may have any number of peers. With `none` every score is zero, and
+    excludes nobody."""
+
+    def __init__(self, scoring: PeerScoring, block_time: int) -> None:
+        self._is_enabled = scoring is not PeerScoring.NONE
+        self.thresholds = LIGHT_THRESHOLDS if self._is_enabled else PeerScoreThresholds(0.0, 0.0, 0.0, 0.0)
+        self.application = ApplicationScorer(block_time, self._is_enabled)
+        self._slot_seconds = slot_seconds(block_time)
+        self.retained_seconds = RETAINED_SLOTS * self._slot_seconds
         self._records: dict[PeerId, _Record] = {}
-        self._retained: dict[PeerId, None] = {}
+        self._left_at: dict[PeerId, float] = {}
         self._at_address: dict[str, set[PeerId]] = {}
-        self._slots = _Slots(params.decay_interval)
+        self._next_slot: float | None = None
 
     def __len__(self) -> int:
         return len(self._records)
@@ -200,24 +137,21 @@ class PeerScorer:
     def add_peer(self, peer: PeerId, addresses: Iterable[str]) -> None:
         """Add a peer, or update the IP addresses and colocation groups of its connections."""
         record = self._records.setdefault(peer, _Record())
-        record.gone_at = None
-        self._retained.pop(peer, None)
-        self.application.peer_connected(peer)
+        self._left_at.pop(peer, None)
+        self.application.connected.add(peer)
         self._set_addresses(peer, record, tuple(dict.fromkeys(addresses)))
 
     def remove_peer(self, peer: PeerId, now: float) -> None:
         """Remove a disconnected peer; its record is retained unless its score is positive."""
-        record = self._records.get(peer)
-        if record is None or record.gone_at is not None:
+        if peer not in self._records or peer in self._left_at:
             return
-        self.application.peer_disconnected(peer)
+        self.application.connected.discard(peer)
         if self.score(peer) > 0:
             self._remove(peer)
             return
-        record.gone_at = now
-        self._retained[peer] = None
-        if len(self._retained) > MAX_RETAINED:
-            self._remove(next(iter(self._retained)))
+        self._left_at[peer] = now
+        if len(self._left_at) > MAX_RETAINED:
+            self._remove(next(iter(self._left_at)))
 
     def add_penalty(self, peer: PeerId, count: int) -> None:
         """Add to the behaviour penalty."""
@@ -226,27 +160,28 @@ class PeerScorer:
             record.behaviour += count
 
     def refresh(self, now: float) -> None:
-        """Decay penalties once per interval, however often it is called, and remove records retained long enough."""
-        self.application.refresh(now)
-        for _ in range(self._slots.passed(now)):
+        """Decay once per slot, however often it is called, and remove records retained long enough.
+
+        Of a long pause about the last hundred slots count."""
+        if self._next_slot is None:
+            self._next_slot = now + self._slot_seconds
+        while now >= self._next_slot:
+            self._next_slot = max(self._next_slot + self._slot_seconds, now - 100 * self._slot_seconds)
+            self.application.decay(now)
             self._decay()
-        for peer in list(self._retained):
-            gone_at = self._records[peer].gone_at
-            if gone_at is not None and now - gone_at <= self.params.retain_score:
+        for peer, left_at in list(self._left_at.items()):
+            if now - left_at <= self.retained_seconds:
                 break
             self._remove(peer)
 
     def score(self, peer: PeerId) -> float:
         """Return the score that thresholds are compared with; 0 for an unknown peer."""
         record = self._records.get(peer)
-        if record is None:
+        if record is None or not self._is_enabled:
             return 0.0
-        params = self.params
-        total = self.application.score(peer) * params.app_specific_weight
-        if params.ip_colocation_weight:
-            total += self._ip_colocation_factor(record) * params.ip_colocation_weight
-        excess = record.behaviour - params.behaviour_penalty_threshold
-        return total + excess * excess * params.behaviour_penalty_weight if excess > 0 else total
+        total = self.application.score(peer) + self._ip_colocation_factor(record) * IP_COLOCATION_WEIGHT
+        excess = max(0.0, record.behaviour - BEHAVIOUR_PENALTY_THRESHOLD)
+        return total + excess * excess * BEHAVIOUR_PENALTY_WEIGHT
 
     def gossip_scores(self, peer: PeerId) -> GossipScores:
         """Return the score and its parts before weights [RPC79]."""
@@ -263,17 +198,17 @@ class PeerScorer:
         return self._records.keys()
 
     def _decay(self) -> None:
-        for record in self._records.values():
-            if record.gone_at is None and record.behaviour:
-                record.behaviour *= self.params.behaviour_penalty_decay
+        for peer, record in self._records.items():
+            if peer not in self._left_at and record.behaviour:
+                record.behaviour *= DECAY
                 if record.behaviour < DECAY_TO_ZERO:
                     record.behaviour = 0.0
 
     def _ip_colocation_factor(self, record: _Record) -> float:
         total = 0.0
         for address in record.addresses:
-            excess = len(self._at_address.get(address, ())) - self.params.ip_colocation_threshold
-            if excess > 0 and not self.params.ip_colocation_exempt(address):
+            excess = len(self._at_address.get(address, ())) - IP_COLOCATION_THRESHOLD
+            if excess > 0 and not parse_ip(address).is_loopback:
                 total += excess * excess
         return total
 
@@ -290,4 +225,4 @@ class PeerScorer:
     def _remove(self, peer: PeerId) -> None:
         self._set_addresses(peer, self._records[peer], ())
         del self._records[peer]
-        self._retained.pop(peer, None)
+        self._left_at.pop(peer, None)

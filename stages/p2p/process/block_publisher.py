@@ -16,9 +16,9 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.log_fields import Fields
 from rollup_node.stages.messages.p2p import PublishRequest
 from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, SigningError, payload_hash
-from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.signer.io.signed_blocks_file import EncodedPayload, SignedBlocksFile
 from rollup_node.stages.p2p.signer.signed_blocks import RecentL1Chain, signing_request

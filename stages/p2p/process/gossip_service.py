@@ -14,10 +14,9 @@ from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
 from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.gating.connections import PeerBackoff
-from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_RPC_BYTES, PROTOCOLS, gossip_params
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
-from rollup_node.stages.p2p.gossipsub.validation_queue import WorkBudget
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationResult, WorkBudget
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import Direction, HostEvent, PeerConnected, PeerDisconnected, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream

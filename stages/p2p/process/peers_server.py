@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.host.identify import PROTOCOL_VERSION
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import ConnectionInfo, DialError, Direction, HostEvent, PeerConnected
 from rollup_node.stages.p2p.peering import peer_info
-from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
+from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryService
 from rollup_node.stages.p2p.peering.io.peer_manager import API_PROTECTED, ScoreService
 from rollup_node.stages.p2p.process.gossip_service import GossipService
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
@@ -28,13 +28,106 @@ from rollup_node.stages.protocol.payloads import ExecutionPayload
 MAX_SHOWN = 32
 
 
-class DiagnosisService:
-    """Collects diagnoses. `discv5` returns the discovery server while it runs."""
+CONNECT_SECONDS = 29.0
+MAX_RESPONSES = 128
 
-    def __init__(self, host: Host, gossip: GossipService, discv5: Callable[[], Discv5Server | None]) -> None:
-        self._host, self._gossip, self._discv5 = host, gossip, discv5
+
+class PeerApiError(Exception):
+    """An error response with its JSON-RPC code."""
+
+    def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class PeerDirectory:
+    """What is known of peers, and the diagnosis."""
+
+    def __init__(
+        self, host: Host, gossip: GossipService, score_service: ScoreService, discovery: DiscoveryService
+    ) -> None:
+        self._host, self._gossip, self._score_service, self._discovery = host, gossip, score_service, discovery
         self._inbound_ever = 0
         host.subscribe(self._on_host_event)
+
+    def own(self) -> peer_info.PeerInfo:
+        """Information about ourselves."""
+        host, discv5 = self._host, self._discovery.discv5
+        return peer_info.PeerInfo(
+            peerID=peer_id_text(host.peer_id),
+            nodeID=peer_info.node_id_text(host.peer_id),
+            userAgent=host.config.user_agent,
+            protocolVersion=PROTOCOL_VERSION,
+            ENR="" if discv5 is None else discv5.enr.text,
+            addresses=peer_info.full_addresses(host.peer_id, host.addresses),
+            protocols=host.protocols,
+            chainID=host.config.rollup.l2_chain_id,
+        )
+
+    def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:
+        """Information about a peer; `info` if it is connected."""
+        host = self._host
+        identify = host.peerstore.record(peer, IdentifyRecord) or IdentifyRecord()
+        metadata = host.peerstore.record(peer, PeerMetadata) or PeerMetadata()
+        scores = (
+            self._score_service.scores(peer)
+            if info is not None
+            else host.peerstore.record(peer, PeerScores) or PeerScores()
+        )
+        gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
+        connected_at = () if info is None else (info.address,)
+        return peer_info.PeerInfo(
+            peerID=peer_id_text(peer),
+            nodeID=peer_info.node_id_text(peer),
+            userAgent=identify.agent,
+            protocolVersion=identify.version,
+            ENR=metadata.enr,
+            addresses=peer_info.full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
+            protocols=identify.protocols or None,
+            connectedness=int(info is not None),
+            direction=(Direction.UNKNOWN if info is None else info.direction).value,
+            protected=host.connection_manager.is_protected(peer),
+            chainID=metadata.chain_id,
+            latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
+            gossipBlocks=gossips_blocks,
+            scores=scores,
+        )
+
+    def all(self, connected_only: bool) -> peer_info.PeerDump:
+        """All known peers, or those connected."""
+        gater = self._host.connection_gater
+        connected = {info.peer: info for info in self._host.connections()}
+        known = () if connected_only else self._host.peerstore.peers()
+        names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
+        return peer_info.PeerDump(
+            totalConnected=len(connected),
+            peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
+            bannedPeers=peer_info.sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
+            bannedIPS=peer_info.sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
+            bannedSubnets=peer_info.sorted_nets(gater.blocked_subnets),
+        )
+
+    def stats(self) -> peer_info.PeerStats:
+        """Numbers of peers."""
+        host, discv5 = self._host, self._discovery.discv5
+        on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
+        return peer_info.PeerStats(
+            connected=len(host.peers()),
+            table=0 if discv5 is None else len(discv5.table),
+            blocksTopic=on_topic[0],
+            blocksTopicV2=on_topic[1],
+            blocksTopicV3=on_topic[2],
+            blocksTopicV4=on_topic[3],
+            banned=len({*host.connection_gater.blocked_peers, *host.connection_gater.peer_bans}),
+            known=len(host.peerstore.peers()),
+        )
+
+    def table(self) -> list[str]:
+        """Return the records in discovery's table. Raises PeerApiError when discovery is off."""
+        discv5 = self._discovery.discv5
+        if discv5 is None:
+            raise PeerApiError("discovery disabled")
+        return [record.text for record in discv5.table]
 
     def diagnose(
         self,
@@ -86,7 +179,7 @@ class DiagnosisService:
             self._inbound_ever += target is not None and not parse_ip(target.host).is_loopback
 
     def _diagnose_discovery(self) -> peer_info.DiscoveryDiagnosis | None:
-        server = self._discv5()
+        server = self._discovery.discv5
         if server is None:
             return None
         advertised = server.node.local_enr.advertised
@@ -116,102 +209,6 @@ class DiagnosisService:
             signer=signer,
             own_signer=own,
         )
-
-
-CONNECT_SECONDS = 29.0
-MAX_RESPONSES = 128
-
-
-class PeerApiError(Exception):
-    """An error response with its JSON-RPC code."""
-
-    def __init__(self, text: str, code: int = SERVER_ERROR) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class PeerDirectory:
-    """What is known of peers; `discv5` returns the discovery server while it runs."""
-
-    def __init__(
-        self, host: Host, gossip: GossipService, score_service: ScoreService, discv5: Callable[[], Discv5Server | None]
-    ) -> None:
-        self._host, self._gossip, self._score_service, self._discv5 = host, gossip, score_service, discv5
-
-    def own(self) -> peer_info.PeerInfo:
-        """Information about ourselves."""
-        host, discv5 = self._host, self._discv5()
-        return peer_info.PeerInfo(
-            peerID=peer_id_text(host.peer_id),
-            nodeID=peer_info.node_id_text(host.peer_id),
-            userAgent=host.config.user_agent,
-            protocolVersion=PROTOCOL_VERSION,
-            ENR="" if discv5 is None else discv5.enr.text,
-            addresses=peer_info.full_addresses(host.peer_id, host.addresses),
-            protocols=host.protocols,
-            chainID=host.config.rollup.l2_chain_id,
-        )
-
-    def peer(self, peer: PeerId, info: ConnectionInfo | None) -> peer_info.PeerInfo:
-        """Information about a peer; `info` if it is connected."""
-        host = self._host
-        identify = host.peerstore.identify_record(peer) or IdentifyRecord()
-        metadata = host.peerstore.metadata(peer) or PeerMetadata()
-        scores = self._score_service.scores(peer) if info is not None else host.peerstore.scores(peer) or PeerScores()
-        gossips_blocks = any(peer in self._gossip.router.peers.topic_peers(topic) for topic in self._gossip.topics)
-        connected_at = () if info is None else (info.address,)
-        return peer_info.PeerInfo(
-            peerID=peer_id_text(peer),
-            nodeID=peer_info.node_id_text(peer),
-            userAgent=identify.agent,
-            protocolVersion=identify.version,
-            ENR=metadata.enr,
-            addresses=peer_info.full_addresses(peer, (*host.peerstore.addresses(peer), *connected_at)),
-            protocols=identify.protocols or None,
-            connectedness=peer_info.Connectedness.NOT_CONNECTED if info is None else peer_info.Connectedness.CONNECTED,
-            direction=(Direction.UNKNOWN if info is None else info.direction).value,
-            protected=host.connection_manager.is_protected(peer),
-            chainID=metadata.chain_id,
-            latency=0 if info is None or info.latency is None else int(info.latency * 1e9),
-            gossipBlocks=gossips_blocks,
-            scores=scores,
-        )
-
-    def all(self, connected_only: bool) -> peer_info.PeerDump:
-        """All known peers, or those connected."""
-        gater = self._host.connection_gater
-        connected = {info.peer: info for info in self._host.connections()}
-        known = () if connected_only else self._host.peerstore.peers()
-        names = dict.fromkeys([*connected, *(peer for peer in known if peer != self._host.peer_id)])
-        return peer_info.PeerDump(
-            totalConnected=len(connected),
-            peers={peer_id_text(peer): self.peer(peer, connected.get(peer)) for peer in names},
-            bannedPeers=peer_info.sorted_peers({*gater.blocked_peers, *gater.peer_bans}),
-            bannedIPS=peer_info.sorted_ips({*gater.blocked_ips, *gater.ip_bans}),
-            bannedSubnets=peer_info.sorted_nets(gater.blocked_subnets),
-        )
-
-    def stats(self) -> peer_info.PeerStats:
-        """Numbers of peers."""
-        host, discv5 = self._host, self._discv5()
-        on_topic = [len(self._gossip.router.peers.topic_peers(topic)) for topic in self._gossip.topics]
-        return peer_info.PeerStats(
-            connected=len(host.peers()),
-            table=0 if discv5 is None else len(discv5.table),
-            blocksTopic=on_topic[0],
-            blocksTopicV2=on_topic[1],
-            blocksTopicV3=on_topic[2],
-            blocksTopicV4=on_topic[3],
-            banned=len({*host.connection_gater.blocked_peers, *host.connection_gater.peer_bans}),
-            known=len(host.peerstore.peers()),
-        )
-
-    def table(self) -> list[str]:
-        """Return the records in discovery's table. Raises PeerApiError when discovery is off."""
-        discv5 = self._discv5()
-        if discv5 is None:
-            raise PeerApiError("discovery disabled")
-        return [record.text for record in discv5.table]
 
 
 class PeersServer:

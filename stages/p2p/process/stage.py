@@ -13,7 +13,6 @@ from rollup_node.stages.messages.base import Health, Problem
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.l1 import L1Heads, RuntimeConfigs
 from rollup_node.stages.messages.p2p import GapEnd, PeerStatus
-from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.blocks.latest_blocks import LatestBlocks
 from rollup_node.stages.p2p.blocks.signing import BlockSigner, LocalSigner, UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
@@ -24,10 +23,10 @@ from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveryError, 
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager, ScoreService
 from rollup_node.stages.p2p.peering.io.port_mapper import PortMapper
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.process.block_publisher import BlockPublisher, UnsafeBlocksServer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.peers_server import DiagnosisService, PeerDirectory, PeersServer
+from rollup_node.stages.p2p.process.peers_server import PeerDirectory, PeersServer
 from rollup_node.stages.p2p.process.sync_service import PayloadClient, SyncClient, SyncServer
 from rollup_node.stages.p2p.reqresp.planner import SyncPlanner
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
@@ -61,7 +60,7 @@ class P2pStage(Stage):
         self.host = Host(config, identity, self.peerstore, meter)
         self.peer_manager = PeerManager(self.host)
         self.discovery = DiscoveryService(self.host)
-        self.scorer = peer_scorer(config.scoring, config.rollup.block_time, exempt=is_own_machine)
+        self.scorer = PeerScorer(config.scoring, config.rollup.block_time)
         self.score_service = ScoreService(self.host, self.scorer)
         self.validator = BlockValidator(config.rollup, self.signers, config.gossip_timestamp_threshold)
         self.gossip = GossipService(self.host, self.validator, self.scorer, self._deliver)
@@ -75,9 +74,8 @@ class P2pStage(Stage):
             SyncServer(self.host, PayloadClient(bus).read)
             planner = SyncPlanner(self.scorer.application, config.sync_only_req_to_static)
             self.sync = SyncClient(self.host, planner, self.peer_manager.static_peers.__contains__, self._deliver)
-        directory = PeerDirectory(self.host, self.gossip, self.score_service, self._running_discv5)
-        self._diagnosis_service = DiagnosisService(self.host, self.gossip, self._running_discv5)
-        self.peers_server = PeersServer(bus, self.host, directory, self._diagnose, self.publisher.publish_signed)
+        self._directory = PeerDirectory(self.host, self.gossip, self.score_service, self.discovery)
+        self.peers_server = PeersServer(bus, self.host, self._directory, self._diagnose, self.publisher.publish_signed)
         self._publisher = bus.publish("status.p2p")
         bus.subscribe("status.l1", self._on_l1)
         self.periodic_tasks = [
@@ -151,10 +149,7 @@ class P2pStage(Stage):
 
     async def _discovery_step(self, part: Discv5Server | PortMapper | None) -> float:
         """Do a step of a part of discovery, once that has started."""
-        return await part.step() if self._discovery_started and part is not None else NOT_STARTED_INTERVAL
-
-    def _running_discv5(self) -> Discv5Server | None:
-        return self.discovery.discv5 if self._discovery_started else None
+        return NOT_STARTED_INTERVAL if part is None else await part.step()
 
     def _on_l1(self, message: Any) -> None:
         if isinstance(message, L1Heads) and message.head is not None:
@@ -196,7 +191,7 @@ class P2pStage(Stage):
     def _diagnose(self) -> Diagnosis:
         own: Address | None = None if self._signer is None else self._signer.address
         signers = (self.signers.current, own)
-        return self._diagnosis_service.diagnose(
+        return self._directory.diagnose(
             tuple(map(str, self._problems())),
             tuple(self.peer_manager.static_peers),
             signers,
@@ -209,11 +204,6 @@ def block_signer(config: P2pConfig) -> BlockSigner | None:
     if config.sequencer_key is not None:
         return LocalSigner(config.sequencer_key)
     return None if config.signer is None else RemoteSigner(config.signer)
-
-
-def is_own_machine(address: str) -> bool:
-    """Whether an address is of our own machine, where any number of peers may be."""
-    return parse_ip(address).is_loopback
 
 
 def build(config: P2pConfig, bus: Bus, meter: Meter) -> P2pStage:

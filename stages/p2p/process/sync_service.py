@@ -10,24 +10,22 @@ from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.io.task import PeriodicTask
 from rollup_node.stages.messages.p2p import GapEnd, PayloadRequest, PayloadResponse
 from rollup_node.stages.p2p.addresses.peer_id import PeerId, short_peer_id
-from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerDisconnected, PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
 from rollup_node.stages.p2p.reqresp import payload_by_number
 from rollup_node.stages.p2p.reqresp.payload_by_number import (
-    BlockFound,
-    ErrorResponse,
-    RequestFailed,
+    FAILURE_CODE,
     RequestOutcome,
     ResultCode,
+    request_failed,
 )
 from rollup_node.stages.p2p.reqresp.planner import BlockRequest, SyncPlanner
 from rollup_node.stages.p2p.reqresp.server_limits import RequestTurns, WaitingRequest, check_number
 from rollup_node.stages.protocol.payloads import ExecutionPayload
 
 METHOD = "payload_by_number"
-_FAILURE_CODE = 5
 _IDLE_INTERVAL = 10.0
 _MIN_TURN_INTERVAL = 0.005
 
@@ -56,7 +54,7 @@ class SyncServer:
             code, response = await self._handle_request(stream)
             stream.hold(len(response))
         async with asyncio.timeout(payload_by_number.WRITE_SECONDS):
-            await stream.write(response or payload_by_number.encode_error(code))
+            await stream.write(response or bytes([code]))
         stream.close()
         count(self._host, "server", code, time.monotonic() - started)
 
@@ -158,12 +156,12 @@ class SyncClient:
         started = time.monotonic()
         outcome = await self._exchange(request)
         now = time.monotonic()
-        if isinstance(outcome, RequestFailed):
+        if outcome.error:
             log.debug(
                 "sync request failed", number=request.number, peer=short_peer_id(request.peer), error=outcome.error
             )
-        count(self._host, "client", code_of(outcome), now - started)
-        if isinstance(outcome, BlockFound):
+        count(self._host, "client", min(outcome.code, FAILURE_CODE), now - started)
+        if outcome.payload is not None:
             self._host.meter.set("p2p_payload_by_number", request.number, p2p_role="client")
         self._release(self.planner.handle_outcome(request, outcome, now))
         self._host.meter.set("p2p_payloads_quarantine_total", len(self.planner.quarantine))
@@ -184,22 +182,15 @@ class SyncClient:
                 stream.reset()
                 raise
         except StreamError as error:
-            return RequestFailed(str(error))
+            return request_failed(str(error))
         except TimeoutError:
-            return RequestFailed("timeout")
+            return request_failed("timeout")
         return payload_by_number.decode_response(self._host.config.rollup, request.number, data)
 
     def _release(self, blocks: tuple[ExecutionPayload, ...]) -> None:
         for block in blocks:
             log.debug("received missing block from peer", number=block.block_number)
             self._on_block(block)
-
-
-def code_of(outcome: RequestOutcome) -> int:
-    """Return the result code for metrics: the server's, or one beyond these for a failure."""
-    if isinstance(outcome, BlockFound):
-        return ResultCode.OK
-    return min(outcome.code, _FAILURE_CODE) if isinstance(outcome, ErrorResponse) else _FAILURE_CODE
 
 
 def count(host: Host, role: str, code: int, seconds: float) -> None:

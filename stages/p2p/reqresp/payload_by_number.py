@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
 from rollup_node.stages.protocol.config import RollupConfig
@@ -30,25 +30,20 @@ class ResultCode(IntEnum):
     UNKNOWN_ERROR = 3
 
 
-class BlockFound(NamedTuple):
-    """The block requested; its hash is claimed, not checked."""
-
-    payload: ExecutionPayload
+FAILURE_CODE = 5
+"""In place of a result code: no valid response came."""
 
 
-class ErrorResponse(NamedTuple):
-    """A result code other than OK, possibly an unknown one."""
+class RequestOutcome(NamedTuple):
+    """The result code, possibly an unknown one; with OK the block, whose hash is claimed; the `error` of a failure."""
 
     code: int
+    payload: ExecutionPayload | None = None
+    error: str = ""
 
 
-class RequestFailed(NamedTuple):
-    """No valid response: a malformed one, or none at all."""
-
-    error: str
-
-
-RequestOutcome = BlockFound | ErrorResponse | RequestFailed
+def request_failed(error: str) -> RequestOutcome:
+    return RequestOutcome(FAILURE_CODE, error=error)
 
 
 def protocols(chain_id: int) -> tuple[str, str]:
@@ -74,25 +69,21 @@ def encode_block(config: RollupConfig, payload: ExecutionPayload) -> bytes:
     return bytes([ResultCode.OK]) + kind.to_bytes(4, "little") + snappy.compress_framed(part)
 
 
-def encode_error(code: ResultCode) -> bytes:
-    return bytes([code])
-
-
 def decode_response(config: RollupConfig, number: int, data: bytes) -> RequestOutcome:
     """Decode the whole response to a request for a number; its hash is checked by the quarantine."""
     if not data:
-        return RequestFailed("the response is empty")
+        return request_failed("the response is empty")
     if data[0] != ResultCode.OK:
-        return ErrorResponse(data[0])
+        return RequestOutcome(data[0])
     if len(data) < _HEADER_SIZE:
-        return RequestFailed("the response ends before the version")
+        return request_failed("the response ends before the version")
     kind = int.from_bytes(data[1:_HEADER_SIZE], "little")
     version = block_message.version_at(config, config.timestamp_of(number))
     if kind != (_WITH_BEACON_ROOT if block_message.has_beacon_root(version) else _PLAIN):
-        return RequestFailed(f"response version {kind} for a block of version {version}")
+        return request_failed(f"response version {kind} for a block of version {version}")
     content = snappy.decompress_framed(data[_HEADER_SIZE:])
     if isinstance(content, SnappyFailure):
-        return RequestFailed(content.value)
+        return request_failed(content.value)
     return _decode_payload(content, version, number)
 
 
@@ -100,12 +91,12 @@ def _decode_payload(content: bytes, version: int, number: int) -> RequestOutcome
     try:
         read = block_message.decode_signed_part(content, version)
     except SszError as error:
-        return RequestFailed(str(error))
+        return request_failed(str(error))
     payload = read.payload
     if payload.block_number != number:
-        return RequestFailed(f"block {payload.block_number} in place of {number}")
+        return request_failed(f"block {payload.block_number} in place of {number}")
     if read.withdrawal_count:
-        return RequestFailed(f"{read.withdrawal_count} withdrawals")
+        return request_failed(f"{read.withdrawal_count} withdrawals")
     if sum(map(len, payload.transactions)) < _MIN_TRANSACTION_BYTES * len(payload.transactions):
-        return RequestFailed(f"{len(payload.transactions)} transactions too small to be any")
-    return BlockFound(payload)
+        return request_failed(f"{len(payload.transactions)} transactions too small to be any")
+    return RequestOutcome(ResultCode.OK, payload)

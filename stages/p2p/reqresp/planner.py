@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rollup_node.stages.messages.p2p import GapEnd
 from rollup_node.stages.p2p.addresses.peer_id import PeerId
 from rollup_node.stages.p2p.peering.peer_score import ApplicationScorer
-from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestOutcome, ResultCode
+from rollup_node.stages.p2p.reqresp.payload_by_number import RequestOutcome, ResultCode
 from rollup_node.stages.p2p.reqresp.server_limits import PEER_BURST, RequestLimiter
 from rollup_node.stages.protocol.payloads import ExecutionPayload, payload_block_hash
 from rollup_node.stages.protocol.types import Hash
@@ -204,12 +204,12 @@ class SyncPlanner:
         if peer is None or peer.in_flight != request.number:
             return ()
         peer.in_flight = None
-        if isinstance(outcome, BlockFound):
+        if outcome.payload is not None:
             self._scores.on_valid_response(request.peer, now)
             return self._handle_release(self.quarantine.add(outcome.payload, request.peer), now)
         # An error costs the whole burst, so that the peer rests [SYN11].
         self.limiter.charge(request.peer, PEER_BURST, now)
-        if isinstance(outcome, ErrorResponse) and outcome.code == ResultCode.NOT_FOUND:
+        if outcome.code == ResultCode.NOT_FOUND:
             peer.set_aside = True
         else:
             self._scores.on_response_error(request.peer, now)

@@ -7,7 +7,7 @@ Source: https://github.com/hashicorp/yamux/blob/master/spec.md"""
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum, IntFlag
+from enum import Enum, IntEnum, IntFlag, auto
 from typing import NamedTuple
 
 PROTOCOL = "/yamux/1.0.0"
@@ -46,42 +46,23 @@ class GoAwayCode(IntEnum):
     INTERNAL_ERROR = 2
 
 
-class StreamOpened(NamedTuple):
-    """The remote end opened a stream."""
+class EventKind(Enum):
+    """What the remote end did: open, close its direction of, or reset a stream, send data or window, or go away."""
 
-    stream_id: int
-
-
-class DataReceived(NamedTuple):
-    stream_id: int
-    data: bytes
-
-
-class StreamEnded(NamedTuple):
-    """The remote end closed its direction of the stream."""
-
-    stream_id: int
+    OPENED = auto()
+    DATA = auto()
+    ENDED = auto()
+    RESET = auto()
+    WINDOW = auto()
+    GO_AWAY = auto()
 
 
-class StreamReset(NamedTuple):
-    """The remote end reset the stream."""
+class YamuxEvent(NamedTuple):
+    """What the remote end did, to which stream."""
 
-    stream_id: int
-
-
-class WindowUpdated(NamedTuple):
-    """The send window of a stream has grown."""
-
-    stream_id: int
-
-
-class GoAwayReceived(NamedTuple):
-    """The remote end accepts no new streams; `code` is a GoAwayCode or another number."""
-
-    code: int
-
-
-YamuxEvent = StreamOpened | DataReceived | StreamEnded | StreamReset | WindowUpdated | GoAwayReceived
+    kind: EventKind
+    stream_id: int = 0
+    data: bytes = b""
 
 
 @dataclass(slots=True)
@@ -206,7 +187,7 @@ class YamuxSession:
         end = min(len(data), offset + body.remaining)
         body.remaining -= end - offset
         if body.stream_id in self.streams:
-            emit(DataReceived(body.stream_id, data[offset:end]))
+            emit(YamuxEvent(EventKind.DATA, body.stream_id, data[offset:end]))
         if not body.remaining:
             self._data_frame = None
             if body.has_fin:
@@ -227,7 +208,7 @@ class YamuxSession:
                 self._send_header(FrameType.PING, FrameFlag.ACK, 0, length)
         elif kind == FrameType.GO_AWAY:
             self.remote_go_away = True
-            emit(GoAwayReceived(length))
+            emit(YamuxEvent(EventKind.GO_AWAY))
         else:
             raise YamuxError(f"frame of type {kind}")
 
@@ -240,7 +221,7 @@ class YamuxSession:
         if FrameFlag.RST in flags:
             if result is not None:
                 self._remove_stream(stream)
-                emit(StreamReset(stream))
+                emit(YamuxEvent(EventKind.RESET, stream))
             result = None
         if kind == FrameType.DATA:
             self._start_data_frame(stream, result, length, flags, emit)
@@ -249,7 +230,7 @@ class YamuxSession:
             result.send_window += length
             if result.send_window > _MAX_WINDOW:
                 raise YamuxError("window exceeds 32 bits")
-            emit(WindowUpdated(stream))
+            emit(YamuxEvent(EventKind.WINDOW, stream))
         if FrameFlag.FIN in flags:
             self._fin_received(stream, emit)
 
@@ -283,14 +264,14 @@ class YamuxSession:
         self._inbound_count += 1
         self.streams[stream] = _Stream()
         self._send_header(FrameType.WINDOW_UPDATE, FrameFlag.ACK, stream, 0)
-        emit(StreamOpened(stream))
+        emit(YamuxEvent(EventKind.OPENED, stream))
 
     def _fin_received(self, stream: int, emit: Callable[[YamuxEvent], None]) -> None:
         result = self.streams.get(stream)
         if result is None or result.fin_received:
             return
         result.fin_received = True
-        emit(StreamEnded(stream))
+        emit(YamuxEvent(EventKind.ENDED, stream))
         self._remove_if_closed(stream, result)
 
     def _remove_if_closed(self, stream: int, value: _Stream) -> None:

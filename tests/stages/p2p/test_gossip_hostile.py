@@ -1,8 +1,7 @@
 """A hostile peer of a router: memory and time stay bounded, its score falls, honest peers are served."""
 
-import random
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +9,6 @@ from rollup_node.stages.p2p.blocks.signing import UnsafeBlockSigners
 from rollup_node.stages.p2p.blocks.validation import BlockValidator, ValidationFailure
 from rollup_node.stages.p2p.encoding import varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.router import MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -21,6 +19,7 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     Subscription,
     encode_rpc,
 )
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from tests.support.p2p.blocks import SIGNER, block, chain_config, signed
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 
@@ -99,37 +98,6 @@ def test_replays_within_and_beyond_the_seen_time() -> None:
         (incoming,) = harness.receive_message(ATTACKER, content)
         assert lenient.validate(4, incoming.content, payload.timestamp + after, harness.now).failure is expected
         harness.router.report_validation_result(incoming.id, ValidationResult.IGNORE, harness.now)
-
-
-def malformed_rpcs(chance: random.Random) -> Iterator[bytes]:
-    """RPCs of which some are well-formed with unusual values, some truncated, changed or random."""
-    good = encode_rpc(
-        Rpc(
-            [Subscription(TOPIC, True)],
-            [PubsubMessage(TOPIC, compressed(b"some block")), PubsubMessage("/else", b"")],
-            ControlMessage([IHave(TOPIC, [b"a" * 20])], [b"b" * 20], [TOPIC], [Prune(TOPIC, 60)], [b"c" * 20]),
-        )
-    )
-    while True:
-        data = bytearray(good if chance.random() < 0.8 else chance.randbytes(chance.randint(0, 60)))
-        for _ in range(chance.randint(0, 4)):
-            if data:
-                data[chance.randrange(len(data))] = chance.randrange(256)
-        yield bytes(data[: chance.randint(0, len(data))] if chance.random() < 0.2 else data)
-
-
-def test_any_bytes_decode_or_raise() -> None:
-    harness, chance = harness_with_attacker(), random.Random(7)
-    rpcs = malformed_rpcs(chance)
-    for number in range(800):
-        result = harness.router.receive_rpc(ATTACKER, next(rpcs), harness.now)
-        for incoming in [] if isinstance(result, MalformedRpc) else result:
-            harness.router.report_validation_result(incoming.id, chance.choice(list(ValidationResult)), harness.now)
-        if number % 50 == 0:
-            harness.heartbeats()
-            for peer in list(harness.router.peers.states):
-                harness.sent_to(peer)
-    assert forwards_blocks(harness)
 
 
 def floods() -> dict[str, Callable[[int], Rpc]]:

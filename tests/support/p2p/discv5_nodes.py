@@ -18,6 +18,7 @@ from rollup_node.stages.p2p.discv5.node import (
     NodeAlive,
     NodeGone,
 )
+from rollup_node.stages.p2p.discv5.table import RESULT_SIZE, Lookup
 
 CHAIN = 901
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
@@ -52,6 +53,12 @@ def contact_of(record: Enr) -> Contact:
     result = record.contact()
     assert result is not None
     return result
+
+
+def result_of(lookup: Lookup) -> list[Contact]:
+    """Return the closest nodes that responded, closest first."""
+    responded = lookup.queried - lookup.failed - lookup.in_flight
+    return [contact for contact in lookup._by_closeness() if contact.node_id in responded][:RESULT_SIZE]
 
 
 def endpoint(ip: str, port: int = 9222) -> Endpoint:

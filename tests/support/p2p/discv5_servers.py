@@ -8,7 +8,8 @@ from typing import Any
 
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity
-from rollup_node.stages.p2p.peering.io.discovery_service import DiscoveredPeer, Discv5Server
+from rollup_node.stages.p2p.discv5.node import ChainNodeFound
+from rollup_node.stages.p2p.peering.io.discovery_service import Discv5Server
 from tests.support.p2p.discv5_nodes import secret_of
 from tests.support.p2p.hosts import config
 from tests.support.servers.loopback import free_port, own_address
@@ -19,14 +20,9 @@ class RecordingDiscv5Server(Discv5Server):
 
     __test__ = False
 
-    def __init__(self, name: object, **options: Any) -> None:
-        self.discovered: list[DiscoveredPeer] = []
-        self.meter = Meter("p2p")
-        self.identity = NetworkIdentity(secret_of(name))
-        defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
-        settings = config(**{**defaults, **options})
-        assert settings.netrestrict == ("127.0.0.0/8",)
-        super().__init__(settings, self.identity, self.meter, self.discovered.append)
+    discovered: list[ChainNodeFound]
+    meter: Meter
+    identity: NetworkIdentity
 
     def has_discovered(self) -> bool:
         """Whether it has found a peer."""
@@ -41,8 +37,13 @@ class RecordingDiscv5Server(Discv5Server):
 @contextlib.asynccontextmanager
 async def running_discv5(name: object, *, tcp: int = 9222, **options: Any) -> AsyncIterator[RecordingDiscv5Server]:
     """Yield a server that runs until the end of the block."""
-    server = RecordingDiscv5Server(name, **options)
-    await server.start(tcp)
+    defaults = {"listen_ip": own_address(), "listen_udp": free_port(socket.SOCK_DGRAM), "no_discovery": False}
+    settings = config(**{**defaults, **options})
+    assert settings.netrestrict == ("127.0.0.0/8",)
+    discovered: list[ChainNodeFound] = []
+    identity, meter = NetworkIdentity(secret_of(name)), Meter("p2p")
+    server = await RecordingDiscv5Server.start(settings, identity, meter, tcp, discovered.append)
+    server.discovered, server.meter, server.identity = discovered, meter, identity
 
     async def run() -> None:
         while True:

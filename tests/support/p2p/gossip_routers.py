@@ -6,13 +6,8 @@ from collections.abc import Iterable
 
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy, varint
-from rollup_node.stages.p2p.gossipsub.message_cache import (
-    MessageId,
-    UnvalidatedMessage,
-    ValidationResult,
-    message_id,
-)
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
+from rollup_node.stages.p2p.gossipsub.peers import MessageId
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
     ControlMessage,
@@ -23,7 +18,8 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
-from rollup_node.stages.p2p.peering.peer_score import PeerScorer, peer_scorer
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationResult, message_id
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 
 TOPIC = "/optimism/901/3/blocks"
 OTHER_TOPIC = "/optimism/901/2/blocks"
@@ -72,7 +68,7 @@ class RouterHarness:
         self, params: GossipParams | None = None, scoring: PeerScoring = PeerScoring.LIGHT, seed: int = 1
     ) -> None:
         self.now = 1000.0
-        self.scorer: PeerScorer = peer_scorer(scoring, 2)
+        self.scorer: PeerScorer = PeerScorer(scoring, 2)
         self.router = GossipSubRouter(params or GossipParams(), (TOPIC,), self.scorer, random.Random(seed))
 
     def add_peer(
@@ -160,7 +156,7 @@ class GossipSimulation:
         self.loss = loss
 
     def _router(self, name: bytes, seed: int) -> GossipSubRouter:
-        scorer, chance = peer_scorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
+        scorer, chance = PeerScorer(PeerScoring.LIGHT, 2), random.Random(f"{seed} {name.hex()}")
         return GossipSubRouter(GossipParams(), (TOPIC,), scorer, chance)
 
     def _pairs(self, links: int) -> list[tuple[bytes, bytes]]:

@@ -27,7 +27,7 @@ from rollup_node.stages.messages.control import (
     SafeHeadResponse,
 )
 from rollup_node.stages.messages.p2p import PeerRequest, PeerResponse
-from rollup_node.stages.p2p.peering.peer_info import Connectedness, IpNet, PeerDump, PeerInfo, PeerStats
+from rollup_node.stages.p2p.peering.peer_info import IpNet, PeerDump, PeerInfo, PeerStats
 from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config_json import rollup_config_object
 from rollup_node.stages.rpc.process.methods import METHODS
@@ -59,7 +59,7 @@ PEER = PeerInfo(
     ENR="",
     addresses=("/ip4/127.0.0.1/tcp/1",),
     protocols=None,
-    connectedness=Connectedness.CONNECTED,
+    connectedness=1,
     direction=1,
     protected=False,
     chainID=901,

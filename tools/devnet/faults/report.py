@@ -20,9 +20,8 @@ from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import P2pConfig
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.process.gossip_service import GossipService
-from rollup_node.stages.p2p.process.stage import is_own_machine
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.errors import TemporaryError
@@ -136,7 +135,7 @@ class BlockWatch:
         self._peerstore = PeerStore()
         self._host = Host(config, NetworkIdentity(secrets.token_bytes(32)), self._peerstore, Meter("p2p"))
         validator = BlockValidator(rollup, signers, MAX_AGE_SECONDS)
-        scorer = peer_scorer(config.scoring, rollup.block_time, exempt=is_own_machine)
+        scorer = PeerScorer(config.scoring, rollup.block_time)
         gossip = GossipService(self._host, validator, scorer, self._record)
         self._tasks = [gossip.periodic_task, *PeerManager(self._host).periodic_tasks]
 

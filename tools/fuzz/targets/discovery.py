@@ -5,15 +5,16 @@ from hashlib import shake_128
 from random import Random
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip
-from rollup_node.stages.p2p.discv5 import crypto, messages, packets
+from rollup_node.stages.p2p.addresses.peer_id import node_id
+from rollup_node.stages.p2p.discv5 import messages, packets
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import BootnodeError, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import AdvertisedEndpoint, Endpoint, EnrError, LocalEnr, decode_enr
 from rollup_node.stages.p2p.discv5.node import Discv5Node, Discv5Settings
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec
-from rollup_node.stages.p2p.nat import nat_pmp, upnp
-from rollup_node.stages.p2p.nat.nat_pmp import NatPmpError, TransportProtocol
-from rollup_node.stages.p2p.nat.upnp import UpnpError
+from rollup_node.stages.p2p.peering import nat_pmp, upnp
+from rollup_node.stages.p2p.peering.nat_pmp import NatPmpError, TransportProtocol
+from rollup_node.stages.p2p.peering.upnp import UpnpError
 from rollup_node.stages.protocol import secp256k1
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
 
@@ -115,7 +116,9 @@ def upnp_search(data: bytes) -> object:
 
 def upnp_description(data: bytes) -> object:
     """Return a description of a gateway."""
-    return type(upnp.parse_description(data, "http://127.0.0.1:80/d.xml")).__name__
+    service = upnp.parse_description(data, "http://127.0.0.1:80/d.xml")
+    assert service.control_url.lower().startswith("http://127.0.0.1")
+    return "service"
 
 
 def upnp_answer(data: bytes) -> object:
@@ -123,7 +126,7 @@ def upnp_answer(data: bytes) -> object:
     return upnp.parse_external_ip(data).version
 
 
-OWN = crypto.node_id(secp256k1.public_key(SECRET))
+OWN = node_id(secp256k1.public_key(SECRET))
 _STRANGER_RECORD = _record(STRANGER).enr
 _NEIGHBOUR = _record(b"\x0a" * 32, ipaddress.ip_address("127.0.0.3")).enr
 _HEADER = packets.handshake_header(

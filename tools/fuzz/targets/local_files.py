@@ -44,7 +44,7 @@ from rollup_node.stages.p2p.signer.signed_blocks import BlockFate, BlockRecord, 
 from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import PeerStore
-from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.process.metrics_server import merge_expositions
 from rollup_node.tools.fuzz.targets.chain_seeds import rollup
@@ -185,7 +185,8 @@ def peerstore(data: bytes) -> object:
     try:
         store.load_gater()
         for peer in store.peers():
-            store.addresses(peer), store.scores(peer), store.metadata(peer), store.identify_record(peer)
+            store.addresses(peer)
+            store.record(peer, PeerScores), store.record(peer, PeerMetadata), store.record(peer, IdentifyRecord)
         store.collect_garbage()
         return store.problem is None
     finally:
@@ -234,8 +235,8 @@ def _make_peerstore(path: str) -> None:
     for number in range(5):
         peer = NetworkIdentity(bytes((number + 2,)) * 32).peer_id
         store.add_addresses(peer, [tcp_multiaddr("192.0.2.1", 9222)], 1e9)
-        store.set_scores(peer, PeerScores(), 1e9)
-        store.set_metadata(peer, PeerMetadata("enr:-a", 901))
+        store.set_record(peer, PeerScores(), 1e9)
+        store.set_record(peer, PeerMetadata("enr:-a", 901))
     store.close()
 
 

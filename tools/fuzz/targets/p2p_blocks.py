@@ -6,14 +6,13 @@ from random import Random
 
 import msgspec
 
-from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.blocks import block_message
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.blocks.signing import LocalSigner, UnsafeBlockSigners
-from rollup_node.stages.p2p.blocks.ssz import SszError
 from rollup_node.stages.p2p.blocks.validation import BlockValidator
 from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.encoding.snappy import SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message_cache import UnvalidatedMessage, ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MESHSUB_12, GossipParams
 from rollup_node.stages.p2p.gossipsub.router import GossipSubRouter, MalformedRpc
 from rollup_node.stages.p2p.gossipsub.rpc import (
@@ -27,9 +26,9 @@ from rollup_node.stages.p2p.gossipsub.rpc import (
     decode_rpc,
     encode_rpc,
 )
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.gossipsub.validation_queue import UnvalidatedMessage, ValidationResult
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.tools.fuzz.targets.chain_seeds import GENESIS_TIME, L2_CHAIN, payload, rollup
 from rollup_node.tools.fuzz.targets.target import FuzzTarget, one_of
@@ -69,7 +68,7 @@ def gossip_router(data: bytes) -> object:
     """Return an RPC of a member of the mesh, a heartbeat, and the same RPC again.
 
     Honest peers are served meanwhile, and what is kept for them is bounded."""
-    router = GossipSubRouter(GossipParams(), ("/t",), peer_scorer(PeerScoring.LIGHT, 2), Random(1))
+    router = GossipSubRouter(GossipParams(), ("/t",), PeerScorer(PeerScoring.LIGHT, 2), Random(1))
     peers = [bytes((number,)) * 3 for number in range(3)]
     for number, peer in enumerate(peers):
         router.add_peer(peer, MESHSUB_12, False, [f"10.0.0.{number}"])
@@ -114,7 +113,7 @@ def block(version: int, data: bytes) -> object:
     """Return a block in SSZ: what is read encodes to the same bytes, but for withdrawals, which no block has."""
     signed_part = block_message.decode_signed_part(data, version)
     if not signed_part.withdrawal_count:
-        assert ssz.encode(signed_part.payload, version) == (data[32:] if version >= 3 else data)
+        assert block_message.encode_ssz(signed_part.payload, version) == (data[32:] if version >= 3 else data)
     return len(signed_part.payload.transactions) > 1
 
 
@@ -137,7 +136,7 @@ def unsigned_block(data: bytes) -> object:
 def response(data: bytes) -> object:
     """Return a response to a request for block 1."""
     result = payload_by_number.decode_response(_CONFIG, 1, data)
-    assert not isinstance(result, BlockFound) or result.payload.block_number == 1
+    assert result.payload is None or result.payload.block_number == 1
     return type(result).__name__
 
 

@@ -83,7 +83,8 @@ def public_key(data: bytes) -> None:
 def peer_id(data: bytes) -> object:
     """Return a peer id in bytes, and as a text."""
     try:
-        return len(validate_peer_id(data))
+        assert parse_peer_id(peer_id_text(validate_peer_id(data))) == data
+        return len(data)
     except IdentityError:
         result = parse_peer_id(data.decode("latin-1"))
         assert parse_peer_id(peer_id_text(result)) == result

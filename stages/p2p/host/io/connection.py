@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
@@ -19,6 +19,7 @@ from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.transport import yamux
 from rollup_node.stages.p2p.transport.noise import NoiseKeys, SecureSession
 from rollup_node.stages.p2p.transport.upgrader import UPGRADE_ERRORS, UpgradedConnection, Upgrader
+from rollup_node.stages.p2p.transport.yamux import EventKind
 from rollup_node.stages.protocol.pacing import TokenBucket
 
 if TYPE_CHECKING:
@@ -45,14 +46,6 @@ log = get_logger("p2p")
 
 class TransportError(Exception):
     """Listening or connecting failed, or the connection broke; the text has the reason."""
-
-
-class ConnectionTimeouts(NamedTuple):
-    """Seconds: for upgrade and negotiation, without any stream data, and between two keepalive checks."""
-
-    handshake: float = 10.0
-    idle: float = 3600.0
-    keepalive: float = KEEPALIVE_INTERVAL
 
 
 class Connection(asyncio.Protocol):
@@ -119,13 +112,14 @@ class Connection(asyncio.Protocol):
         denied = self.host.intercept_accept(self)
         if denied is not None:
             return self.abort(denied)
-        self._timer = self._loop.call_later(self.host.timeouts.handshake, self._handshake_timed_out)
+        seconds = self.host.config.handshake_timeout
+        self._timer = self._loop.call_later(seconds, self.abort, PeerDropReason.HANDSHAKE_TIMED_OUT, f"{seconds:g} s")
         self._upgrader = Upgrader(
             self.host.identity,
             NoiseKeys(os.urandom(32), os.urandom(32)),
             initiator=self.direction is Direction.OUTBOUND,
             expected_peer=self._expected_peer,
-            early_muxer=self.host.early_muxer,
+            early_muxer=self.host.config.early_muxer,
         )
         self._write([self._upgrader.data_to_send()])
 
@@ -182,7 +176,7 @@ class Connection(asyncio.Protocol):
             raise StreamError(str(error)) from None
         stream = self.streams[stream_id] = Stream(self, stream_id, Initiator(protocols))
         self.flush()
-        await stream.negotiated(self.host.timeouts.handshake, protocols[0])
+        await stream.negotiated(self.host.config.handshake_timeout, protocols[0])
         return stream
 
     def close(self, reason: PeerDropReason, detail: str = "", code: yamux.GoAwayCode = yamux.GoAwayCode.NORMAL) -> None:
@@ -240,10 +234,6 @@ class Connection(asyncio.Protocol):
         if self._dropped_streams >= MAX_DROPPED_STREAMS:
             self.close(PeerDropReason.TOO_MUCH_HELD, code=yamux.GoAwayCode.PROTOCOL_ERROR)
 
-    def stream_finished(self, stream: Stream) -> None:
-        """Remove a stream that is closed in both directions."""
-        self.streams.pop(stream.stream_id, None)
-
     # --- internal
 
     def _pause_reading(self, seconds: float) -> None:
@@ -279,7 +269,7 @@ class Connection(asyncio.Protocol):
         self._secure_session = upgraded.session
         self.peer = upgraded.peer
         self.opened_at = self._last_data = self._small_window_start = self._loop.time()
-        self._set_timer(self.host.timeouts.keepalive, self._keep_alive)
+        self._set_timer(self.host.keepalive_interval, self._keep_alive)
         denied = self.host.connection_upgraded(self)
         if denied is not None:
             return self.close(denied)
@@ -304,35 +294,35 @@ class Connection(asyncio.Protocol):
             raise yamux.YamuxError("too many small frames")
 
     def _dispatch(self, event: yamux.YamuxEvent) -> None:
-        if isinstance(event, yamux.StreamOpened):
+        if event.kind is EventKind.OPENED:
             self._accept_stream(event.stream_id)
-        elif isinstance(event, yamux.GoAwayReceived):
+        elif event.kind is EventKind.GO_AWAY:
             self.close(PeerDropReason.CLOSED_BY_PEER)
-        elif isinstance(event, yamux.DataReceived | yamux.StreamEnded | yamux.StreamReset | yamux.WindowUpdated):
-            stream = self.streams.get(event.stream_id)
-            if stream is None:
-                return
-            if isinstance(event, yamux.DataReceived):
-                self._last_data = self._last_received
-                stream.receive_data(event.data)
-            elif isinstance(event, yamux.StreamEnded):
-                stream.receive_fin()
-            elif isinstance(event, yamux.StreamReset):
-                stream.abort("reset by the peer")
-            else:
-                stream.window_updated()
+        elif (stream := self.streams.get(event.stream_id)) is None:
+            return
+        elif event.kind is EventKind.DATA:
+            self._last_data = self._last_received
+            stream.receive_data(event.data)
+        elif event.kind is EventKind.ENDED:
+            stream.receive_fin()
+        elif event.kind is EventKind.RESET:
+            stream.abort("reset by the peer")
+        else:
+            stream.window_updated()
 
     def _accept_stream(self, stream_id: int) -> None:
         """Accept an inbound stream: negotiates its protocol within the handshake timeout, then runs its handler."""
         if not self._stream_limit.allow(self._loop.time()):
             return self.session.reset_stream(stream_id)
-        responder = Responder(lambda protocol: self.host.stream_handler(protocol) is not None)
+        responder = Responder(self.host.stream_handlers.__contains__)
         stream = self.streams[stream_id] = Stream(self, stream_id, responder)
-        timeout = self._loop.call_later(self.host.timeouts.handshake, stream.reset, "protocol negotiation timed out")
+        timeout = self._loop.call_later(
+            self.host.config.handshake_timeout, stream.reset, "protocol negotiation timed out"
+        )
 
         def negotiated(stream: Stream) -> None:
             timeout.cancel()
-            handler = self.host.stream_handler(stream.protocol)
+            handler = self.host.stream_handlers.get(stream.protocol)
             # A handler may outlive its stream: a peer that resets streams must not collect handlers.
             if handler is None or self._running_handlers >= self.host.limits.inbound_streams:
                 stream.reset()
@@ -366,18 +356,15 @@ class Connection(asyncio.Protocol):
         finally:
             self._running_handlers -= 1
 
-    def _handshake_timed_out(self) -> None:
-        self.abort(PeerDropReason.HANDSHAKE_TIMED_OUT, f"{self.host.timeouts.handshake:g} s")
-
     def _keep_alive(self) -> None:
         """Ping a silent connection; close one that stays silent, or has had no stream data for the idle timeout."""
-        now, timeouts = self._loop.time(), self.host.timeouts
-        self._set_timer(timeouts.keepalive, self._keep_alive)
-        if now - self._last_data > timeouts.idle:
+        now, interval = self._loop.time(), self.host.keepalive_interval
+        self._set_timer(interval, self._keep_alive)
+        if now - self._last_data > self.host.config.idle_timeout:
             return self.close(PeerDropReason.IDLE)
         if self._pinged_at and self._last_received < self._pinged_at:
             return self.abort(PeerDropReason.KEEPALIVE)
-        if now - self._last_received >= _SILENT_SHARE * timeouts.keepalive:
+        if now - self._last_received >= _SILENT_SHARE * interval:
             self._pinged_at = now
             self.session.ping(0)
             self.flush()

@@ -23,10 +23,11 @@ from rollup_node.stages.p2p.gating.connections import (
     is_over_host_limit,
 )
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
+from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import host_api
-from rollup_node.stages.p2p.host.io.connection import Connection, ConnectionTimeouts, TransportError
+from rollup_node.stages.p2p.host.io.connection import KEEPALIVE_INTERVAL, Connection, TransportError
 from rollup_node.stages.p2p.host.io.dialer import Dialer
-from rollup_node.stages.p2p.host.io.services import IdentifyService, PingService
+from rollup_node.stages.p2p.host.io.services import PING_PROTOCOL, IdentifyService, PingService
 from rollup_node.stages.p2p.host.io.streams import Stream, StreamHandler
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL, PeerStore
 
@@ -55,8 +56,7 @@ class Host:
     def __init__(self, config: P2pConfig, identity: NetworkIdentity, store: PeerStore, meter: Meter) -> None:
         self.config, self.identity, self.peerstore, self.meter = config, identity, store, meter
         self.limits = config.limits
-        self.timeouts = ConnectionTimeouts(config.handshake_timeout, config.idle_timeout)
-        self.early_muxer = config.early_muxer
+        self.keepalive_interval = KEEPALIVE_INTERVAL
         self.connection_gater: ConnectionGater = store.load_gater([parse_subnet(text) for text in config.netrestrict])
         self.connection_manager = ConnectionManager(config.peers_lo, config.peers_hi, config.peers_grace)
         self.external_address: Multiaddr | None = None
@@ -71,14 +71,16 @@ class Host:
         self.ping = PingService(self)
         self._connections: dict[PeerId, list[Connection]] = {}
         self.pending_handshakes: PendingHandshakes[Connection] = PendingHandshakes(config.limits.half_open)
-        self._handlers: dict[str, StreamHandler] = {}
+        self.stream_handlers: dict[str, StreamHandler] = {
+            identify.PROTOCOL: self.identify.handle_identify,
+            identify.PUSH_PROTOCOL: self.identify.handle_push,
+            PING_PROTOCOL: self.ping.echo,
+        }
         self._subscribers: list[Callable[[host_api.HostEvent], None]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._is_stopping = False
         self.dialer = Dialer(self)
-        self.identify.register()
-        self.ping.register()
 
     async def start(self) -> None:
         """Start listening [NET2]. Raises TransportError when the address cannot be bound."""
@@ -129,11 +131,11 @@ class Host:
 
     @property
     def protocols(self) -> tuple[str, ...]:
-        return tuple(self._handlers)
+        return tuple(self.stream_handlers)
 
     def set_stream_handler(self, protocol: str, handler: StreamHandler) -> None:
         """Serve inbound streams of a protocol; identify is pushed to connected peers."""
-        self._handlers[protocol] = handler
+        self.stream_handlers[protocol] = handler
         self.identify.protocols_changed()
 
     def subscribe(self, handler: Callable[[host_api.HostEvent], None]) -> None:
@@ -272,7 +274,7 @@ class Host:
             self._work_shares.remove_peer(peer)
             self.ping.remove_peer(peer)
             self.identify.remove_peer(peer)
-            self.connection_manager.remove_tags(peer)
+            self.connection_manager.preferred.discard(peer)
             log.debug("peer disconnected", peer=short_peer_id(peer), reason=str(connection.drop))
             self.emit(host_api.PeerDisconnected(peer))
 
@@ -303,9 +305,6 @@ class Host:
             log.warn(text, code=Code.PEER_STREAMS.text, streams=streams, limit=limit)
             self._drop_warned_at, self._drops_since_warning = now, 0
 
-    def stream_handler(self, protocol: str) -> StreamHandler | None:
-        return self._handlers.get(protocol)
-
     def _all_connections(self) -> Iterator[Connection]:
         """All connections, during and after their handshake."""
         yield from self.pending_handshakes
@@ -335,8 +334,8 @@ class Host:
             remote_ips=tuple(connection.remote_ip for connection in connections),
             opened_at=oldest.opened_at,
             streams=sum(len(connection.streams) for connection in connections),
-            latency=self.ping.latency(peer),
-            identify=self.identify.identified(peer),
+            latency=self.ping.latencies.get(peer),
+            identify=self.identify.identified.get(peer),
         )
 
     def _task_done(self, task: asyncio.Task[None]) -> None:

@@ -38,24 +38,18 @@ _ECHO_IDLE_SECONDS = 60.0
 
 
 class IdentifyService:
-    """Requests, serves and pushes identify, when our protocols change [NET4]."""
+    """Requests, serves and pushes identify, when our protocols change [NET4].
+
+    `identified` has the messages of connected peers, pushes included."""
 
     def __init__(self, host: "Host") -> None:
         self._host = host
-        self._identified: dict[PeerId, IdentifyMessage] = {}
+        self.identified: dict[PeerId, IdentifyMessage] = {}
         self._last_push: dict[PeerId, float] = {}
         self._pending_push: asyncio.TimerHandle | None = None
 
-    def register(self) -> None:
-        self._host.set_stream_handler(identify.PROTOCOL, self._handle_identify)
-        self._host.set_stream_handler(identify.PUSH_PROTOCOL, self._handle_push)
-
-    def identified(self, peer: PeerId) -> IdentifyMessage | None:
-        """Return the identify message of a connected peer, pushes included; None until it has been received."""
-        return self._identified.get(peer)
-
     def remove_peer(self, peer: PeerId) -> None:
-        self._identified.pop(peer, None)
+        self.identified.pop(peer, None)
         self._last_push.pop(peer, None)
 
     async def identify_peer(self, peer: PeerId) -> None:
@@ -70,14 +64,14 @@ class IdentifyService:
 
     def protocols_changed(self) -> None:
         """Schedule a push to all identified peers; changes that follow at once share it."""
-        if self._pending_push is None and self._identified:
+        if self._pending_push is None and self.identified:
             self._pending_push = asyncio.get_running_loop().call_later(_PUSH_DELAY, self._push_all)
 
-    async def _handle_identify(self, stream: Stream) -> None:
+    async def handle_identify(self, stream: Stream) -> None:
         async with asyncio.timeout(_TIMEOUT):
             await stream.write_message(self._encode_message(stream.peer))
 
-    async def _handle_push(self, stream: Stream) -> None:
+    async def handle_push(self, stream: Stream) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._last_push.get(stream.peer, -PUSH_MIN_INTERVAL) < PUSH_MIN_INTERVAL:
             raise StreamError("identify pushes come too fast")
@@ -86,7 +80,7 @@ class IdentifyService:
         self._last_push[stream.peer] = now
         try:
             async with asyncio.timeout(_TIMEOUT):
-                known = self._identified.get(stream.peer)
+                known = self.identified.get(stream.peer)
                 self._consume_message(stream.peer, await _read_message(stream), known)
         except IdentifyError as error:
             raise StreamError(str(error)) from None
@@ -100,13 +94,13 @@ class IdentifyService:
         _check_public_key(peer, message)
         if known is not None:
             message = identify.merge_push(known, message)
-        self._identified[peer] = message
+        self.identified[peer] = message
         seen_at = parse_ip(connection.remote_ips[0])
         dialable = [address for address in message.listen_addresses if _is_dialable(address, seen_at)]
         self._host.peerstore.add_addresses(peer, dialable, IDENTIFIED_TTL)
         stored = _first_protocols(message.protocols)
         record = IdentifyRecord(message.agent_version or "", message.protocol_version or "", stored)
-        self._host.peerstore.set_identify_record(peer, record)
+        self._host.peerstore.set_record(peer, record)
         self._host.emit(PeerIdentified(peer, message))
 
     def _encode_message(self, peer: PeerId) -> bytes:
@@ -130,7 +124,7 @@ class IdentifyService:
 
     def _push_all(self) -> None:
         self._pending_push = None
-        for peer, message in self._identified.items():
+        for peer, message in self.identified.items():
             if identify.PUSH_PROTOCOL in message.protocols:
                 self._host.spawn(self._push(peer))
 
@@ -187,21 +181,14 @@ def _is_dialable(address: Multiaddr, seen_at: IpAddress) -> bool:
 
 
 class PingService:
-    """Echoes pings, and measures the latency of connected peers [NET6]."""
+    """Echoes pings; `latencies` has the average round-trip time of connected peers in seconds [NET6]."""
 
     def __init__(self, host: "Host") -> None:
         self._host = host
-        self._latencies: dict[PeerId, float] = {}
-
-    def register(self) -> None:
-        self._host.set_stream_handler(PING_PROTOCOL, self._echo)
-
-    def latency(self, peer: PeerId) -> float | None:
-        """Return the average round-trip time of a connected peer in seconds; None if it was not measured."""
-        return self._latencies.get(peer)
+        self.latencies: dict[PeerId, float] = {}
 
     def remove_peer(self, peer: PeerId) -> None:
-        self._latencies.pop(peer, None)
+        self.latencies.pop(peer, None)
 
     async def ping(self, peer: PeerId) -> float:
         """One round-trip time in seconds. Raises StreamError without a correct reply in time."""
@@ -226,8 +213,8 @@ class PingService:
 
     def add_latency(self, peer: PeerId, seconds: float) -> None:
         """Add a round-trip time to the moving average of a peer."""
-        average = self._latencies.get(peer, seconds)
-        self._latencies[peer] = average + _SMOOTHING * (seconds - average)
+        average = self.latencies.get(peer, seconds)
+        self.latencies[peer] = average + _SMOOTHING * (seconds - average)
 
     async def measure_latency(self, peer: PeerId) -> None:
         """Ping a peer to update its latency; a failure is logged only."""
@@ -237,7 +224,7 @@ class PingService:
         except StreamError as error:
             log.debug("ping failed", peer=short_peer_id(peer), error=str(error))
 
-    async def _echo(self, stream: Stream) -> None:
+    async def echo(self, stream: Stream) -> None:
         while True:
             async with asyncio.timeout(_ECHO_IDLE_SECONDS):
                 data = await stream.read(PING_BYTES)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 MESSAGE_TIMEOUT = 60.0
 """The time in seconds from a message's first byte to its last; until then its bytes are held."""
-_MAX_LENGTH_PREFIX = varint.MAX_BYTES
 
 
 class Stream:
@@ -140,7 +139,7 @@ class Stream:
 
     async def _read_message(self, prefix: bytes, max_bytes: int) -> bytes:
         while prefix[-1] >= 0x80:
-            if len(prefix) >= _MAX_LENGTH_PREFIX:
+            if len(prefix) >= varint.MAX_BYTES:
                 raise StreamError("malformed length prefix")
             byte = await self.read(1)
             if not byte:
@@ -268,7 +267,7 @@ class Stream:
 
     def _finish(self) -> None:
         self.on_finished()
-        self._connection.stream_finished(self)
+        self._connection.streams.pop(self.stream_id, None)
 
 
 StreamHandler = Callable[[Stream], Awaitable[None]]

@@ -7,16 +7,15 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from secrets import token_bytes
-from typing import NamedTuple
+from typing import Self
 
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.addresses.ip import IpAddress, parse_ip, parse_subnet
-from rollup_node.stages.p2p.addresses.multiaddr import Multiaddr, tcp_multiaddr
-from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, NetworkIdentity, PeerId, PublicKey
+from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
+from rollup_node.stages.p2p.addresses.peer_id import SECP256K1, NetworkIdentity, PublicKey, node_id
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5 import node as discv5
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
 from rollup_node.stages.p2p.discv5.enode import Enode, parse_bootnode
@@ -25,8 +24,8 @@ from rollup_node.stages.p2p.discv5.packet_codec import PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MAX_PACKET_BYTES
 from rollup_node.stages.p2p.host.io.host import Host
 from rollup_node.stages.p2p.host.io.host_api import HostEvent, PeerConnected, PeerDisconnected
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort, PortMapper
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 from rollup_node.stages.p2p.storage.io.node_database import NodeDatabase
 from rollup_node.stages.p2p.storage.io.peerstore import DISCOVERED_TTL
 from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
@@ -44,82 +43,84 @@ class DiscoveryError(Exception):
     """Discovery cannot start; the text says why and what to do."""
 
 
-class DiscoveredPeer(NamedTuple):
-    """A peer of our chain, where to dial it, and its node record as text."""
-
-    peer: PeerId
-    address: Multiaddr
-    enr: str
-    chain_id: int
-
-
 class _Protocol(asyncio.DatagramProtocol):
-    def __init__(self, receive: Callable[[bytes, Endpoint], None]) -> None:
-        self._receive = receive
+    def __init__(self) -> None:
+        self.receive: Callable[[bytes, Endpoint], None] = lambda data, sender: None
 
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-        self._receive(data[: MAX_PACKET_BYTES + 1], Endpoint(parse_ip(addr[0]), addr[1]))
+        self.receive(data[: MAX_PACKET_BYTES + 1], Endpoint(parse_ip(addr[0]), addr[1]))
 
 
 class Discv5Server:
-    """Discovery on a socket: call `start` once, then `step` after the delay it returns.
+    """Discovery on an open socket: call `step` after the delay it returns.
 
     `on_found` is called with peers, `on_enr_updated` with new versions of our own record."""
 
     def __init__(
-        self, config: P2pConfig, identity: NetworkIdentity, meter: Meter, on_found: Callable[[DiscoveredPeer], None]
+        self,
+        config: P2pConfig,
+        meter: Meter,
+        on_found: Callable[[discv5.ChainNodeFound], None],
+        database: NodeDatabase,
+        transport: asyncio.DatagramTransport,
+        node: discv5.Discv5Node,
     ) -> None:
         self.on_enr_updated: Callable[[Enr], None] = lambda record: None
-        self._config, self._identity, self._meter, self._on_found = config, identity, meter, on_found
+        self.node = node
+        self._config, self._meter, self._on_found = config, meter, on_found
         self._bootnodes = [parse_bootnode(text) for text in config.bootnodes]
-        self._database: NodeDatabase | None = None
-        self._transport: asyncio.DatagramTransport | None = None
-        self._node: discv5.Discv5Node | None = None
+        self._database, self._transport = database, transport
         self._resolving: asyncio.Task[None] | None = None
         self._metrics_due = self._resolve_due = 0.0
         self._counted: Counter[str] = Counter()
-        for drop in PacketDrop:
-            meter.count("p2p_discovery_drops_total", 0, reason=drop.value)
         self._alive: dict[bytes, Enr] = {}
         self._gone: set[bytes] = set()
-        self._tcp = 0
 
-    async def start(self, tcp: int) -> None:
+    @classmethod
+    async def start(
+        cls,
+        config: P2pConfig,
+        identity: NetworkIdentity,
+        meter: Meter,
+        tcp: int,
+        on_found: Callable[[discv5.ChainNodeFound], None],
+    ) -> Self:
         """Open database and socket; `tcp` is libp2p's port. Raises DiscoveryError or StoreError."""
-        self._tcp = tcp
-        self._database = NodeDatabase(self._config.discovery_path)
+        database = NodeDatabase(config.discovery_path)
         try:
-            self._transport = await self._bind(tcp)
-            await self._prepare(self._database)
+            ip = await _advertised_ip(config.advertise_ip)
+            protocol = _Protocol()
+            transport = await _bind(config, tcp, protocol)
         except BaseException:
-            self.close()
+            database.close()
             raise
-        log.info("discovery listening", address=str(self.endpoint), record=self.enr.text)
+        node = _new_node(config, identity, database, ip, _endpoint(transport), tcp)
+        server = cls(config, meter, on_found, database, transport, node)
+        protocol.receive = server._receive
+        log.info("discovery listening", address=str(server.endpoint), record=server.enr.text)
+        return server
 
     async def step(self) -> float:
         """Do what is due; returns the seconds until the next call."""
-        node, now = self.node, time.monotonic()
-        self._resolve(node, now)
-        node.tick(now)
+        now = time.monotonic()
+        self._resolve(now)
+        self.node.tick(now)
         self.flush()
         if now >= self._metrics_due:
             self._metrics_due = now + _REPORT_INTERVAL
-            self._update_metrics(node)
-        return BUSY_INTERVAL if node.is_busy else IDLE_INTERVAL
+            self._update_metrics()
+        return BUSY_INTERVAL if self.node.is_busy else IDLE_INTERVAL
 
     def close(self) -> None:
         if self._resolving is not None:
             self._resolving.cancel()
-        if self._transport is not None:
-            self._transport.abort()
-        if self._database is not None:
-            self._save_nodes(self._database)
-            self._database.close()
+        self._transport.abort()
+        self._save_nodes()
+        self._database.close()
 
     def set_peer_count(self, count: int) -> None:
         """Set the number of connected peers; below `p2p.peers.lo` more are sought [DSC6]."""
-        if self._node is not None:
-            self._node.peers_wanted = count < self._config.peers_lo
+        self.node.peers_wanted = count < self._config.peers_lo
 
     def set_external_address(self, ip: IpAddress, udp: int, tcp: int) -> None:
         """Set the address and ports that a gateway maps to us; `p2p.advertise.*` takes precedence."""
@@ -132,85 +133,27 @@ class Discv5Server:
             self.flush()
 
     @property
-    def node(self) -> discv5.Discv5Node:
-        """The discovery node. Raises RuntimeError before `start`."""
-        if self._node is None:
-            raise RuntimeError("discovery has not started")
-        return self._node
-
-    @property
     def enr(self) -> Enr:
         """Our own record."""
         return self.node.local_enr.enr
 
     @property
     def endpoint(self) -> Endpoint:
-        """The address that the socket is bound to. Raises RuntimeError before `start`."""
-        if self._transport is None:
-            raise RuntimeError("discovery has not started")
-        host, port = self._transport.get_extra_info("sockname")[:2]
-        return Endpoint(parse_ip(host), port)
+        """The address that the socket is bound to."""
+        return _endpoint(self._transport)
 
     @property
     def table(self) -> list[Enr]:
         """The records of all nodes in the table, for `opp2p_discoveryTable` [RPC70]."""
         return [entry.record for entry in self.node.table]
 
-    async def _bind(self, tcp: int) -> asyncio.DatagramTransport:
-        """Bind the socket: 0 means libp2p's TCP port, or any free one if both are 0 and that one is taken."""
-        config = self._config
-        ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
-        for port in ports:
-            try:
-                return await self._open(config.listen_ip, port)
-            except OSError as error:
-                reason = error.strerror
-        raise DiscoveryError(
-            f"cannot listen for discovery on {config.listen_ip}:{ports[0]}: {reason} (p2p.listen.ip, p2p.listen.udp)"
-        )
-
-    async def _open(self, ip: str, port: int) -> asyncio.DatagramTransport:
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_datagram_endpoint(lambda: _Protocol(self._receive), local_addr=(ip, port))
-        return transport
-
-    async def _prepare(self, database: NodeDatabase) -> None:
-        config = self._config
-        versions = (4,) if self.endpoint.ip.version == 4 else (6, 4)
-        ip = await self._advertised_ip()
-        secret = self._identity.secret
-        settings = discv5.Discv5Settings(
-            chain_id=config.rollup.l2_chain_id,
-            allowed_networks=tuple(parse_subnet(text) for text in config.netrestrict),
-            ip_versions=versions if self.endpoint.ip.is_unspecified else versions[:1],
-            learn_address=ip is None,
-        )
-        udp = config.advertise_udp or self.endpoint.port
-        own = None if self.endpoint.ip.is_unspecified else self.endpoint.ip
-        advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or self._tcp)
-        seq = time.time_ns() // 1_000_000
-        local = LocalEnr(secret, advertised, seq, database.local_enr(crypto.node_id(self._identity.public_key.data)))
-        database.save_local_enr(local.enr)
-        self._node = discv5.Discv5Node(settings, secret, local, token_bytes)
-        self._node.add_known_nodes(database.nodes(), time.monotonic())
-
-    async def _advertised_ip(self) -> IpAddress | None:
-        """Return the address of `p2p.advertise.ip`, of a name the first IPv4 one. Raises DiscoveryError."""
-        host = self._config.advertise_ip
-        if host is None:
-            return None
-        result = await _resolve(host)
-        if result is None:
-            raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
-        return result
-
-    def _resolve(self, node: discv5.Discv5Node, now: float) -> None:
+    def _resolve(self, now: float) -> None:
         """Resolve the names of bootnodes in the background, again after a while for those that failed."""
         if self._bootnodes and now >= self._resolve_due and (self._resolving is None or self._resolving.done()):
             self._resolve_due = now + RESOLVE_INTERVAL
-            self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes(node))
+            self._resolving = asyncio.get_running_loop().create_task(self._add_bootnodes())
 
-    async def _add_bootnodes(self, node: discv5.Discv5Node) -> None:
+    async def _add_bootnodes(self) -> None:
         contacts, unresolved = [], []
         for bootnode in self._bootnodes:
             if isinstance(bootnode, Enode):
@@ -220,7 +163,7 @@ class Discv5Server:
                     log.warn("cannot resolve bootnode, will retry", code=Code.BOOTNODE.text, name=bootnode.host)
                     unresolved.append(bootnode)
             else:
-                contact = bootnode.contact(node.settings.ip_versions)
+                contact = bootnode.contact(self.node.settings.ip_versions)
                 if contact is None:
                     text = "bootnode record has no reachable address"
                     log.warn(text, code=Code.BOOTNODE.text, record=bootnode.text)
@@ -228,12 +171,11 @@ class Discv5Server:
                 contacts.append(contact)
         self._bootnodes = list(unresolved)
         if contacts:
-            node.add_bootnodes(contacts)
+            self.node.add_bootnodes(contacts)
 
     def _receive(self, data: bytes, sender: Endpoint) -> None:
-        if self._node is not None:
-            self._node.receive_datagram(data, sender, time.monotonic())
-            self.flush()
+        self.node.receive_datagram(data, sender, time.monotonic())
+        self.flush()
 
     def flush(self) -> None:
         """Carry out the node's outputs: sends packets, passes on nodes found."""
@@ -241,7 +183,7 @@ class Discv5Server:
             if isinstance(output, OutgoingPacket):
                 self._send(output)
             elif isinstance(output, discv5.ChainNodeFound):
-                self._on_found(_discovered_peer(output))
+                self._on_found(output)
             elif isinstance(output, discv5.NodeAlive):
                 self._alive[output.record.node_id] = output.record
                 self._gone.discard(output.record.node_id)
@@ -252,7 +194,7 @@ class Discv5Server:
                 self._on_local_enr(output.record)
 
     def _send(self, sending: OutgoingPacket) -> None:
-        if self._transport is None or self._transport.is_closing():
+        if self._transport.is_closing():
             return
         ip, port = sending.endpoint
         is_mapped = ip.version == 4 and self.endpoint.ip.version == 6
@@ -260,25 +202,79 @@ class Discv5Server:
 
     def _on_local_enr(self, record: Enr) -> None:
         log.info("local node record updated", record=record.text)
-        if self._database is not None:
-            self._database.save_local_enr(record)
+        self._database.save_local_enr(record)
         self.on_enr_updated(record)
 
-    def _update_metrics(self, node: discv5.Discv5Node) -> None:
-        if self._database is not None:
-            self._save_nodes(self._database)
-        stats = node.table_stats()
+    def _update_metrics(self) -> None:
+        self._save_nodes()
+        stats = self.node.table_stats()
         for kind, number in zip(stats._fields, stats, strict=True):
             self._meter.set("p2p_discovery_nodes", number, kind=kind)
-        for drop, number in node.drops.items():
+        for drop, number in self.node.drops.items():
             self._meter.count("p2p_discovery_drops_total", number - self._counted[drop.name], reason=drop.value)
             self._counted[drop.name] = number
 
-    def _save_nodes(self, database: NodeDatabase) -> None:
+    def _save_nodes(self) -> None:
         if self._alive or self._gone:
-            database.update_nodes(self._alive.values(), self._gone)
+            self._database.update_nodes(self._alive.values(), self._gone)
             self._alive.clear()
             self._gone.clear()
+
+
+def _endpoint(transport: asyncio.DatagramTransport) -> Endpoint:
+    host, port = transport.get_extra_info("sockname")[:2]
+    return Endpoint(parse_ip(host), port)
+
+
+async def _bind(config: P2pConfig, tcp: int, protocol: _Protocol) -> asyncio.DatagramTransport:
+    """Bind the socket: 0 means libp2p's TCP port, or any free one if both are 0 and that one is taken."""
+    ports = [config.listen_udp or tcp] + ([0] if not config.listen_udp and not config.listen_tcp else [])
+    for port in ports:
+        try:
+            local = (config.listen_ip, port)
+            return (await asyncio.get_running_loop().create_datagram_endpoint(lambda: protocol, local_addr=local))[0]
+        except OSError as error:
+            reason = error.strerror
+    raise DiscoveryError(
+        f"cannot listen for discovery on {config.listen_ip}:{ports[0]}: {reason} (p2p.listen.ip, p2p.listen.udp)"
+    )
+
+
+def _new_node(
+    config: P2pConfig,
+    identity: NetworkIdentity,
+    database: NodeDatabase,
+    ip: IpAddress | None,
+    bound: Endpoint,
+    tcp: int,
+) -> discv5.Discv5Node:
+    """Return the discovery node, with its record and the nodes from before a restart; `ip` is `p2p.advertise.ip`."""
+    versions = (4,) if bound.ip.version == 4 else (6, 4)
+    settings = discv5.Discv5Settings(
+        chain_id=config.rollup.l2_chain_id,
+        allowed_networks=tuple(parse_subnet(text) for text in config.netrestrict),
+        ip_versions=versions if bound.ip.is_unspecified else versions[:1],
+        learn_address=ip is None,
+    )
+    own = None if bound.ip.is_unspecified else bound.ip
+    udp = config.advertise_udp or bound.port
+    advertised = AdvertisedEndpoint(settings.chain_id, ip or own, udp, config.advertise_tcp or tcp)
+    former = database.local_enr(node_id(identity.public_key.data))
+    local = LocalEnr(identity.secret, advertised, time.time_ns() // 1_000_000, former)
+    database.save_local_enr(local.enr)
+    node = discv5.Discv5Node(settings, identity.secret, local, token_bytes)
+    node.add_known_nodes(database.nodes(), time.monotonic())
+    return node
+
+
+async def _advertised_ip(host: str | None) -> IpAddress | None:
+    """Return the address of `p2p.advertise.ip`, of a name the first IPv4 one. Raises DiscoveryError."""
+    if host is None:
+        return None
+    result = await _resolve(host)
+    if result is None:
+        raise DiscoveryError(f"cannot resolve {host!r} to an IP address (p2p.advertise.ip)")
+    return result
 
 
 async def _resolve(host: str) -> IpAddress | None:
@@ -296,41 +292,29 @@ async def _resolve(host: str) -> IpAddress | None:
     return min(addresses, key=lambda address: address.version, default=None)
 
 
-def _discovered_peer(chain_node_found: discv5.ChainNodeFound) -> DiscoveredPeer:
-    chain = chain_node_found.record.opstack
-    peer = PublicKey(SECP256K1, chain_node_found.record.public_key).peer_id
-    address = tcp_multiaddr(str(chain_node_found.tcp.ip), chain_node_found.tcp.port)
-    return DiscoveredPeer(peer, address, chain_node_found.record.text, chain.chain_id if chain else 0)
-
-
-TAG_VALUE = 42
-"""The value of the connection manager's tag of peers of our chain [DSC7]."""
-
-
 class DiscoveryService:
     """Discovery and port mapping for one host, which must listen before `start`.
 
-    `discv5` is None with `p2p.no-discovery`, `port_mapper` without `p2p.nat` and before `start`."""
+    Before `start` there is neither; `discv5` is None with `p2p.no-discovery`, `port_mapper` without `p2p.nat`."""
 
     def __init__(self, host: Host, *, gateways: GatewayAddresses | None = None) -> None:
         self._host = host
-        self._tag = f"opstack-{host.config.rollup.l2_chain_id}-0"
         self.port_mapper: PortMapper | None = None
         self._gateways = gateways
         self.discv5: Discv5Server | None = None
-        if not host.config.no_discovery:
-            self.discv5 = Discv5Server(host.config, host.identity, host.meter, self.on_peer_found)
-            self.discv5.on_enr_updated = self._on_enr_updated
+        for drop in () if host.config.no_discovery else PacketDrop:
+            host.meter.count("p2p_discovery_drops_total", 0, reason=drop.value)
         host.subscribe(self._on_host_event)
 
     async def start(self) -> None:
         """Open the discovery socket. Raises DiscoveryError or StoreError."""
-        config, port = self._host.config, self._host.port
+        host, config, port = self._host, self._host.config, self._host.port
         ports = [LocalPort(TransportProtocol.TCP, port)]
-        if self.discv5 is not None:
-            await self.discv5.start(port)
+        if not config.no_discovery:
+            self.discv5 = await Discv5Server.start(config, host.identity, host.meter, port, self.on_peer_found)
+            self.discv5.on_enr_updated = self._on_enr_updated
             self._on_enr_updated(self.discv5.enr)
-            self.discv5.set_peer_count(len(self._host.connections()))
+            self.discv5.set_peer_count(len(host.connections()))
             ports.append(LocalPort(TransportProtocol.UDP, self.discv5.endpoint.port))
         if config.nat:
             networks = [parse_subnet(text) for text in config.netrestrict]
@@ -345,28 +329,23 @@ class DiscoveryService:
         if self.port_mapper is not None:
             await self.port_mapper.close()
 
-    def on_peer_found(self, discovered_peer: DiscoveredPeer) -> None:
-        """Store a peer, so that it is dialled when more are wanted."""
-        if discovered_peer.peer == self._host.peer_id:
+    def on_peer_found(self, found: discv5.ChainNodeFound) -> None:
+        """Store a peer of our chain, so that it is dialled when more are wanted [DSC7]."""
+        host, peer = self._host, PublicKey(SECP256K1, found.record.public_key).peer_id
+        if peer == host.peer_id:
             return
-        self._host.peerstore.add_addresses(discovered_peer.peer, [discovered_peer.address], DISCOVERED_TTL)
-        self._host.peerstore.set_metadata(
-            discovered_peer.peer, PeerMetadata(discovered_peer.enr, discovered_peer.chain_id)
-        )
-        if self._host.connection(discovered_peer.peer) is not None:
-            self._tag_peer(discovered_peer.peer)
+        host.peerstore.add_addresses(peer, [tcp_multiaddr(str(found.tcp.ip), found.tcp.port)], DISCOVERED_TTL)
+        host.peerstore.set_record(peer, PeerMetadata(found.record.text, host.config.rollup.l2_chain_id))
+        if host.connection(peer) is not None:
+            host.connection_manager.preferred.add(peer)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            metadata = self._host.peerstore.metadata(event.peer)
+            metadata = self._host.peerstore.record(event.peer, PeerMetadata)
             if metadata is not None and metadata.chain_id == self._host.config.rollup.l2_chain_id:
-                self._tag_peer(event.peer)
+                self._host.connection_manager.preferred.add(event.peer)
         if isinstance(event, PeerConnected | PeerDisconnected) and self.discv5 is not None:
             self.discv5.set_peer_count(len(self._host.connections()))
-
-    def _tag_peer(self, peer: PeerId) -> None:
-        """Make the connection manager trim other peers before this one."""
-        self._host.connection_manager.tag(peer, self._tag, TAG_VALUE)
 
     def _on_enr_updated(self, record: Enr) -> None:
         """Set the host's external address to that of our record."""

@@ -20,7 +20,7 @@ from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, HostEv
 from rollup_node.stages.p2p.peering.peer_info import parse_static_peers
 from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.io.peerstore import STATIC_TTL
-from rollup_node.stages.p2p.storage.peer_record import PeerScores
+from rollup_node.stages.p2p.storage.peer_record import PeerMetadata, PeerScores
 
 SAVE_INTERVAL = 15.0
 _STEP_INTERVAL = 1.0
@@ -41,21 +41,20 @@ class ScoreService:
     def save(self) -> None:
         """Write the scores of all connected peers to the peerstore."""
         for peer in self._host.peers():
-            self._host.peerstore.set_scores(peer, self.scores(peer), self._scorer.params.retain_score)
+            self._host.peerstore.set_record(peer, self.scores(peer), self._scorer.retained_seconds)
 
     def _on_host_event(self, event: HostEvent) -> None:
         if isinstance(event, PeerConnected):
-            stored = self._host.peerstore.scores(event.peer)
+            stored = self._host.peerstore.record(event.peer, PeerScores)
             if stored is not None:
                 self._scorer.application.restore(event.peer, stored.req_resp, time.monotonic())
-            self._scorer.application.peer_connected(event.peer)
+            self._scorer.application.connected.add(event.peer)
         elif isinstance(event, PeerDisconnected):
-            self._host.peerstore.set_scores(event.peer, self.scores(event.peer), self._scorer.params.retain_score)
-            self._scorer.application.peer_disconnected(event.peer)
+            self._host.peerstore.set_record(event.peer, self.scores(event.peer), self._scorer.retained_seconds)
+            self._scorer.application.connected.discard(event.peer)
 
     async def _step(self) -> float:
         now = time.monotonic()
-        self._scorer.application.refresh(now)
         if now >= self._save_at:
             self._save_at = now + SAVE_INTERVAL
             self.save()
@@ -163,7 +162,7 @@ class PeerManager:
             return DIAL_SLOW_INTERVAL
         candidates = self._candidates()
         random.shuffle(candidates)
-        candidates.sort(key=lambda peer: self._host.peerstore.metadata(peer) is not None)
+        candidates.sort(key=lambda peer: self._host.peerstore.record(peer, PeerMetadata) is not None)
         with suppress(TimeoutError):
             async with asyncio.timeout(_DIAL_ROUND_SECONDS):
                 await asyncio.gather(*(self._dial_worker(candidates) for _ in range(_DIAL_WORKERS)))
@@ -182,7 +181,7 @@ class PeerManager:
         ]
 
     def _is_of_our_chain(self, peer: PeerId) -> bool:
-        metadata = self._host.peerstore.metadata(peer)
+        metadata = self._host.peerstore.record(peer, PeerMetadata)
         return metadata is None or metadata.chain_id in (0, self._host.config.rollup.l2_chain_id)
 
     async def _dial_worker(self, candidates: list[PeerId]) -> None:
@@ -223,7 +222,7 @@ class PeerManager:
         host, config = self._host, self._host.config
         if not config.ban_peers or peer in self.static_peers or host.connection(peer) is None:
             return
-        scores = host.peerstore.scores(peer)
+        scores = host.peerstore.record(peer, PeerScores)
         if scores is not None and scores.gossip.total < config.ban_threshold:
             host.ban(peer, config.ban_duration, f"score {scores.gossip.total:.1f} is below {config.ban_threshold:g}")
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rollup_node.stages.io.files.sqlite_file import StoreError
 from rollup_node.stages.p2p.blocks import block_message
-from rollup_node.stages.p2p.blocks.ssz import SszError
+from rollup_node.stages.p2p.blocks.block_message import SszError
 from rollup_node.stages.p2p.config import MEMORY
 from rollup_node.stages.p2p.signer.signed_blocks import (
     MAX_HEIGHTS,

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from rollup_node.stages.io.files.sqlite_file import MEMORY as IN_MEMORY
-from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite
+from rollup_node.stages.io.files.sqlite_file import SQLITE_ERRORS, DamagedFileError, FileKind, open_sqlite, transaction
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.p2p.config import MEMORY
@@ -46,16 +46,9 @@ class SqliteFile:
             self._connection.execute(query, values)
 
     def write_all(self, changes: Iterable[tuple[str, Sequence[Any]]]) -> None:
-        with self._record_errors():
-            try:
-                self._connection.execute("begin")
-                for query, values in changes:
-                    self._connection.execute(query, values)
-                self._connection.execute("commit")
-            except SQLITE_ERRORS:
-                with suppress(*SQLITE_ERRORS):
-                    self._connection.execute("rollback")
-                raise
+        with self._record_errors(), transaction(self._connection):
+            for query, values in changes:
+                self._connection.execute(query, values)
 
     @contextmanager
     def _record_errors(self) -> Iterator[None]:

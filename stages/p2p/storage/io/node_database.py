@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable, Iterable
 
+from rollup_node.stages.p2p.addresses.peer_id import NodeId
 from rollup_node.stages.p2p.config import MEMORY
-from rollup_node.stages.p2p.discv5.crypto import NodeId
 from rollup_node.stages.p2p.discv5.enr import Enr, EnrError, decode_enr
 from rollup_node.stages.p2p.storage.io.database import SqliteFile
 

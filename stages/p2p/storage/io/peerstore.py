@@ -18,7 +18,10 @@ from rollup_node.stages.p2p.storage.io.database import SqliteFile
 from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord, PeerMetadata, PeerScores
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 
-T = TypeVar("T")
+PeerRecord = IdentifyRecord | PeerMetadata | PeerScores
+T = TypeVar("T", bound=PeerRecord)
+
+_KINDS: dict[type, str] = {IdentifyRecord: "description", PeerMetadata: "metadata", PeerScores: "scores"}
 
 STATIC_TTL = 7 * 86400.0
 DISCOVERED_TTL = 86400.0
@@ -94,28 +97,19 @@ class PeerStore(SqliteFile):
         self.write("delete from records where expiry <= ?", (now,))
         self.write_all(_removals(peer for (peer,) in self.read(_SELECT_OLDEST_PEERS, (MAX_PEERS,))))
 
-    def set_identify_record(self, peer: PeerId, description: IdentifyRecord) -> None:
-        self._set(peer, "description", description, RECORD_TTL)
+    def set_record(self, peer: PeerId, record: PeerRecord, ttl: float = RECORD_TTL) -> None:
+        """Store a record, of which a peer has one of each type, for `ttl` seconds."""
+        self.write(_SET_RECORD, (peer, _KINDS[type(record)], msgspec.msgpack.encode(record), self._clock() + ttl))
+        self._count_change()
 
-    def identify_record(self, peer: PeerId) -> IdentifyRecord | None:
-        """Return what identify said; None when it is unknown."""
-        return self._get(peer, "description", IdentifyRecord)
-
-    def set_metadata(self, peer: PeerId, metadata: PeerMetadata) -> None:
-        """Store what discovery found."""
-        self._set(peer, "metadata", metadata, RECORD_TTL)
-
-    def metadata(self, peer: PeerId) -> PeerMetadata | None:
-        """Return what discovery found; None when it is unknown."""
-        return self._get(peer, "metadata", PeerMetadata)
-
-    def set_scores(self, peer: PeerId, scores: PeerScores, ttl: float) -> None:
-        """Store scores for `ttl` seconds."""
-        self._set(peer, "scores", scores, ttl)
-
-    def scores(self, peer: PeerId) -> PeerScores | None:
-        """Return the scores stored last; None when there are none."""
-        return self._get(peer, "scores", PeerScores)
+    def record(self, peer: PeerId, kind: type[T]) -> T | None:
+        """Return the record of this type stored last; None when there is none."""
+        query = "select value from records where peer = ? and kind = ? and expiry > ?"
+        rows = self.read(query, (peer, _KINDS[kind], self._clock()))
+        try:
+            return msgspec.msgpack.decode(rows[0][0], type=kind) if rows else None
+        except DECODE_ERRORS:
+            return None
 
     def save_identity(self, identity: NetworkIdentity) -> None:
         """Store a copy of our own network key [PST1]."""
@@ -156,22 +150,10 @@ class PeerStore(SqliteFile):
                     gater.blocked_ips.add(parse_ip(subject))
         return gater
 
-    def _set(self, peer: PeerId, kind: str, value: object, ttl: float) -> None:
-        self.write(_SET_RECORD, (peer, kind, msgspec.msgpack.encode(value), self._clock() + ttl))
-        self._count_change()
-
     def _count_change(self) -> None:
         self._changes += 1
         if self._changes >= GC_CHANGES:
             self.collect_garbage()
-
-    def _get(self, peer: PeerId, kind: str, of: type[T]) -> T | None:
-        query = "select value from records where peer = ? and kind = ? and expiry > ?"
-        rows = self.read(query, (peer, kind, self._clock()))
-        try:
-            return msgspec.msgpack.decode(rows[0][0], type=of) if rows else None
-        except DECODE_ERRORS:
-            return None
 
 
 def _removals(peers: Iterable[PeerId]) -> list[tuple[str, tuple[PeerId]]]:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip
+from rollup_node.stages.p2p.addresses.peer_id import node_id
 from rollup_node.stages.p2p.config import P2pConfig
-from rollup_node.stages.p2p.discv5 import crypto
 from rollup_node.stages.p2p.discv5.enode import PUBLIC_BOOTNODES, BootnodeError, Enode, choose_bootnodes, parse_bootnode
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr, OpStackEntry
 from rollup_node.stages.protocol import secp256k1
@@ -35,7 +35,7 @@ def test_enode_urls(rest: str, host: str, port: int) -> None:
     assert bootnode.public_key == secp256k1.convert_point(b"\x04" + bytes.fromhex(KEY))
     contact = bootnode.contact(parse_ip("127.0.0.9"))
     assert contact.endpoint == Endpoint(parse_ip("127.0.0.9"), port)
-    assert contact.node_id == crypto.node_id(secp256k1.public_key(secret_of("enode")))
+    assert contact.node_id == node_id(secp256k1.public_key(secret_of("enode")))
 
 
 def test_a_record_is_a_bootnode() -> None:

@@ -13,7 +13,7 @@ from rollup_node.stages.p2p.discv5.calls import MAX_ACTIVE_CALLS, DiscoveryPurpo
 from rollup_node.stages.p2p.discv5.enr import Endpoint, Enr
 from rollup_node.stages.p2p.discv5.packet_codec import PacketCodec, PacketDrop
 from rollup_node.stages.p2p.discv5.packets import MIN_PACKET_BYTES
-from rollup_node.stages.p2p.discv5.table import PER_NETWORK, PER_NETWORK_IN_BUCKET
+from rollup_node.tools.fuzz.mutations import mutated
 from tests.support.p2p.discv5_nodes import (
     Discv5Simulation,
     SimulatedNode,
@@ -23,7 +23,6 @@ from tests.support.p2p.discv5_nodes import (
     secret_of,
     seeded,
 )
-from tests.support.p2p.fuzz import damaged
 
 ONE, TWO, VICTIM = (endpoint(f"127.0.0.{number}") for number in (1, 2, 66))
 
@@ -61,16 +60,6 @@ PAIR = ConnectedPair()
 """For tests that leave it unchanged."""
 
 
-@settings(max_examples=200)
-@given(data=st.binary(max_size=1400))
-def test_garbage_is_dropped(data: bytes) -> None:
-    at = endpoint("127.7.7.7", 1 + len(data))
-    PAIR.network.now += 1
-    before = len(PAIR.network.log)
-    PAIR.network.inject(at, data, ONE)
-    assert len(PAIR.network.log) == before
-
-
 @settings(max_examples=150)
 @given(
     flag=st.integers(0, 255),
@@ -88,17 +77,6 @@ def test_well_masked_garbage_gets_at_most_a_challenge(flag: int, auth: bytes, ci
     PAIR.network.inject(endpoint("127.7.7.8"), datagram, ONE)
     replies = PAIR.sent_by(one, before)
     assert sum(len(reply.datagram) for reply in replies) <= min(len(datagram), MIN_PACKET_BYTES)
-
-
-@settings(max_examples=150)
-@given(message_type=st.integers(0, 12), body=st.binary(max_size=500))
-def test_any_message_within_a_session_is_harmless(message_type: int, body: bytes) -> None:
-    one, two = PAIR.one, PAIR.two
-    packet = two.node.codec.encode_message(one.record.node_id, ONE, bytes([message_type]) + body)
-    assert packet is not None
-    PAIR.network.now += 1
-    PAIR.network.inject(TWO, packet.datagram, ONE)
-    assert one.node.codec.sessions.newest(two.record.node_id, TWO) is not None
 
 
 def test_replies_to_a_forged_source_do_not_amplify(pair: ConnectedPair) -> None:
@@ -217,15 +195,6 @@ def test_a_node_cannot_impersonate_another(pair: ConnectedPair) -> None:
         assert one.node.codec.sessions.newest(name, VICTIM) is None
 
 
-def test_an_attacker_cannot_fill_the_table_from_one_network(network: Discv5Simulation) -> None:
-    one = network.add("one", endpoint("9.9.9.9"), allowed_networks=())
-    table = one.node.table
-    for number in range(500):
-        table.add_seen_node(record_of(number, f"203.0.112.{number % 250 + 1}"), network.now)
-    assert len(table) <= PER_NETWORK
-    assert max(len(bucket.entries) for bucket in table.buckets.values()) <= PER_NETWORK_IN_BUCKET
-
-
 def test_a_node_with_endless_neighbours_is_queried_a_bounded_number_of_times(
     pair: ConnectedPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,11 +231,6 @@ def test_the_number_of_calls_is_bounded(pair: ConnectedPair) -> None:
         for number in range(MAX_ACTIVE_CALLS + 50)
     ]
     assert sum(submitted) == MAX_ACTIVE_CALLS
-    to_one = [
-        calls.submit(OutgoingCall(pair.two.contact, DiscoveryPurpose.REVALIDATE), 1, pair.network.now)
-        for _ in range(10)
-    ]
-    assert sum(to_one) <= 5
     pair.network.run(3)
     assert len(calls) == 0 and not calls._by_nonce and not calls._queued
     assert pair.still_respond()
@@ -298,7 +262,7 @@ def test_damaged_datagrams_of_a_known_node_and_of_a_stranger(network: Discv5Simu
     good = [*sent, stranger.encode_random(one.record.node_id).datagram]
     for number in range(2000):
         network.now += 0.02
-        network.inject(two.endpoint, damaged(rng, good[number % len(good)]), one.endpoint)
+        network.inject(two.endpoint, mutated(rng, good[number % len(good)]), one.endpoint)
     assert sum(one.node.drops.values()) > 1000
     assert len(one.node.codec.sessions) == 1
     network.run(200)

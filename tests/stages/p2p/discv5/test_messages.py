@@ -75,24 +75,6 @@ def test_malformed_messages_are_rejected(plain: bytes) -> None:
         messages.decode(plain)
 
 
-@given(st.integers(0, 10), st.binary(max_size=300))
-def test_any_bytes_decode_or_raise(kind: int, body: bytes) -> None:
-    try:
-        messages.decode(bytes([kind]) + body)
-    except MessageError:
-        return
-
-
-@given(
-    st.integers(0, 10), st.recursive(st.binary(max_size=12), lambda inner: st.lists(inner, max_size=5), max_leaves=12)
-)
-def test_any_items_decode_or_raise(kind: int, item: rlp.Item) -> None:
-    try:
-        messages.decode(bytes([kind]) + rlp.encode(item))
-    except MessageError:
-        return
-
-
 @pytest.mark.parametrize(("count", "answers"), [(0, 1), (1, 1), (3, 1), (4, 2), (16, 6), (40, 6)])
 def test_records_are_split_over_responses_that_fit(count: int, answers: int) -> None:
     result = messages.nodes_messages(b"12345678", [rlp.encode_list([bytes(297)])] * count)

@@ -26,6 +26,7 @@ from tests.support.p2p.discv5_nodes import (
     contact_of,
     endpoint,
     record_of,
+    result_of,
     seeded,
 )
 
@@ -91,7 +92,7 @@ def test_lookups_converge_on_the_closest_nodes(twenty: Discv5Simulation) -> None
         network.run(10, until=partial(getattr, lookup, "is_done"))
         nearest = sorted([*everyone, fresh], key=lambda other: xor_distance(other.record.node_id, target))
         expected = [other.record.node_id for other in nearest if other is not node][:5]
-        assert [contact.node_id for contact in lookup.result][:5] == expected
+        assert [contact.node_id for contact in result_of(lookup)][:5] == expected
 
 
 def test_only_nodes_of_our_chain_are_emitted_but_all_are_in_the_table(network: Discv5Simulation) -> None:

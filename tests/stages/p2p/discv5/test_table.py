@@ -18,7 +18,7 @@ from rollup_node.stages.p2p.discv5.table import (
     RoutingTable,
     query_distances,
 )
-from tests.support.p2p.discv5_nodes import CHAIN, contact_of, record_of, seeded
+from tests.support.p2p.discv5_nodes import CHAIN, contact_of, record_of, result_of, seeded
 
 OWN = record_of("own").node_id
 MANY = [record_of(number, f"127.1.{number >> 8}.{number & 255}") for number in range(1, 200)]
@@ -43,9 +43,9 @@ def test_buckets_hold_sixteen_nodes_and_a_few_replacements() -> None:
 
 def test_only_live_nodes_are_returned() -> None:
     table = routing_table(FAR[:5])
-    assert table.at_distances([256]) == [] and table.live == [] and not table.has_live
+    assert table.at_distances([256]) == [] and table.live == []
     table.record_response(FAR[1].node_id, 0.0, is_check=False)
-    assert table.at_distances([255, 256, 300]) == [FAR[1]] and table.has_live
+    assert table.at_distances([255, 256, 300]) == [FAR[1]] and table.live
 
 
 def test_a_dead_node_is_replaced_by_a_live_one() -> None:
@@ -65,7 +65,7 @@ def test_a_long_lived_node_may_miss_a_few_checks() -> None:
     for _ in range(20):
         table.record_response(FAR[0].node_id, 0.0, is_check=True)
     assert [table.record_failure(FAR[0].node_id, 1.0) for _ in range(2)] == [None, None]
-    assert table.has_live
+    assert table.live
     assert any(table.record_failure(FAR[0].node_id, 1.0) for _ in range(3))
 
 
@@ -203,7 +203,7 @@ def test_the_closest_nodes_are_discovered() -> None:
     lookup = Lookup(TARGET, OWN)
     lookup.add(nearest(NODES)[-3:])
     queried = run(lookup, neighbours)
-    assert lookup.result[:8] == nearest(NODES)[:8]
+    assert result_of(lookup)[:8] == nearest(NODES)[:8]
     assert queried <= MAX_QUERIED
 
 
@@ -215,14 +215,14 @@ def test_dead_nodes_are_skipped(numbers: set[int]) -> None:
     lookup = Lookup(TARGET, OWN)
     lookup.add(NODES[::5])
     run(lookup, neighbours, dead)
-    assert not {contact.node_id for contact in lookup.result} & dead
+    assert not {contact.node_id for contact in result_of(lookup)} & dead
     live = [contact for contact in nearest(NODES) if contact.node_id not in dead]
-    assert lookup.result[:1] == live[:1] or len(lookup.queried) == MAX_QUERIED
+    assert result_of(lookup)[:1] == live[:1] or len(lookup.queried) == MAX_QUERIED
 
 
 def test_a_lookup_without_nodes_is_done() -> None:
     lookup = Lookup(TARGET, OWN)
-    assert lookup.is_done and lookup.next_queries() == [] and lookup.result == []
+    assert lookup.is_done and lookup.next_queries() == [] and result_of(lookup) == []
 
 
 def test_our_own_node_is_not_queried() -> None:
@@ -253,7 +253,7 @@ def test_ever_closer_nodes_do_not_make_a_lookup_endless() -> None:
             closer = [NODES[0]._replace(node_id=bytes(32 - size) + random(size)) for _ in range(16)]
             lookup.add_response(contact.node_id, closer)
     assert len(lookup.queried) == MAX_QUERIED and len(lookup.seen) <= 256
-    assert len(lookup.result) <= RESULT_SIZE
+    assert len(result_of(lookup)) <= RESULT_SIZE
 
 
 @given(st.binary(min_size=32, max_size=32), st.binary(min_size=32, max_size=32))

@@ -98,13 +98,3 @@ def test_ls_and_unknown_lines_are_answered_with_na() -> None:
     assert theirs.receive_data(encode_line(HEADER) + encode_line("ls") + encode_line(not_utf8)) is None
     assert theirs.data_to_send() == encode_line("na") * 2
     assert theirs.receive_data(encode_line("/a")) == "/a"
-
-
-@given(st.binary(max_size=100))
-def test_any_bytes_are_accepted_or_raise(data: bytes) -> None:
-    for end in (Initiator(["/a"]), Responder(lambda name: name == "/a")):
-        try:
-            end.receive_data(data)
-        except MultistreamError:
-            continue
-        assert end.selected is None

@@ -26,11 +26,6 @@ PEER, OTHER = b"\x00\x01a", b"\x00\x01b"
 HERE, THERE = parse_ip("192.0.2.1"), parse_ip("198.51.100.1")
 
 
-def test_everyone_is_allowed_by_default() -> None:
-    assert ConnectionGater().ip_deny_reason(HERE, 0) is None
-    assert ConnectionGater().peer_deny_reason(PEER, 0) is None
-
-
 def test_only_networks_of_netrestrict_are_allowed() -> None:
     gater = ConnectionGater((parse_subnet("127.0.0.0/8"), parse_subnet("fd00::/8")))
     assert gater.ip_deny_reason(parse_ip("127.1.2.3"), 0) is None
@@ -132,15 +127,11 @@ def test_new_peers_do_not_displace_old_ones() -> None:
     assert manager().peers_to_trim(peers(60, connected_at=1000.0), 1010.0) == []
 
 
-def test_tagged_peers_are_trimmed_last() -> None:
+def test_preferred_peers_are_trimmed_last() -> None:
     connections = manager()
-    for number in (3, 4, 5):
-        connections.tag(bytes([number]), "opstack-901-0", 42)
-    connections.tag(b"\x04", "opstack-901-0", 0)
+    connections.preferred |= {b"\x03", b"\x05"}
     outbound = [candidate._replace(inbound=candidate.peer == b"\x02") for candidate in peers(6)]
     assert connections.peers_to_trim(outbound, 1000.0) == [b"\x02", b"\x04", b"\x01"]
-    connections.remove_tags(b"\x05")
-    assert connections.peers_to_trim(peers(6), 2000.0)[0] == b"\x05"
 
 
 def test_a_silence_period_follows_a_trim() -> None:
@@ -199,14 +190,6 @@ def test_progress_makes_a_holder_new() -> None:
     assert budget.next_dropped() == "reading"
     budget.add("reading", HONEST, -5)
     assert budget.next_dropped() == "stalled"
-
-
-def test_no_more_is_taken_away_than_is_held() -> None:
-    budget: MemoryBudget[str] = MemoryBudget(100)
-    budget.add("a", LOUD, 5)
-    budget.add("a", LOUD, -9)
-    budget.add("b", LOUD, -9)
-    assert budget.total == 0 and len(budget) == 0 and budget.peer_bytes(LOUD) == 0
 
 
 @pytest.mark.condition("C9")

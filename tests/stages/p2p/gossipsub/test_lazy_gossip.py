@@ -1,9 +1,9 @@
 """Lazy gossip: IHAVE, IWANT and promises, with their bounds."""
 
-from rollup_node.stages.p2p.gossipsub.lazy_gossip import GossipPromises
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
+from rollup_node.stages.p2p.gossipsub.lazy_gossip import CachedMessage, GossipPromises, MessageCache
 from rollup_node.stages.p2p.gossipsub.params import FLOODSUB
 from rollup_node.stages.p2p.gossipsub.rpc import IHave
+from rollup_node.stages.p2p.gossipsub.validation_queue import ValidationResult
 from tests.support.p2p.gossip_routers import OTHER_TOPIC, TOPIC, RouterHarness, compressed, id_of
 
 
@@ -141,3 +141,29 @@ def test_promises() -> None:
     assert promises.broken(13.1) == {b"p": 1}
     assert promises.broken(16.0) == {b"q": 1}
     assert promises.broken(99.0) == {} and len(promises) == 0
+
+
+def test_messages_are_announced_for_three_windows_and_cached_for_twelve() -> None:
+    cache = MessageCache(12, 3)
+    cache.put(A, CachedMessage("t", b"frame"))
+    for age in range(13):
+        assert cache.gossip_ids("t") == ([A] if age < 3 else [])
+        assert cache.gossip_ids("u") == []
+        for_peer = cache.get_for_peer(A, b"peer")
+        assert for_peer == ((CachedMessage("t", b"frame"), age + 1) if age < 12 else None)
+        cache.shift()
+    assert len(cache) == 0
+
+
+def test_requests_are_counted_per_peer() -> None:
+    cache = MessageCache(2, 1)
+    for _ in range(3):
+        cache.put(A, CachedMessage("t", b"frame"))
+    assert cache.gossip_ids("t") == [A] and len(cache) == 1
+    assert [cache.get_for_peer(A, peer) for peer in (b"p", b"q", b"p")] == [
+        (CachedMessage("t", b"frame"), times) for times in (1, 1, 2)
+    ]
+    assert cache.get_for_peer(B, b"p") is None
+    cache.shift()
+    cache.shift()
+    assert len(cache) == 0

@@ -9,7 +9,7 @@ from rollup_node.stages.p2p.gossipsub.params import (
     MESHSUB_12,
     GossipParams,
 )
-from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, PeerTable, RpcQueue
+from rollup_node.stages.p2p.gossipsub.peers import GossipPeer, RpcQueue
 
 A, B = b"a", b"b"
 
@@ -38,30 +38,6 @@ def test_idontwant_is_bounded_and_expires() -> None:
     assert set(peer.unwanted) == {b"1", b"2", b"3"}
     peer.start_heartbeat(params)
     assert set(peer.unwanted) == {b"3"}
-
-
-def test_a_heartbeat_refills_the_wasted_bytes_budget_up_to_its_bound() -> None:
-    params = GossipParams(wasted_bytes_budget=100, wasted_bytes_refill=30)
-    peer = GossipPeer(MESHSUB_12, True, params)
-    peer.wasted_bytes_budget = -50
-    peer.start_heartbeat(params)
-    assert peer.wasted_bytes_budget == -20
-    for _ in range(10):
-        peer.start_heartbeat(params)
-    assert peer.wasted_bytes_budget == 100
-
-
-def test_topics_and_mesh_candidates() -> None:
-    table = PeerTable(GossipParams())
-    table.states[A] = GossipPeer(MESHSUB_12, True, GossipParams())
-    table.states[B] = GossipPeer(FLOODSUB, True, GossipParams())
-    for peer in (A, B):
-        table.join(peer, "t")
-    assert list(table.topic_peers("t")) == [A, B] and list(table.topic_peers("other")) == []
-    assert list(table.mesh_candidates("t", lambda peer: True)) == [A]
-    table.leave(A, "t")
-    table.remove(B)
-    assert list(table.topic_peers("t")) == [] and list(table.states) == [A]
 
 
 def test_order_and_bounds() -> None:

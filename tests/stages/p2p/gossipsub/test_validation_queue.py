@@ -1,16 +1,26 @@
 """Messages from arrival to validation result, and the wasted-bytes budget of peers."""
 
 import random
+from hashlib import sha256
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.encoding import varint
+from rollup_node.stages.p2p.encoding import snappy, varint
 from rollup_node.stages.p2p.encoding.snappy import MAX_BYTES, SnappyFailure
-from rollup_node.stages.p2p.gossipsub.message_cache import ValidationResult
 from rollup_node.stages.p2p.gossipsub.params import MAX_PENDING_BYTES, MAX_PENDING_MESSAGES, GossipParams
 from rollup_node.stages.p2p.gossipsub.peers import TraceEvent
 from rollup_node.stages.p2p.gossipsub.rpc import PubsubMessage, Rpc
-from rollup_node.stages.p2p.gossipsub.validation_queue import MAX_SAVED, MIN_PEERS, TOTAL_SHARE, WorkBudget
+from rollup_node.stages.p2p.gossipsub.validation_queue import (
+    MAX_SAVED,
+    MIN_PEERS,
+    TOTAL_SHARE,
+    SeenCache,
+    ValidationResult,
+    WorkBudget,
+    message_id,
+)
 from tests.support.p2p.gossip_routers import TOPIC, RouterHarness, compressed
 
 
@@ -127,3 +137,46 @@ def test_removed_peers_have_no_debt() -> None:
     budget.remove_peer(A)
     budget.remove_peer(B)
     assert len(budget) == 0 and budget.delay(A, 0.0) == 0.0
+
+
+def test_op_node_ids_include_the_topic() -> None:
+    content = b"a block"
+    data = snappy.compress(content)
+    expected = sha256(b"\x01\0\0\0" + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + content).digest()[:20]
+    assert message_id(TOPIC, data, content) == expected
+
+
+def test_undecompressable_data_is_hashed_raw() -> None:
+    data = b"\xff\xff"
+    content = snappy.decompress(data)
+    expected = sha256(bytes(4) + len(TOPIC).to_bytes(8, "little") + TOPIC.encode() + data).digest()[:20]
+    assert message_id(TOPIC, data, content) == expected
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(0, 40), st.booleans()), max_size=60))
+def test_against_a_model(steps: list[tuple[int, float, bool]]) -> None:
+    cache: SeenCache[int] = SeenCache(65.0, 1000)
+    expiries: dict[int, float] = {}
+    now = 0.0
+    for key, pause, expire in steps:
+        now += pause
+        if expire:
+            cache.remove_expired(now)
+        known = expiries.get(key, 0.0) > now
+        assert cache.has(key, now) == known
+        assert cache.add(key, now) == (not known)
+        if not known:
+            expiries[key] = now + 65.0
+        assert len(cache) >= sum(end > now for end in expiries.values())
+
+
+def test_the_cache_is_bounded_and_expires() -> None:
+    cache: SeenCache[int] = SeenCache(65.0, 100)
+    for key in range(1000):
+        cache.add(key, key / 1000)
+    assert len(cache) == 100 and cache.has(999, 1.0) and not cache.has(0, 1.0)
+    cache.remove_expired(65.95)
+    assert len(cache) == 49
+    cache.remove_expired(100.0)
+    assert len(cache) == 0

@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.stages.p2p.addresses.multiaddr import parse_multiaddr
 from rollup_node.stages.p2p.encoding import protobuf
@@ -46,11 +44,3 @@ def test_a_push_merges_its_fields() -> None:
     after = identify.merge_push(before, push)
     assert after.protocols == ("/b/1",)
     assert after._replace(protocols=("/a/1",)) == before
-
-
-@given(st.binary(max_size=200))
-def test_any_bytes_decode_or_raise(raw: bytes) -> None:
-    try:
-        identify.decode(raw)
-    except IdentifyError:
-        return

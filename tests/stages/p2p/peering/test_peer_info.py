@@ -4,7 +4,14 @@ import pytest
 
 from rollup_node.stages.p2p.addresses.ip import parse_ip, parse_subnet
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.addresses.peer_id import ED25519, NetworkIdentity, PublicKey, node_id, peer_id_text
+from rollup_node.stages.p2p.addresses.peer_id import (
+    ED25519,
+    SECP256K1,
+    NetworkIdentity,
+    PublicKey,
+    node_id,
+    peer_id_text,
+)
 from rollup_node.stages.p2p.peering import peer_info
 from tests.support.p2p.hosts import RecordingHost
 
@@ -20,8 +27,9 @@ def test_addresses_end_in_the_peer_id_and_are_listed_once() -> None:
 
 
 def test_node_ids_are_those_of_discv5() -> None:
-    assert peer_info.node_id_text(OURS.peer_id) == (node_id(OURS.public_key) or b"").hex()
+    assert peer_info.node_id_text(OURS.peer_id) == node_id(OURS.public_key.data).hex()
     assert peer_info.node_id_text(PublicKey(ED25519, bytes(32)).peer_id) == "00" * 32, "a key that is not secp256k1"
+    assert peer_info.node_id_text(PublicKey(SECP256K1, b"\x09" * 33).peer_id) == "00" * 32, "no point of the curve"
     assert peer_info.node_id_text(b"\x12\x20" + bytes(32)) == "00" * 32, "a hash embeds no key"
 
 

@@ -7,7 +7,6 @@ from rollup_node.stages.p2p.peering import peer_score
 from rollup_node.stages.p2p.peering.peer_score import (
     MAX_RETAINED,
     PeerScorer,
-    peer_scorer,
 )
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, ReqRespScores
 
@@ -33,25 +32,22 @@ def test_weights_and_caps(app: peer_score.ApplicationScorer) -> None:
 
 
 def test_only_counts_of_connected_peers_decay(app: peer_score.ApplicationScorer) -> None:
-    app.peer_connected(A)
-    app.refresh(0.0)
+    app.connected.add(A)
     for peer in (A, B):
         app.on_valid_response(peer, 0.0)
-    app.refresh(2.0)
-    app.refresh(3.0)
+    app.decay(2.0)
     assert app.counts(A).valid_responses == pytest.approx(peer_score.DECAY)
     assert app.counts(B).valid_responses == 1.0
-    app.refresh(122.0)
+    for slot in range(2, 62):
+        app.decay(2.0 * slot)
     assert app.counts(A).valid_responses == 0.0
-    app.peer_disconnected(A)
 
 
 def test_counts_are_retained_for_a_while(app: peer_score.ApplicationScorer) -> None:
-    app.refresh(0.0)
     app.on_response_error(A, 10.0)
-    app.refresh(1209.0)
+    app.decay(1210.0)
     assert app.score(A) == -1.0
-    app.refresh(1214.0)
+    app.decay(1210.1)
     assert app.counts(A) == ReqRespScores()
 
 
@@ -68,13 +64,6 @@ def test_memory_is_bounded(app: peer_score.ApplicationScorer) -> None:
     assert app.score((0).to_bytes(4, "big")) == 0.0 and app.score((3).to_bytes(4, "big")) == -1.0
 
 
-def test_nothing_is_counted_when_scoring_is_off() -> None:
-    app = peer_score.ApplicationScorer(2, enabled=False)
-    app.on_response_error(A, 0.0)
-    app.restore(A, ReqRespScores(1.0, 2.0, 3.0), 0.0)
-    assert app.counts(A) == ReqRespScores()
-
-
 def test_a_decay_reaches_a_hundredth_after_its_epochs() -> None:
     assert pytest.approx(0.01) == peer_score.DECAY**60
 
@@ -88,22 +77,15 @@ SLOT = 2.0
 
 @pytest.fixture
 def scores() -> PeerScorer:
-    return peer_scorer(PeerScoring.LIGHT, 2)
+    return PeerScorer(PeerScoring.LIGHT, 2)
 
 
 def names(count: int) -> list[bytes]:
     return [number.to_bytes(4, "big") for number in range(count)]
 
 
-def test_parameters_of_light() -> None:
-    params = peer_score.light_params(2)
-    assert params.thresholds == (-10, -40, -40, 20, 0.05)
-    assert (params.app_specific_weight, params.ip_colocation_weight, params.ip_colocation_threshold) == (1, -35, 10)
-    assert (params.behaviour_penalty_weight, params.behaviour_penalty_threshold) == (-16, 6)
-    assert params.behaviour_penalty_decay == pytest.approx(0.01 ** (1 / 60))
-    assert (params.decay_interval, params.retain_score) == (2.0, 1200.0)
-    assert peer_score.light_params(1).decay_interval == 1.0 and peer_score.light_params(1).retain_score == 600.0
-    assert peer_score.light_params(0).decay_interval == 2.0
+def test_parameters_of_light(scores: PeerScorer) -> None:
+    assert scores.thresholds == (-10, -40, -40, 0.05) and scores.retained_seconds == 1200.0
 
 
 def test_the_behaviour_penalty_is_squared_above_its_threshold(scores: PeerScorer) -> None:
@@ -122,10 +104,14 @@ def test_behaviour_decays_once_per_slot(scores: PeerScorer) -> None:
     scores.add_peer(A, ["10.0.0.1"])
     scores.add_penalty(A, 10)
     scores.refresh(100.0)
+    scores.application.connected.add(B)
+    scores.application.on_valid_response(B, 100.0)
     for now in (100.5, 101.0, 101.9):
         scores.refresh(now)
+    assert scores.application.counts(B).valid_responses == 1.0
     assert scores.gossip_scores(A).behavioral_penalty == 10.0
     scores.refresh(102.0)
+    assert scores.application.counts(B).valid_responses == pytest.approx(peer_score.DECAY)
     assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(10 * peer_score.DECAY)
     scores.refresh(100.0 + 60 * SLOT)
     assert scores.gossip_scores(A).behavioral_penalty == pytest.approx(0.1)
@@ -145,10 +131,10 @@ def test_more_than_ten_peers_at_an_address(scores: PeerScorer) -> None:
     assert scores.score(A) == -35.0 and scores.score(B) == 0.0
 
 
-def test_addresses_may_be_exempt() -> None:
-    scores = peer_scorer(PeerScoring.LIGHT, 2, exempt=lambda address: address.startswith("127."))
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "::ffff:127.0.0.2"])
+def test_our_own_machine_is_exempt(scores: PeerScorer, address: str) -> None:
     for peer in names(50):
-        scores.add_peer(peer, ["127.0.0.1"])
+        scores.add_peer(peer, [address])
     assert {scores.score(peer) for peer in names(50)} == {0.0}
 
 
@@ -195,11 +181,12 @@ def test_retained_records_are_bounded(scores: PeerScorer) -> None:
 
 
 def test_none_scores_nothing() -> None:
-    scores = peer_scorer(PeerScoring.NONE, 2)
+    scores = PeerScorer(PeerScoring.NONE, 2)
     for peer in names(30):
         scores.add_peer(peer, ["10.0.0.1"])
     scores.add_penalty(names(1)[0], 100)
     scores.application.on_rejected_payload(names(1)[0], 0.0)
+    scores.application.restore(B, ReqRespScores(1.0, 2.0, 3.0), 0.0)
     assert {scores.score(peer) for peer in scores.peers()} == {0.0}
-    assert scores.thresholds == (0, 0, 0, 0, 0)
-    assert scores.application.counts(names(1)[0]) == ReqRespScores()
+    assert scores.thresholds == (0, 0, 0, 0)
+    assert scores.application.counts(names(1)[0]) == scores.application.counts(B) == ReqRespScores()

@@ -266,13 +266,6 @@ async def test_the_blocks_that_were_taken_over_are_given_back_also_after_a_resta
         assert await node.latest_above(head) == tuple(blocks[2:5])
 
 
-async def test_a_block_that_cannot_be_encoded_is_refused_at_once(tmp_path: Path) -> None:
-    async with P2pNode(1, chain_of_now(), tmp_path, sequencer_key=KEY).running() as node:
-        no_root = msgspec.structs.replace(now_block(1), parent_beacon_root=None)
-        assert await node.publish(no_root) == "the block cannot be encoded: the payload has no parent beacon root"
-        assert await node.publish(now_block(1)) is None, "its height is free"
-
-
 BLOCKS = chain(MAX_RECENT + 2)
 ENGINE = ProcessId(slot=0, incarnation=1)
 RESTARTED = ENGINE._replace(incarnation=2)

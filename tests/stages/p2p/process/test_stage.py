@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.messages.l1 import RuntimeConfig, RuntimeConfigs
+from rollup_node.stages.p2p.storage.peer_record import PeerScores
 from rollup_node.stages.protocol.config import RollupConfig
 from tests.support.p2p.blocks import SIGNER
 from tests.support.p2p.nodes import KEY, P2pNode, chain_of_now, now_block
@@ -107,16 +108,8 @@ async def test_scores_and_bans_survive_a_restart(rollup: RollupConfig, tmp_path:
             assert "peer banned" in (await node.call("connectPeer", other.address))[1]
         async with P2pNode(1, rollup, tmp_path, **options).running() as node:
             assert "peer banned" in (await node.call("connectPeer", other.address))[1]
-            kept = node.stage.peerstore.scores(peer)
+            kept = node.stage.peerstore.record(peer, PeerScores)
             assert kept is not None and kept.req_resp.rejected_payloads > 0.9 and kept.gossip.total < -10
             assert await node.call("unblockPeer", other.peer) is None, "lifts the ban as op-node does"
             assert node.stage.host.intercept_peer(peer) is None and node.stage.peerstore.load_gater().peer_bans == {}
             assert node.metric_sum("op_node_default_p2p_peer_unbans") == 1
-
-
-def test_loopback_peers_are_exempt_from_colocation() -> None:
-    """Only other machines are watched for many peers at one address."""
-    from rollup_node.stages.p2p.process.stage import is_own_machine
-
-    assert is_own_machine("127.0.0.1") and is_own_machine("::1") and is_own_machine("::ffff:127.0.0.2")
-    assert not is_own_machine("10.0.0.1")

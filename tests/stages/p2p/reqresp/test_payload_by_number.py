@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.p2p.blocks import block_message, ssz
+from rollup_node.stages.p2p.blocks import block_message
 from rollup_node.stages.p2p.encoding import snappy
 from rollup_node.stages.p2p.reqresp import payload_by_number
-from rollup_node.stages.p2p.reqresp.payload_by_number import BlockFound, ErrorResponse, RequestFailed, ResultCode
+from rollup_node.stages.p2p.reqresp.payload_by_number import RequestOutcome, ResultCode
 from tests.support.p2p.blocks import LAST_FORK, block, chain_config
 
 
@@ -29,16 +29,15 @@ def test_round_trip(version: int) -> None:
     response = payload_by_number.encode_block(config, payload)
     assert response[0] == 0 and response[1:5] == (1 if version >= 3 else 0).to_bytes(4, "little")
     assert response[5:15] == b"\xff\x06\x00\x00sNaPpY"
-    assert payload_by_number.decode_response(config, 5, response) == BlockFound(payload)
-    assert isinstance(payload_by_number.decode_response(config, 6, response), RequestFailed)
+    assert payload_by_number.decode_response(config, 5, response) == RequestOutcome(ResultCode.OK, payload)
+    assert payload_by_number.decode_response(config, 6, response).error
 
 
 def test_error_responses() -> None:
     config = chain_config()
     for code in (ResultCode.NOT_FOUND, ResultCode.INVALID_REQUEST, ResultCode.UNKNOWN_ERROR):
-        assert payload_by_number.encode_error(code) == bytes([code])
-        assert payload_by_number.decode_response(config, 5, bytes([code]) + b"more") == ErrorResponse(code)
-    assert payload_by_number.decode_response(config, 5, b"\xee") == ErrorResponse(0xEE)
+        assert payload_by_number.decode_response(config, 5, bytes([code]) + b"more") == RequestOutcome(code)
+    assert payload_by_number.decode_response(config, 5, b"\xee") == RequestOutcome(0xEE)
 
 
 def response_of(part: bytes, kind: int = 1) -> bytes:
@@ -63,15 +62,14 @@ def test_malformed_responses_fail() -> None:
         response_of(part + bytes(44)),
         response_of(bytes(snappy.MAX_BYTES + 1)),
         response_of(block_message.encode_signed_part(tiny, 4)),
-        response_of(bytes(32) + ssz.encode(payload, 3)),
+        response_of(bytes(32) + block_message.encode_ssz(payload, 3)),
     ]
     for item in bad:
-        assert isinstance(payload_by_number.decode_response(config, 5, item), RequestFailed)
+        assert payload_by_number.decode_response(config, 5, item).error
 
 
 def test_the_block_hash_is_not_checked() -> None:
     config = chain_config()
     forged = msgspec.structs.replace(block(4, 5), state_root=bytes(32))
-    assert payload_by_number.decode_response(config, 5, payload_by_number.encode_block(config, forged)) == BlockFound(
-        forged
-    )
+    response = payload_by_number.encode_block(config, forged)
+    assert payload_by_number.decode_response(config, 5, response).payload == forged

@@ -118,7 +118,11 @@ def test_trusted_hashes_are_bounded(quarantine: Quarantine, later_ends: int, is_
 
 
 CHAIN = chain(300)
-NOT_FOUND = payload_by_number.ErrorResponse(payload_by_number.ResultCode.NOT_FOUND)
+NOT_FOUND = payload_by_number.RequestOutcome(payload_by_number.ResultCode.NOT_FOUND)
+
+
+def found(payload: ExecutionPayload) -> payload_by_number.RequestOutcome:
+    return payload_by_number.RequestOutcome(payload_by_number.ResultCode.OK, payload)
 
 
 def gap_end(number: int) -> GapEnd:
@@ -147,15 +151,13 @@ class PlannerHarness:
         payload = CHAIN[request.number - 1]
         behaviour = self.behaviour.get(request.peer, "serves")
         if behaviour == "forks":
-            return payload_by_number.BlockFound(
-                msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer)
-            )
+            return found(msgspec.structs.replace(payload, state_root=bytes(32), block_hash=bytes(31) + request.peer))
         if behaviour == "forges":
-            return payload_by_number.BlockFound(msgspec.structs.replace(payload, state_root=bytes(32)))
+            return found(msgspec.structs.replace(payload, state_root=bytes(32)))
         outcomes: dict[str, payload_by_number.RequestOutcome] = {
-            "serves": payload_by_number.BlockFound(payload),
+            "serves": found(payload),
             "not found": NOT_FOUND,
-            "fails": payload_by_number.RequestFailed("slow"),
+            "fails": payload_by_number.request_failed("slow"),
         }
         return outcomes[behaviour]
 

@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from rollup_node.stages.p2p.transport.yamux import (
     INITIAL_WINDOW,
     MAX_FRAME_DATA,
-    DataReceived,
+    EventKind,
     GoAwayCode,
-    GoAwayReceived,
-    StreamEnded,
-    StreamOpened,
-    StreamReset,
-    WindowUpdated,
     YamuxError,
     YamuxEvent,
     YamuxSession,
@@ -39,7 +34,7 @@ def pair() -> tuple[YamuxSession, YamuxSession]:
 def opened() -> tuple[YamuxSession, int]:
     """Return a responder with one stream of the other end."""
     session = YamuxSession(initiator=False)
-    assert session.receive_data(frame(1, SYN, 1, 0)) == [StreamOpened(1)]
+    assert session.receive_data(frame(1, SYN, 1, 0)) == [YamuxEvent(EventKind.OPENED, 1)]
     assert taken(session) == frame(1, ACK, 1, 0)
     return session, 1
 
@@ -95,13 +90,13 @@ class YamuxEnd:
 
     def handle_events(self, events: list[YamuxEvent]) -> None:
         for event in events:
-            if isinstance(event, DataReceived):
+            if event.kind is EventKind.DATA:
                 self.received[event.stream_id] = self.received.get(event.stream_id, 0) + len(event.data)
                 self.unread[event.stream_id] = self.unread.get(event.stream_id, 0) + len(event.data)
                 assert self.unread[event.stream_id] <= INITIAL_WINDOW
-            elif isinstance(event, StreamEnded):
+            elif event.kind is EventKind.ENDED:
                 self.ended.add(event.stream_id)
-            elif isinstance(event, StreamReset):
+            elif event.kind is EventKind.RESET:
                 self.reset.add(event.stream_id)
 
 
@@ -136,29 +131,14 @@ def test_windows_bound_sending_and_receiving() -> None:
         assert size <= MAX_FRAME_DATA
         sent += size
     assert sent == INITIAL_WINDOW and ours.send_window(stream) == 0
-    received = [event for event in theirs.receive_data(taken(ours)) if isinstance(event, DataReceived)]
+    received = [event for event in theirs.receive_data(taken(ours)) if event.kind is EventKind.DATA]
     assert sum(len(event.data) for event in received) == INITIAL_WINDOW
     taken(theirs)
     theirs.acknowledge_data(stream, INITIAL_WINDOW // 2 - 1)
     assert theirs.data_to_send() == []
     theirs.acknowledge_data(stream, 1)
-    assert ours.receive_data(taken(theirs)) == [WindowUpdated(stream)]
+    assert ours.receive_data(taken(theirs)) == [YamuxEvent(EventKind.WINDOW, stream)]
     assert ours.send_window(stream) == INITIAL_WINDOW // 2
-
-
-def test_data_beyond_the_window_is_a_violation() -> None:
-    session, stream = opened()
-    session.receive_data(frame(0, 0, stream, INITIAL_WINDOW, bytes(INITIAL_WINDOW)))
-    with pytest.raises(YamuxError, match="window of 0"):
-        session.receive_data(frame(0, 0, stream, 1))
-
-
-def test_a_violation_is_detected_in_the_header() -> None:
-    session, stream = opened()
-    with pytest.raises(YamuxError):
-        session.receive_data(frame(0, 0, stream, INITIAL_WINDOW + 1))
-    with pytest.raises(YamuxError, match="for an unknown stream"):
-        YamuxSession(initiator=False).receive_data(frame(0, 0, 5, (1 << 32) - 1))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +146,10 @@ def test_a_violation_is_detected_in_the_header() -> None:
     [
         frame(0, 0, 1, 0, version=1),
         frame(4, 0, 0, 0),
+        frame(0, SYN, 7, INITIAL_WINDOW + 1),
+        frame(0, 0, 1, INITIAL_WINDOW + 1),
+        frame(0, 0, 5, (1 << 32) - 1),
+        frame(0, 0, 1, INITIAL_WINDOW, bytes(INITIAL_WINDOW)) + frame(0, 0, 1, 1),
         frame(9, 0xFFFF, 1, 1),
         frame(1, SYN, 1, 0),
         frame(1, SYN, 2, 0),
@@ -176,6 +160,7 @@ def test_a_violation_is_detected_in_the_header() -> None:
     ],
 )
 def test_violations_raise(raw: bytes) -> None:
+    """Those in a header are detected before the frame's data comes."""
     session, _ = opened()
     with pytest.raises(YamuxError):
         session.receive_data(raw)
@@ -185,7 +170,10 @@ def test_each_direction_of_a_stream_closes_alone() -> None:
     session, stream = opened()
     session.close_stream(stream)
     assert session.send_data(stream, memoryview(b"late")) == 0
-    assert session.receive_data(frame(0, FIN, stream, 3, b"end")) == [DataReceived(stream, b"end"), StreamEnded(stream)]
+    assert session.receive_data(frame(0, FIN, stream, 3, b"end")) == [
+        YamuxEvent(EventKind.DATA, stream, b"end"),
+        YamuxEvent(EventKind.ENDED, stream),
+    ]
     assert stream not in session.streams
     assert session.receive_data(frame(1, FIN, stream, 0)) == []
 
@@ -193,11 +181,11 @@ def test_each_direction_of_a_stream_closes_alone() -> None:
 def test_data_frames_may_carry_flags() -> None:
     session = YamuxSession(initiator=False)
     assert session.receive_data(frame(0, SYN | FIN, 3, 2, b"hi")) == [
-        StreamOpened(3),
-        DataReceived(3, b"hi"),
-        StreamEnded(3),
+        YamuxEvent(EventKind.OPENED, 3),
+        YamuxEvent(EventKind.DATA, 3, b"hi"),
+        YamuxEvent(EventKind.ENDED, 3),
     ]
-    assert session.receive_data(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [StreamReset(3)]
+    assert session.receive_data(frame(0, RST, 3, 4, b"gone") + frame(2, SYN, 0, 9)) == [YamuxEvent(EventKind.RESET, 3)]
     assert taken(session) == frame(1, ACK, 3, 0) + frame(2, ACK, 0, 9)
 
 
@@ -215,12 +203,12 @@ def test_a_reset_stream_sends_nothing() -> None:
 def test_inbound_streams_are_bounded() -> None:
     session = YamuxSession(initiator=False, max_inbound_streams=2)
     assert session.receive_data(frame(1, SYN, 1, 0) + frame(1, SYN, 3, 0) + frame(1, SYN, 5, 0)) == [
-        StreamOpened(1),
-        StreamOpened(3),
+        YamuxEvent(EventKind.OPENED, 1),
+        YamuxEvent(EventKind.OPENED, 3),
     ]
     assert taken(session) == frame(1, ACK, 1, 0) + frame(1, ACK, 3, 0) + frame(1, RST, 5, 0)
     session.receive_data(frame(1, RST, 1, 0))
-    assert session.receive_data(frame(1, SYN, 7, 0)) == [StreamOpened(7)]
+    assert session.receive_data(frame(1, SYN, 7, 0)) == [YamuxEvent(EventKind.OPENED, 7)]
     for _ in range(5):
         session.open_stream()
     assert session.receive_data(frame(1, SYN, 9, 0)) == []
@@ -229,20 +217,10 @@ def test_inbound_streams_are_bounded() -> None:
 def test_ping_and_go_away() -> None:
     session, stream = opened()
     assert session.receive_data(frame(2, ACK, 0, 5)) == []
-    assert session.receive_data(frame(3, 0, 0, 2)) == [GoAwayReceived(2)]
+    assert session.receive_data(frame(3, 0, 0, 2)) == [YamuxEvent(EventKind.GO_AWAY)]
     with pytest.raises(YamuxError, match="no new streams"):
         session.open_stream()
     assert session.send_data(stream, memoryview(b"still")) == 5
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_are_accepted_or_raise(raw: bytes) -> None:
-    session, _ = opened()
-    try:
-        session.receive_data(raw)
-    except YamuxError:
-        return
-    assert len(session.streams) <= 129
 
 
 def test_small_frames_are_counted() -> None:

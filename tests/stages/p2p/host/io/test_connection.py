@@ -51,7 +51,7 @@ def has_received_more(host: RecordingHost, before: int) -> bool:
 
 async def test_silent_connections_are_kept_alive_by_pings() -> None:
     async with running_host(1) as ours, running_host(2) as theirs:
-        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        ours.keepalive_interval = 0.1
         await ours.connect(theirs.peer_id, theirs.addresses)
         await ours.wait_for(PeerIdentified)
         await theirs.wait_for(PeerIdentified)
@@ -62,7 +62,7 @@ async def test_silent_connections_are_kept_alive_by_pings() -> None:
 
 async def test_a_peer_that_does_not_answer_pings_is_disconnected() -> None:
     async with running_host(1) as ours:
-        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        ours.keepalive_interval = 0.1
         async with raw_peer(ours.port) as peer:
             assert await peer.is_disconnected()
         assert [closed.reason for closed in ours.closed_connections] == ["keepalive timeout"]
@@ -70,7 +70,7 @@ async def test_a_peer_that_does_not_answer_pings_is_disconnected() -> None:
 
 async def test_idle_connections_are_closed() -> None:
     async with running_host(1, idle_timeout=0.3) as ours, running_host(2) as theirs:
-        ours.timeouts = ours.timeouts._replace(keepalive=0.1)
+        ours.keepalive_interval = 0.1
         await ours.connect(theirs.peer_id, theirs.addresses)
         await theirs.wait_for(PeerDisconnected, 5)
 

@@ -11,6 +11,7 @@ from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io import host as transport_host
 from rollup_node.stages.p2p.host.io.connection import TransportError
 from rollup_node.stages.p2p.host.io.host_api import DialError, Direction, PeerConnected, PeerDisconnected
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 from tests.support.p2p.hosts import ECHO, RecordingHost, config, echo_through, running_host, two_hosts
 from tests.support.timing.conditions import until
 
@@ -26,7 +27,7 @@ async def test_both_ends_emit_connected_and_identified() -> None:
         assert ECHO in info.identify.protocols
         assert ours.peerstore.addresses(theirs.peer_id) == list(theirs.addresses)
         assert theirs.peerstore.addresses(ours.peer_id) == list(ours.addresses)
-        description = ours.peerstore.identify_record(theirs.peer_id)
+        description = ours.peerstore.record(theirs.peer_id, IdentifyRecord)
         assert description is not None and description.agent == "optimism"
         ours.disconnect(theirs.peer_id, PeerDropReason.BY_OPERATOR)
         await theirs.wait_for(PeerDisconnected)

@@ -7,6 +7,7 @@ from rollup_node.stages.p2p.host import identify
 from rollup_node.stages.p2p.host.io import services
 from rollup_node.stages.p2p.host.io.host_api import PeerIdentified, StreamError
 from rollup_node.stages.p2p.host.io.streams import Stream
+from rollup_node.stages.p2p.storage.peer_record import IdentifyRecord
 from tests.support.p2p.hosts import RecordingHost, echo, running_host, two_hosts
 from tests.support.p2p.raw import DATA, FIN, frame, proposal, raw_peer
 from tests.support.timing.conditions import until
@@ -36,7 +37,7 @@ async def test_only_the_first_protocols_of_a_long_list_are_stored() -> None:
             return len(info.identify.protocols) if info and info.identify else 0
 
         await until(lambda: known() > 200)
-        stored = ours.peerstore.identify_record(theirs.peer_id)
+        stored = ours.peerstore.record(theirs.peer_id, IdentifyRecord)
         assert stored is not None and 10 < len(stored.protocols) < 30
         assert sum(map(len, stored.protocols)) <= services.MAX_STORED_CHARACTERS
 
@@ -46,7 +47,7 @@ async def test_peers_get_the_user_agent_of_the_option() -> None:
     async with running_host(1) as ours, running_host(2, user_agent="rollup/7") as theirs:
         await ours.connect(theirs.peer_id, theirs.addresses)
         await ours.wait_for(PeerIdentified)
-        record = ours.peerstore.identify_record(theirs.peer_id)
+        record = ours.peerstore.record(theirs.peer_id, IdentifyRecord)
         assert record is not None and record.agent == "rollup/7"
 
 
@@ -77,8 +78,7 @@ async def test_ping_measures_latency() -> None:
 
 def test_latency_is_a_moving_average() -> None:
     ping = RecordingHost(1).ping
-    assert ping.latency(b"peer") is None
     ping.add_latency(b"peer", 1.0)
-    assert ping.latency(b"peer") == 1.0
+    assert ping.latencies[b"peer"] == 1.0
     ping.add_latency(b"peer", 2.0)
-    assert ping.latency(b"peer") == pytest.approx(1.1)
+    assert ping.latencies[b"peer"] == pytest.approx(1.1)

@@ -13,22 +13,21 @@ import pytest
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.p2p.addresses.ip import parse_ip
 from rollup_node.stages.p2p.addresses.multiaddr import tcp_multiaddr
-from rollup_node.stages.p2p.addresses.peer_id import peer_id_text
 from rollup_node.stages.p2p.discv5.calls import OutgoingPacket
-from rollup_node.stages.p2p.discv5.enode import BootnodeError
 from rollup_node.stages.p2p.discv5.enr import Endpoint
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.discv5.node import ChainNodeFound
 from rollup_node.stages.p2p.peering.io.discovery_service import (
-    DiscoveredPeer,
     DiscoveryError,
     DiscoveryService,
-    Discv5Server,
 )
 from rollup_node.stages.p2p.peering.io.peer_manager import PeerManager
 from rollup_node.stages.p2p.peering.io.port_mapper import ExternalMapping, GatewayAddresses, LocalPort
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.storage.peer_record import PeerMetadata
 from rollup_node.stages.protocol import secp256k1
-from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5, running_discv5_servers
-from tests.support.p2p.hosts import RecordingHost, config
+from tests.support.p2p.discv5_nodes import record_of
+from tests.support.p2p.discv5_servers import RecordingDiscv5Server, running_discv5
+from tests.support.p2p.hosts import RecordingHost
 from tests.support.servers.loopback import free_port, own_address
 from tests.support.timing.conditions import until
 
@@ -47,23 +46,12 @@ def require_ipv6() -> None:
         pytest.skip(f"no IPv6 on the loopback interface: {error.strerror}")
 
 
-async def test_peers_find_each_other() -> None:
-    async with running_discv5("boot") as boot, running_discv5_servers(5, bootnodes=(boot.enr.text,)) as servers:
-        await until(lambda: all(len(server.discovered) >= 5 for server in servers), 20)
-        one, two = servers[:2]
-        result = next(peer for peer in one.discovered if peer.enr == two.enr.text)
-        assert result.peer == two.identity.peer_id and peer_id_text(result.peer)
-        assert result.address == tcp_multiaddr(own_address(), 9222)
-        assert result.chain_id == two.node.settings.chain_id
-        assert one.node.table_stats().ours >= 5 and two.enr.text in one.table_texts
-
-
 async def test_bootnodes_by_url_and_by_name() -> None:
     async with running_discv5("boot", listen_ip="127.0.0.1") as boot:
         for host in ("127.0.0.1", "localhost"):
             async with running_discv5(host, bootnodes=(enode(boot, host),)) as server:
                 await until(server.has_discovered)
-                assert server.discovered[0].enr == boot.enr.text
+                assert server.discovered[0].record == boot.enr
 
 
 @pytest.mark.option("p2p.discovery.path")
@@ -76,7 +64,7 @@ async def test_nodes_survive_a_restart(tmp_path: Path) -> None:
             first = one.enr
         async with running_discv5("one", discovery_path=path, listen_udp=port) as restarted:
             await until(lambda: restarted.discovered)
-            assert restarted.discovered[0].enr == other.enr.text
+            assert restarted.discovered[0].record == other.enr
             assert restarted.enr == first
         async with running_discv5("one", discovery_path=path, listen_udp=port, advertise_tcp=77) as changed:
             assert changed.enr.seq > first.seq
@@ -115,8 +103,6 @@ async def test_the_udp_port_is_the_tcp_port_unless_it_is_given() -> None:
 
 
 async def test_invalid_options_are_reported() -> None:
-    with pytest.raises(BootnodeError):
-        RecordingDiscv5Server("one", bootnodes=("nonsense",))
     with pytest.raises(DiscoveryError, match=r"p2p\.advertise\.ip"):
         async with running_discv5("one", advertise_ip="x" * 64 + ".invalid"):
             pass
@@ -130,7 +116,7 @@ async def test_ipv6() -> None:
     async with running_discv5("both", listen_ip="::") as both, running_discv5("four") as four:
         both.node.add_known_nodes([four.enr], asyncio.get_running_loop().time())
         await until(lambda: both.discovered)
-        assert both.discovered[0].enr == four.enr.text
+        assert both.discovered[0].record == four.enr
 
 
 async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> None:
@@ -147,17 +133,6 @@ async def test_lookups_stop_at_the_low_water_mark_and_metrics_count_nodes() -> N
         text = two.meter.text().decode()
         assert 'p2p_discovery_nodes{kind="ours"} 1.0' in text
         assert 'p2p_discovery_drops_total{reason="not a packet"} 1.0' in text
-
-
-def test_accessors_raise_before_the_start() -> None:
-    server = Discv5Server(
-        config(no_discovery=False), RecordingDiscv5Server("one").identity, RecordingDiscv5Server("one").meter, print
-    )
-    for accessor in (lambda: server.enr, lambda: server.endpoint, lambda: server.table):
-        with pytest.raises(RuntimeError, match="has not started"):
-            accessor()
-    server.set_peer_count(3)
-    server.close()
 
 
 LISTEN = {"listen_ip": own_address()}
@@ -199,13 +174,12 @@ async def test_hosts_find_and_dial_each_other() -> None:
         ):
             await until(lambda: all(len(host.connections()) == 2 for host in (one, two, three)), 20)
             assert second.discv5 is not None and second.discv5.node.peers_wanted
-            metadata = two.peerstore.metadata(three.peer_id)
+            metadata = two.peerstore.record(three.peer_id, PeerMetadata)
             assert metadata is not None and metadata.chain_id == two.config.rollup.l2_chain_id
             assert metadata.enr.startswith("enr:")
             assert two.peerstore.addresses(three.peer_id)[0] == tcp_multiaddr(own_address(), three.port)
             assert two.external_address == tcp_multiaddr(own_address(), two.port)
-            tag = f"opstack-{metadata.chain_id}-0"
-            await until(lambda: two.connection_manager.tags.get(three.peer_id, {}).get(tag) == 42)
+            await until(lambda: three.peer_id in two.connection_manager.preferred)
 
 
 async def test_discovery_stops_with_enough_peers() -> None:
@@ -246,8 +220,9 @@ async def test_without_discovery_only_ports_are_mapped() -> None:
 
 async def test_our_own_record_is_ignored() -> None:
     async with discovering_host(1) as (host, service):
-        own = tcp_multiaddr("127.0.0.1", host.port)
-        service.on_peer_found(DiscoveredPeer(host.peer_id, own, "enr:", 1))
-        service.on_peer_found(DiscoveredPeer(b"\0\1x", own, "enr:", 1))
+        assert service.discv5 is not None
+        tcp = Endpoint(parse_ip("127.0.0.1"), host.port)
+        for record in (service.discv5.enr, record_of("other")):
+            service.on_peer_found(ChainNodeFound(record, tcp))
         assert host.peerstore.addresses(host.peer_id) == []
-        assert host.peerstore.addresses(b"\0\1x") == [own]
+        assert len(host.peerstore.peers()) == 1

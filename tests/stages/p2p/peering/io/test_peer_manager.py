@@ -11,7 +11,7 @@ from rollup_node.stages.p2p.config import PeerScoring
 from rollup_node.stages.p2p.gating.peer_drops import PeerDropReason
 from rollup_node.stages.p2p.host.io.host_api import Direction, PeerConnected, PeerDisconnected
 from rollup_node.stages.p2p.peering.io.peer_manager import STATIC, PeerManager, ScoreService
-from rollup_node.stages.p2p.peering.peer_score import peer_scorer
+from rollup_node.stages.p2p.peering.peer_score import PeerScorer
 from rollup_node.stages.p2p.storage.peer_record import GossipScores, PeerMetadata, PeerScores, ReqRespScores
 from tests.support.p2p.hosts import RecordingHost, running_host, running_tasks
 from tests.support.timing.conditions import until
@@ -83,9 +83,9 @@ async def test_known_peers_are_dialled_while_there_are_too_few() -> None:
         gone = NetworkIdentity(b"\x09" * 32).peer_id
         ours.peerstore.add_addresses(gone, [tcp_multiaddr("127.0.0.1", 1)], 100.0)
         ours.peerstore.add_addresses(other.peer_id, other.addresses, 100.0)
-        ours.peerstore.set_metadata(other.peer_id, PeerMetadata("", 1))
+        ours.peerstore.set_record(other.peer_id, PeerMetadata("", 1))
         ours.peerstore.add_addresses(a.peer_id, a.addresses, 100.0)
-        ours.peerstore.set_metadata(a.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
+        ours.peerstore.set_record(a.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
         await step(upkeep, "dial known peers")
         assert ours.peers() == [a.peer_id]
         ours.peerstore.add_addresses(b.peer_id, b.addresses, 100.0)
@@ -103,7 +103,7 @@ async def test_discovered_peers_are_dialled_before_claimed_ones() -> None:
                 NetworkIdentity(bytes([number]) * 32).peer_id, [tcp_multiaddr("127.0.0.1", 1)], 100.0
             )
         ours.peerstore.add_addresses(result.peer_id, result.addresses, 100.0)
-        ours.peerstore.set_metadata(result.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
+        ours.peerstore.set_record(result.peer_id, PeerMetadata("", ours.config.rollup.l2_chain_id))
         await step(PeerManager(ours), "dial known peers")
         assert ours.peers() == [result.peer_id]
         assert len(ours.dialer.last_errors) < 100
@@ -136,7 +136,7 @@ async def test_low_scores_lead_to_bans_that_expire() -> None:
         upkeep = PeerManager(ours)
         for host in (theirs, static):
             await ours.connect(host.peer_id, host.addresses)
-            ours.peerstore.set_scores(host.peer_id, BAD, 100.0)
+            ours.peerstore.set_record(host.peer_id, BAD, 100.0)
         await step(upkeep, "monitor peers", 3)
         assert ours.peers() == [static.peer_id]
         assert ours.intercept_peer(theirs.peer_id) is PeerDropReason.PEER_BANNED
@@ -154,7 +154,7 @@ async def test_low_scores_lead_to_bans_that_expire() -> None:
 async def test_bans_respect_the_options(options: dict[str, object]) -> None:
     async with running_host(1, **options) as ours, running_host(2) as theirs:
         await ours.connect(theirs.peer_id, theirs.addresses)
-        ours.peerstore.set_scores(theirs.peer_id, BAD, 100.0)
+        ours.peerstore.set_record(theirs.peer_id, BAD, 100.0)
         await step(PeerManager(ours), "monitor peers", 3)
         assert ours.peers() == [theirs.peer_id]
 
@@ -171,13 +171,6 @@ async def test_latencies_are_measured() -> None:
         assert "ping peers" not in [activity.name for activity in PeerManager(silent).periodic_tasks]
 
 
-async def test_the_peerstore_is_garbage_collected() -> None:
-    async with running_host(1) as ours:
-        ours.peerstore.add_addresses(OTHER.peer_id, [tcp_multiaddr("127.0.0.1", 1)], -1.0)
-        await step(PeerManager(ours), "collect peerstore garbage")
-        assert ours.peerstore.peers() == []
-
-
 PEER = b"\x00\x01peer"
 STORED = PeerScores(GossipScores(total=-19.0), ReqRespScores(valid_responses=2.0, rejected_payloads=1.0))
 
@@ -188,23 +181,23 @@ def connect(host: RecordingHost) -> None:
 
 def test_counts_are_restored_on_connecting_and_saved_on_disconnecting() -> None:
     host = RecordingHost(1)
-    scorer = peer_scorer(PeerScoring.LIGHT, 2)
+    scorer = PeerScorer(PeerScoring.LIGHT, 2)
     service = ScoreService(host, scorer)
-    host.peerstore.set_scores(PEER, STORED, 100.0)
+    host.peerstore.set_record(PEER, STORED, 100.0)
     connect(host)
     assert service.scores(PEER).req_resp == STORED.req_resp
     scorer.add_peer(PEER, ["192.0.2.1"])
     assert service.scores(PEER).gossip.total == 2 * 0.5 - 20.0
     scorer.application.on_response_error(PEER, 0.0)
     host.emit(PeerDisconnected(PEER))
-    saved = host.peerstore.scores(PEER)
+    saved = host.peerstore.record(PEER, PeerScores)
     assert saved is not None and saved.req_resp == ReqRespScores(2.0, 1.0, 1.0) and saved.gossip.total == -20.0
 
 
 async def test_scores_of_connected_peers_are_saved_and_observed() -> None:
     async with running_host(1) as ours, running_host(2) as theirs:
-        service = ScoreService(ours, peer_scorer(PeerScoring.LIGHT, 2))
+        service = ScoreService(ours, PeerScorer(PeerScoring.LIGHT, 2))
         await ours.connect(theirs.peer_id, theirs.addresses)
         async with running_tasks(service.periodic_task):
-            await until(lambda: ours.peerstore.scores(theirs.peer_id) is not None)
+            await until(lambda: ours.peerstore.record(theirs.peer_id, PeerScores) is not None)
         assert 'op_node_default_peer_scores_count{type="total"} 1.0' in ours.meter.text().decode()

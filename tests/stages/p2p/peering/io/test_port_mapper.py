@@ -11,22 +11,21 @@ import pytest
 from aiohttp import web
 
 from rollup_node.stages.p2p.addresses.ip import parse_subnet
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.discv5.enr import Endpoint
 from rollup_node.stages.p2p.peering.io import port_mapper
 from rollup_node.stages.p2p.peering.io.port_mapper import (
     LEASE_SECONDS,
     RETRY_SECONDS,
     ExternalMapping,
-    GatewayAddress,
     GatewayAddresses,
     LocalPort,
     NatError,
     PortMapper,
+    UpnpGateway,
     default_gateway,
     default_gateways,
-    find_nat_pmp,
-    find_upnp,
 )
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 from tests.support.servers.http_listener import listening
 
 EXTERNAL_IP = ipaddress.ip_address("8.8.4.4")
@@ -55,14 +54,14 @@ class DatagramServer(asyncio.DatagramProtocol):
 
 
 @contextlib.asynccontextmanager
-async def serve_datagrams(respond: Responder) -> AsyncIterator[tuple[GatewayAddress, DatagramServer]]:
+async def serve_datagrams(respond: Responder) -> AsyncIterator[tuple[Endpoint, DatagramServer]]:
     """Yield a datagram server, and where it listens."""
     loop = asyncio.get_running_loop()
     transport, server = await loop.create_datagram_endpoint(
         lambda: DatagramServer(respond), local_addr=("127.0.0.1", 0)
     )
     try:
-        yield GatewayAddress("127.0.0.1", transport.get_extra_info("sockname")[1]), server
+        yield Endpoint(ipaddress.ip_address("127.0.0.1"), transport.get_extra_info("sockname")[1]), server
     finally:
         transport.abort()
         await asyncio.sleep(0)
@@ -113,7 +112,7 @@ class UpnpGatewayServer:
 
 
 @contextlib.asynccontextmanager
-async def serve_upnp(gateway: UpnpGatewayServer) -> AsyncIterator[GatewayAddress]:
+async def serve_upnp(gateway: UpnpGatewayServer) -> AsyncIterator[Endpoint]:
     """Run the gateway; yields where it responds to searches."""
     app = web.Application()
     app.add_routes([web.get("/desc.xml", gateway.description), web.post("/ctl", gateway.control)])
@@ -122,24 +121,11 @@ async def serve_upnp(gateway: UpnpGatewayServer) -> AsyncIterator[GatewayAddress
         yield address
 
 
-async def test_a_nat_pmp_gateway_maps_and_unmaps_ports() -> None:
-    async with serve_datagrams(nat_pmp_responder()) as (address, server):
-        gateway = await find_nat_pmp(address)
-        assert server.requests == []
-        expected = ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9223, TCP_PORT: 9223}, 600.0)
-        assert await gateway.map_ports(PORTS) == expected
-        assert server.requests[-1][6:8] == (9222).to_bytes(2, "big"), "the external port suggested at first"
-        assert await gateway.map_ports(PORTS) == expected
-        assert server.requests[-1][6:8] == (9223).to_bytes(2, "big"), "and at renewal"
-        await gateway.unmap_ports(PORTS)
-        assert [request[4:] for request in server.requests[-2:]] == [bytes.fromhex("2406000000000000")] * 2
-
-
 @pytest.mark.parametrize("only_permanent_leases", [False, True])
 async def test_a_upnp_gateway_maps_and_unmaps_ports(only_permanent_leases: bool) -> None:
     server = UpnpGatewayServer(only_permanent_leases=only_permanent_leases)
     async with serve_upnp(server) as address:
-        gateway = await find_upnp(address)
+        gateway = UpnpGateway(address)
         expected = ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9222, TCP_PORT: 9222}, float(LEASE_SECONDS))
         assert await gateway.map_ports(PORTS) == expected
         added = [body for action, body in server.calls if action == "AddPortMapping"]
@@ -156,15 +142,13 @@ async def test_an_unavailable_description_raises(url: str, monkeypatch: pytest.M
     server.url = url
     async with serve_datagrams(server.search_response) as (address, _):
         with pytest.raises(NatError, match=r"^UPnP: "):
-            await find_upnp(address)
+            await UpnpGateway(address).map_ports(PORTS)
 
 
 LOOPBACK = (parse_subnet("127.0.0.0/8"),)
 
 
-def mapper_of(
-    nat_pmp: GatewayAddress | None, ssdp: GatewayAddress | None = None
-) -> tuple[PortMapper, list[ExternalMapping]]:
+def mapper_of(nat_pmp: Endpoint | None, ssdp: Endpoint | None = None) -> tuple[PortMapper, list[ExternalMapping]]:
     """Return a port mapper, and the mappings it has reported."""
     mappings: list[ExternalMapping] = []
     addresses = GatewayAddresses(nat_pmp, ssdp)
@@ -175,10 +159,11 @@ async def test_ports_are_mapped_by_nat_pmp_and_unmapped() -> None:
     async with serve_datagrams(nat_pmp_responder()) as (address, server):
         mapper, mappings = mapper_of(address)
         assert await mapper.step() == 300.0
+        assert server.requests[-1][6:8] == (9222).to_bytes(2, "big"), "the external port suggested at first"
         assert mappings == [ExternalMapping(EXTERNAL_IP, {UDP_PORT: 9223, TCP_PORT: 9223}, 600.0)]
         assert await mapper.step() == 300.0
         assert len(mappings) == 1 and mapper.problem is None
-        assert server.requests[-1][6:8] == (9223).to_bytes(2, "big")
+        assert server.requests[-1][6:8] == (9223).to_bytes(2, "big"), "and at renewal"
         await mapper.close()
         assert [request[4:] for request in server.requests[-2:]] == [bytes.fromhex("2406000000000000")] * 2
 
@@ -209,17 +194,13 @@ async def test_upnp_is_tried_when_nat_pmp_does_not_respond(monkeypatch: pytest.M
         await mapper.close()
 
 
-@pytest.mark.parametrize(
-    "address",
-    [GatewayAddress("8.8.8.8", 5351), GatewayAddress("192.168.1.1", 5351), GatewayAddress("239.255.255.250", 1900)],
-)
-async def test_nothing_is_sent_beyond_the_allowed_networks(
-    address: GatewayAddress, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("ip", ["8.8.8.8", "192.168.1.1", "239.255.255.250"])
+async def test_nothing_is_sent_beyond_the_allowed_networks(ip: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: object) -> None:
         raise AssertionError("something was sent")
 
     monkeypatch.setattr(port_mapper, "_exchange", fail)
+    address = Endpoint(ipaddress.ip_address(ip), 1900)
     mapper, mappings = mapper_of(address, address)
     assert await mapper.step() == RETRY_SECONDS
     assert not mappings and mapper.problem is not None
@@ -231,7 +212,7 @@ def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
     table.write_text(
         head + "eth0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\neth0\t00000000\t0101A8C0\t0003\t0\t0\t0\t0\n"
     )
-    assert default_gateway(str(table)) == "192.168.1.1"
+    assert str(default_gateway(str(table))) == "192.168.1.1"
     table.write_text(head)
     assert default_gateway(str(table)) is None
     assert default_gateway(str(tmp_path / "absent")) is None
@@ -241,5 +222,5 @@ def test_the_gateway_of_the_default_route(tmp_path: Path) -> None:
 
 def test_the_default_gateways_are_local() -> None:
     addresses = default_gateways()
-    assert addresses.ssdp == GatewayAddress("239.255.255.250", 1900)
+    assert str(addresses.ssdp) == "239.255.255.250:1900"
     assert addresses.nat_pmp is None or addresses.nat_pmp.port == 5351

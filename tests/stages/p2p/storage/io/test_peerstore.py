@@ -32,7 +32,7 @@ def test_the_number_of_peers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     store = PeerStore(clock=ManualClock(1_700_000_000.0))
     for number in range(1000):
         store.add_addresses(bytes([number % 250, number // 250]), [HERE], 100.0)
-        store.set_metadata(bytes([number % 250, number // 250]), PeerMetadata("", 901))
+        store.set_record(bytes([number % 250, number // 250]), PeerMetadata("", 901))
         assert len(store.peers()) <= 10 + 20
 
 
@@ -60,16 +60,14 @@ def test_addresses_of_a_peer_are_bounded() -> None:
 def test_records_expire() -> None:
     clock = ManualClock(1_700_000_000.0)
     store = PeerStore(clock=clock)
-    assert store.scores(PEER) is None and store.metadata(PEER) is None and store.identify_record(PEER) is None
-    store.set_scores(PEER, SCORES, 1200.0)
-    store.set_metadata(PEER, PeerMetadata("enr:-abc", 901))
-    store.set_identify_record(PEER, IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
-    assert store.scores(PEER) == SCORES
-    assert store.metadata(PEER) == PeerMetadata("enr:-abc", 901)
-    assert store.identify_record(PEER) == IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b"))
-    assert store.peers() == [PEER] and store.scores(OTHER) is None
+    assert store.record(PEER, PeerScores) is None
+    records = (SCORES, PeerMetadata("enr:-abc", 901), IdentifyRecord("optimism", "ipfs/0.1.0", ("/a", "/b")))
+    for record in records:
+        store.set_record(PEER, record, 1200.0 if record is SCORES else RECORD_TTL)
+    assert tuple(store.record(PEER, type(record)) for record in records) == records
+    assert store.peers() == [PEER] and store.record(OTHER, PeerScores) is None
     clock.now += 1300
-    assert store.scores(PEER) is None and store.metadata(PEER) is not None
+    assert store.record(PEER, PeerScores) is None and store.record(PEER, PeerMetadata) is not None
     clock.now += RECORD_TTL
     assert store.peers() == []
     store.collect_garbage()
@@ -80,7 +78,7 @@ def test_records_expire() -> None:
 def test_removal_keeps_blocks() -> None:
     store = PeerStore()
     store.add_addresses(PEER, [HERE], 10.0)
-    store.set_scores(PEER, SCORES, 10.0)
+    store.set_record(PEER, SCORES, 10.0)
     gater = store.load_gater()
     gater.blocked_peers.add(PEER)
     store.save_gater(gater)
@@ -94,7 +92,7 @@ def test_the_oldest_peers_beyond_the_bound_are_removed(monkeypatch: pytest.Monke
     monkeypatch.setattr(peerstore, "MAX_PEERS", 10)
     for index in range(20):
         store.add_addresses(bytes([index]), [HERE], 1000.0 + index)
-    store.set_scores(b"\x00", SCORES, 5000.0)
+    store.set_record(b"\x00", SCORES, 5000.0)
     store.collect_garbage()
     assert store.peers() == [b"\x00", *(bytes([index]) for index in range(11, 20))]
 

@@ -4,12 +4,10 @@ import ipaddress
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from rollup_node.stages.p2p.nat import upnp
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
-from rollup_node.stages.p2p.nat.upnp import SoapFault, UpnpError, UpnpService
+from rollup_node.stages.p2p.peering import upnp
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.peering.upnp import SoapFault, UpnpError, UpnpService
 
 GATEWAY = ipaddress.ip_address("192.168.1.1")
 URL = "http://192.168.1.1:5000/desc.xml"
@@ -87,19 +85,14 @@ def test_malformed_descriptions_are_rejected(change: tuple[bytes, bytes]) -> Non
 
 
 def test_calls_are_soap() -> None:
-    call = upnp.add_mapping_call(
-        CONTROL,
-        TransportProtocol.TCP,
-        internal=(ipaddress.ip_address("192.168.1.7"), 9222),
-        external=9223,
-        lifetime=1200,
-    )
-    assert (call.url, call.headers["SOAPAction"]) == (CONTROL.control_url, f'"{SERVICE}#AddPortMapping"')
-    body = ElementTree.fromstring(call.body)[0][0]
+    values = upnp.mapping_values(TransportProtocol.TCP, 9222, ipaddress.ip_address("192.168.1.7"), 1200)
+    headers, raw = upnp.soap_request(CONTROL, "AddPortMapping", values)
+    assert headers["SOAPAction"] == f'"{SERVICE}#AddPortMapping"'
+    body = ElementTree.fromstring(raw)[0][0]
     assert body.tag == f"{{{SERVICE}}}AddPortMapping"
     assert [(part.tag, part.text) for part in body] == [
         ("NewRemoteHost", None),
-        ("NewExternalPort", "9223"),
+        ("NewExternalPort", "9222"),
         ("NewProtocol", "TCP"),
         ("NewInternalPort", "9222"),
         ("NewInternalClient", "192.168.1.7"),
@@ -107,8 +100,6 @@ def test_calls_are_soap() -> None:
         ("NewPortMappingDescription", "rollup-node"),
         ("NewLeaseDuration", "1200"),
     ]
-    removed = ElementTree.fromstring(upnp.delete_mapping_call(CONTROL, TransportProtocol.UDP, 9223).body)[0][0]
-    assert [part.text for part in removed] == [None, "9223", "UDP"]
 
 
 def test_responses_to_calls() -> None:
@@ -122,34 +113,3 @@ def test_responses_to_calls() -> None:
     with pytest.raises(SoapFault, match="error 718: Conflict") as caught:
         upnp.parse_response(fault(718, "Conflict"))
     assert caught.value.code == 718
-
-
-@given(st.binary(max_size=300))
-def test_any_bytes_parse_or_raise(raw: bytes) -> None:
-    for read in (
-        upnp.parse_response,
-        upnp.parse_external_ip,
-        lambda data: upnp.parse_description(data, URL),
-        lambda data: upnp.parse_search_response(b"HTTP/1.1 200 OK\r\nLOCATION: " + data, GATEWAY),
-    ):
-        try:
-            read(raw)
-        except UpnpError:
-            continue
-
-
-@given(st.text(max_size=40), st.text(max_size=40))
-def test_any_description_parses_or_raises(service: str, url: str) -> None:
-    def element(name: str, text: str) -> ElementTree.Element:
-        node = ElementTree.Element(name)
-        node.text = text
-        return node
-
-    root, one = ElementTree.Element("root"), ElementTree.Element("service")
-    root.append(one)
-    one.extend([element("serviceType", SERVICE), element("controlURL", url), element("other", service)])
-    try:
-        control = upnp.parse_description(ElementTree.tostring(root), URL)
-    except UpnpError:
-        return
-    assert control.control_url.startswith("http://192.168.1.1")

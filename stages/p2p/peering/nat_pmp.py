@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 PORT = 5351
 _EXTERNAL_ADDRESS = 0
+EXTERNAL_ADDRESS_REQUEST = bytes((0, _EXTERNAL_ADDRESS))
 _RESPONSE = 0x80
 _RESULT_CODES = {
     1: "the version is not supported",
@@ -36,13 +37,8 @@ class NatPmpResultError(NatPmpError):
 class NatPmpMapping(NamedTuple):
     """A mapping with its lifetime in seconds."""
 
-    internal_port: int
     external_port: int
     lifetime: int
-
-
-def external_address_request() -> bytes:
-    return bytes((0, _EXTERNAL_ADDRESS))
 
 
 def mapping_request(transport: TransportProtocol, internal: int, external: int, lifetime: int) -> bytes:
@@ -59,10 +55,10 @@ def parse_external_address(response: bytes) -> ipaddress.IPv4Address:
 def parse_mapping(response: bytes, transport: TransportProtocol, internal: int) -> NatPmpMapping:
     """Parse the response with a mapping, which must be of this port. Raises NatPmpError."""
     body = _body(response, transport.value, 16)
-    nat_pmp_mapping = NatPmpMapping(*(int.from_bytes(body[at:end], "big") for at, end in ((8, 10), (10, 12), (12, 16))))
-    if nat_pmp_mapping.internal_port != internal:
-        raise NatPmpError(f"response for port {nat_pmp_mapping.internal_port} instead of {internal}")
-    return nat_pmp_mapping
+    internal_port, external_port = int.from_bytes(body[8:10], "big"), int.from_bytes(body[10:12], "big")
+    if internal_port != internal:
+        raise NatPmpError(f"response for port {internal_port} instead of {internal}")
+    return NatPmpMapping(external_port, int.from_bytes(body[12:16], "big"))
 
 
 def _body(response: bytes, request: int, size: int) -> bytes:

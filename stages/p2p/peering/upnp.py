@@ -5,17 +5,17 @@ Source: https://openconnectivity.org/upnp-specs/UPnP-gw-WANIPConnection-v2-Servi
 
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 from rollup_node.stages.p2p.addresses.ip import IpAddress
-from rollup_node.stages.p2p.nat.nat_pmp import TransportProtocol
+from rollup_node.stages.p2p.discv5.enr import Endpoint
+from rollup_node.stages.p2p.peering.nat_pmp import TransportProtocol
 
-SSDP_GROUP = "239.255.255.250"
-SSDP_PORT = 1900
+SSDP_GROUP = Endpoint(ipaddress.IPv4Address("239.255.255.250"), 1900)
 MAX_RESPONSE_BYTES = 1 << 16
 ONLY_PERMANENT_LEASES = 725
 """The error code of gateways that support mappings without expiry only."""
@@ -45,15 +45,9 @@ class UpnpService(NamedTuple):
     service_type: str
 
 
-class SoapCall(NamedTuple):
-    url: str
-    headers: Mapping[str, str]
-    body: bytes
-
-
-def search_request(device: str, host: str = SSDP_GROUP, port: int = SSDP_PORT) -> bytes:
+def search_request(device: str, target: Endpoint = SSDP_GROUP) -> bytes:
     """Return the SSDP datagram that searches for a device type."""
-    lines = ("M-SEARCH * HTTP/1.1", f"HOST: {host}:{port}", 'MAN: "ssdp:discover"', "MX: 2", f"ST: {device}", "", "")
+    lines = ("M-SEARCH * HTTP/1.1", f"HOST: {target}", 'MAN: "ssdp:discover"', "MX: 2", f"ST: {device}", "", "")
     return "\r\n".join(lines).encode()
 
 
@@ -82,27 +76,31 @@ def parse_description(xml: bytes, url: str) -> UpnpService:
     raise UpnpError("the device has no service for port mappings")
 
 
-def external_ip_call(service: UpnpService) -> SoapCall:
-    return _call(service, "GetExternalIPAddress", ())
+def mapping_key(transport: TransportProtocol, port: int) -> dict[str, str]:
+    """Return the values by which calls name the mapping of an external port."""
+    return {"NewRemoteHost": "", "NewExternalPort": str(port), "NewProtocol": transport.name}
 
 
-def add_mapping_call(
-    service: UpnpService, transport: TransportProtocol, *, internal: tuple[IpAddress, int], external: int, lifetime: int
-) -> SoapCall:
-    """Return the call to map an external port to `internal` for `lifetime` seconds (0: without expiry)."""
-    values = (
-        *_mapping_key(transport, external),
-        ("NewInternalPort", str(internal[1])),
-        ("NewInternalClient", str(internal[0])),
-        ("NewEnabled", "1"),
-        ("NewPortMappingDescription", "rollup-node"),
-        ("NewLeaseDuration", str(lifetime)),
+def mapping_values(transport: TransportProtocol, port: int, local_ip: IpAddress, lifetime: int) -> dict[str, str]:
+    """Return the values that map an external port to the same one of ours for `lifetime` seconds (0: for ever)."""
+    return mapping_key(transport, port) | {
+        "NewInternalPort": str(port),
+        "NewInternalClient": str(local_ip),
+        "NewEnabled": "1",
+        "NewPortMappingDescription": "rollup-node",
+        "NewLeaseDuration": str(lifetime),
+    }
+
+
+def soap_request(service: UpnpService, action: str, values: Mapping[str, str]) -> tuple[dict[str, str], bytes]:
+    """Return headers and body of a call."""
+    inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values.items())
+    body = (
+        f'<?xml version="1.0"?><s:Envelope xmlns:s="{_ENVELOPE}" s:encodingStyle="{_ENCODING}">'
+        f'<s:Body><u:{action} xmlns:u="{service.service_type}">{inner}</u:{action}></s:Body></s:Envelope>'
     )
-    return _call(service, "AddPortMapping", values)
-
-
-def delete_mapping_call(service: UpnpService, transport: TransportProtocol, external: int) -> SoapCall:
-    return _call(service, "DeletePortMapping", _mapping_key(transport, external))
+    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{service.service_type}#{action}"'}
+    return headers, body.encode()
 
 
 def parse_response(xml: bytes) -> dict[str, str]:
@@ -122,20 +120,6 @@ def parse_external_ip(xml: bytes) -> IpAddress:
         return ipaddress.ip_address(text)
     except ValueError:
         raise UpnpError("response without an address") from None
-
-
-def _mapping_key(transport: TransportProtocol, external: int) -> tuple[tuple[str, str], ...]:
-    return (("NewRemoteHost", ""), ("NewExternalPort", str(external)), ("NewProtocol", transport.name))
-
-
-def _call(service: UpnpService, action: str, values: Iterable[tuple[str, str]]) -> SoapCall:
-    inner = "".join(f"<{name}>{escape(value)}</{name}>" for name, value in values)
-    body = (
-        f'<?xml version="1.0"?><s:Envelope xmlns:s="{_ENVELOPE}" s:encodingStyle="{_ENCODING}">'
-        f'<s:Body><u:{action} xmlns:u="{service.service_type}">{inner}</u:{action}></s:Body></s:Envelope>'
-    )
-    headers = {"Content-Type": 'text/xml; charset="utf-8"', "SOAPAction": f'"{service.service_type}#{action}"'}
-    return SoapCall(service.control_url, headers, body.encode())
 
 
 def _joined(base: str, relative: str, described_at: str) -> str:

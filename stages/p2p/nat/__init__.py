@@ -1,1 +1,0 @@
-"""Port mapping protocols: NAT-PMP and UPnP."""
