@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.tools.dev.folder_graph import parsed
 from rollup_node.tools.importers.conformance_page import load_cases, rule_links
+from rollup_node.tools.importers.drop_reasons import REASONS
 
 TESTS = Path(__file__).parents[1]
 FOLDERS = ("conformance", "stages/derivation", "tools/inspect")

@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.tools.fuzz.decode_child import DecodeRun
 from rollup_node.tools.fuzz.inputs import Input, Inputs, real_files
+from rollup_node.tools.importers.drop_reasons import REASONS
 
 PROGRESS_SECONDS = 10.0
 MAX_MEMORY_MB = 300

@@ -8,12 +8,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollup_node.stages.derivation.reasons.reason import PHRASES, Reason
-from rollup_node.stages.derivation.reasons.table import REASONS
+from rollup_node.stages.derivation.reasons import batches, channels, l1
+from rollup_node.stages.derivation.reasons.reason import DECLARED, PHRASES, Reason
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.tools.importers.conformance_page import rule_links
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "drop-reasons.md"
+
+REASONS: tuple[type[Reason], ...] = tuple(
+    declared
+    for module in (l1, channels, batches)
+    for declared in DECLARED.values()
+    if declared.__module__ == module.__name__
+)
+"""All reasons, in the order of the pipeline."""
 
 MEANINGS = {
     DropEffect.IGNORED: "only this transaction, blob, frame or config update is skipped",

@@ -1,4 +1,4 @@
-"""Decoding of channels: by compute workers, ahead of need where possible, or in this process."""
+"""Decoding of channels by compute workers, ahead of need where possible."""
 
 import asyncio
 from collections import OrderedDict
@@ -32,9 +32,9 @@ class TaskPool(Protocol):
 
 
 class DecodingClient:
-    """Without a pool, channels are decoded in this process when they are needed. `wake` is called on each result."""
+    """The results that are cached, and the tasks that run or wait in a queue. `wake` is called on each result."""
 
-    def __init__(self, pool: TaskPool | None, wake: Callable[[], None]) -> None:
+    def __init__(self, pool: TaskPool, wake: Callable[[], None]) -> None:
         self._pool, self._wake = pool, wake
         self._cache: BoundedCache[bytes, DecodedChannel] = BoundedCache(MAX_CACHED_BYTES)
         self._running: dict[bytes, asyncio.Task[None]] = {}
@@ -42,15 +42,12 @@ class DecodingClient:
 
     def result(self, need: NeedDecoded) -> DecodedChannel | None:
         """Return the result if it is there; otherwise its task is started."""
-        _cache = self._cache.get(need.key)
-        if _cache is not None:
-            return _cache
-        if self._pool is None:
-            return run(need.task)
-        self._queued.pop(need.key, None)
-        if need.key not in self._running:
-            self._start(self._pool, need)
-        return None
+        result = self._cache.get(need.key)
+        if result is None:
+            self._queued.pop(need.key, None)
+            if need.key not in self._running:
+                self._start(need)
+        return result
 
     def known(self, key: bytes) -> DecodedChannel | None:
         """Return the result of a task, if it is cached; no use of it."""
@@ -58,7 +55,7 @@ class DecodingClient:
 
     def prefetch(self, need: NeedDecoded) -> None:
         """Start or queue the task of a channel that will probably be needed."""
-        if self._pool is None or need.key in self._cache or need.key in self._running:
+        if need.key in self._cache or need.key in self._running:
             return
         if len(self._queued) < MAX_QUEUED:
             self._queued[need.key] = need
@@ -78,26 +75,26 @@ class DecodingClient:
         await cancel_all(self._running.values())
 
     def _start_queued(self) -> None:
-        while self._pool is not None and self._queued and len(self._running) < MAX_RUNNING:
+        while self._queued and len(self._running) < MAX_RUNNING:
             _, need = self._queued.popitem(last=False)
-            self._start(self._pool, need)
+            self._start(need)
 
-    def _start(self, pool: TaskPool, need: NeedDecoded) -> None:
-        self._running[need.key] = asyncio.create_task(self._run(pool, need), name="decode a channel")
+    def _start(self, need: NeedDecoded) -> None:
+        self._running[need.key] = asyncio.create_task(self._run(need), name="decode a channel")
 
-    async def _run(self, pool: TaskPool, need: NeedDecoded) -> None:
+    async def _run(self, need: NeedDecoded) -> None:
         try:
-            result = await self._decode(pool, need)
+            result = await self._decode(need)
             self._cache.put(need.key, result, result_memory(result))
         finally:
             del self._running[need.key]
             self._start_queued()
             self._wake()
 
-    async def _decode(self, pool: TaskPool, need: NeedDecoded) -> DecodedChannel:
+    async def _decode(self, need: NeedDecoded) -> DecodedChannel:
         """Decode by a worker, or in a thread if workers fail at it, so that the event loop keeps beating."""
         try:
-            result: DecodedChannel = await pool.run(need.task)
+            result: DecodedChannel = await self._pool.run(need.task)
         except TaskFailed as failure:
             text = "workers failed to decode a channel, decoding it here"
             log.warn(text, code=Code.WORKER_FAILED.text, reason=failure.reason)

@@ -76,8 +76,7 @@ class DerivationStage(Stage):
         self._waits = WaitClock()
         self._task = PeriodicTask("derive", self._step)
         self.periodic_tasks = [self._task]
-        pool = None if config.inline_decoding else bus.dispatch("work.derivation")
-        self._decoding = DecodingClient(pool, self._task.wake.set)
+        self._decoding = DecodingClient(bus.dispatch("work.derivation"), self._task.wake.set)
         self._parents = BatchParents(config.rollup, self._decoding.known)
         blobs = bus.connect("blobs.contents", self._on_blobs)
         l1 = bus.connect("l1.blocks", self._on_l1, self._on_l1_restart)

@@ -18,7 +18,7 @@ Subject = Literal[
 Class = TypeVar("Class", bound="type[Reason]")
 
 DECLARED: "dict[str, type[Reason]]" = {}
-"""All reasons that were imported, by name; the table module imports every one."""
+"""All reasons that were imported, by name."""
 
 PHRASES = {
     DropEffect.IGNORED: "ignored",

@@ -42,7 +42,7 @@ def test_drops_are_taken_once_and_only_the_newest_are_kept(monkeypatch: pytest.M
 @pytest.fixture
 def derivation(chain: ChainFixture, new_buses: NewBuses, tmp_path: Path) -> tuple[LibraryDerivationStage, Outcome]:
     """Return the stage, and what it tells the others."""
-    config = DerivationConfig(chain.rollup, L1_CHAIN, inline_decoding=True, ahead=0)
+    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
     outcome = Outcome()
     bus = new_buses(tmp_path)["derivation"]
     return LibraryDerivationStage(config, bus, Meter("derivation"), outcome, assume_parents=True), outcome

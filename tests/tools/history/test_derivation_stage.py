@@ -37,7 +37,7 @@ def new_stage(new_buses: NewBuses) -> NewStage:
     def make(folder: Path, assume_parents: bool = False) -> RangeDerivationStage:
         chain = _chain()
         base = chain.blocks[0]
-        derivation = DerivationConfig(PLAIN_ROLLUP, L1_CHAIN, inline_decoding=True)
+        derivation = DerivationConfig(PLAIN_ROLLUP, L1_CHAIN)
         first, last = base.header.number + 2, base.header.number + 4
         config = RangeConfig(derivation, first, last, str(folder), assume_parents)
         stage = build(config, new_buses(folder)["derivation"], Meter("derivation"))

@@ -101,7 +101,7 @@ def test_behind_an_unknown_block_the_parent_is_not_compared(chain: ChainFixture)
 def test_attributes_have_the_transactions_of_the_batch_that_was_accepted(
     sources: tuple[bytes, ...], chain: ChainFixture, new_buses: NewBuses, tmp_path: Path
 ) -> None:
-    config = DerivationConfig(chain.rollup, L1_CHAIN, inline_decoding=True, ahead=0)
+    config = DerivationConfig(chain.rollup, L1_CHAIN, ahead=0)
     stage = build(config, new_buses(tmp_path)["derivation"], Meter("derivation"))
     stage._sources.accepted = BatchSource(bytes(16), 9, sources, "singular", 2, 1)
     attributes = chain.attributes(chain.genesis, 100)

@@ -10,6 +10,7 @@ import pytest
 
 from rollup_node.ipc.bus.bus import Client, ProcessId
 from rollup_node.node.runtime.task_runner import Problems, TaskRunner
+from rollup_node.stages.derivation import tasks
 from rollup_node.stages.derivation.config import DerivationConfig
 from rollup_node.stages.derivation.process import alt_da_client, stage
 from rollup_node.stages.derivation.process.alt_da_client import AltDaClient
@@ -62,8 +63,9 @@ class AltDaNode:
         self._blobs = self.buses["blobs"].serve("blobs.contents", self._on_input)
         self._engine = self.buses["engine"].serve("engine.blocks", self._on_engine)
         self.buses["rpc"].subscribe("status.derivation", self._on_status)
+        self.buses["compute"].work({"work.derivation": tasks.run})
         self.meter = Meter("derivation")
-        config = DerivationConfig(chain.config, L1_CHAIN, window=3, inline_decoding=True)
+        config = DerivationConfig(chain.config, L1_CHAIN, window=3)
         self.stage = build(config, self.buses["derivation"], self.meter)
 
     def _on_status(self, message: Message) -> None:

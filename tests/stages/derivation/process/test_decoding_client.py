@@ -1,11 +1,9 @@
-"""Decoding by workers, prefetched and on demand, and in this process when no worker can."""
+"""Decoding by workers, prefetched and on demand, and in this process when they fail at it."""
 
 import asyncio
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-
-import pytest
 
 from rollup_node.ipc.bus.task_dispatcher import TaskFailed
 from rollup_node.stages.derivation.codec.batches import RejectedBatch, SingularBatch, SpanBatch
@@ -107,13 +105,6 @@ async def test_a_channel_that_workers_fail_at_is_decoded_here() -> None:
     async with decoding(fails=True) as harness:
         harness.pool.gate.set()
         assert await harness.result(_need(3)) == run(_need(3).task)
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_without_a_pool_channels_are_decoded_at_once(number: int) -> None:
-    client = DecodingClient(None, lambda: None)
-    client.prefetch(_need(number))
-    assert client.result(_need(number)) == run(_need(number).task)
 
 
 def test_the_memory_of_a_result_counts_transactions() -> None:

@@ -25,13 +25,13 @@ from rollup_node.stages.derivation.reasons.channels import (
     StreamExhausted,
 )
 from rollup_node.stages.derivation.reasons.reason import Dropped, Reason
-from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.derivation.tasks import DecodeChannel, DecodedChannel
 from rollup_node.stages.io.log.logger import Level, Logger
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import Drop, DropEffect, DropsRequest
+from rollup_node.tools.importers.drop_reasons import REASONS
 from tests.conformance.kit.chain import L1Blocks
-from tests.stages.derivation.reasons.test_table import example
+from tests.stages.derivation.reasons.test_reason import example
 
 H = b"\1" * 32
 TASK = DecodeChannel(b"body", 1, True, SpanRules(1, 1, 1))

@@ -69,7 +69,6 @@ class StageHarness:
         self,
         recording: SepoliaRecording,
         directory: Path,
-        inline: bool = False,
         drops_are_read: bool = False,
         managed: bool = False,
     ) -> None:
@@ -95,7 +94,6 @@ class StageHarness:
             recording.config,
             L1_CHAINS[11155111],
             window=64,
-            inline_decoding=inline,
             drops_are_read=drops_are_read,
             managed=managed,
         )
@@ -257,11 +255,10 @@ def _is_ahead(message: Message) -> bool:
     return isinstance(message, BlobsRequest) and not message.urgent
 
 
-@pytest.mark.parametrize("inline", [False, True])
-async def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path, inline: bool) -> None:
+async def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path: Path) -> None:
     """Blobs of later blocks are requested while those of the block being read are waited for."""
 
-    harness = StageHarness(recording, tmp_path, inline)
+    harness = StageHarness(recording, tmp_path)
     harness.is_lost = lambda message: (
         isinstance(message, BlobsRequest) and message.urgent and not any(map(_is_ahead, harness.requests))
     )
@@ -364,7 +361,7 @@ async def test_derivation_waits_for_the_reader_of_its_drops(
 async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRecording, tmp_path: Path) -> None:
     """[IOP4, IOP14]: derivation is idle at each L1 block until the next one is provided."""
 
-    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    harness = StageHarness(recording, tmp_path, managed=True)
 
     def provide(ref: L1BlockRef) -> None:
         harness.engine_status.set(EngineStatus(harness.reset, None, None, None, None, None, False, False, None, ref))
@@ -389,7 +386,7 @@ async def test_a_supervisor_decides_which_l1_block_is_read(recording: SepoliaRec
 async def test_at_the_tip_the_next_l1_block_is_asked_for_rarely_and_of_a_new_l1_process_soon(
     recording: SepoliaRecording, tmp_path: Path
 ) -> None:
-    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    harness = StageHarness(recording, tmp_path, managed=True)
     async with harness.running():
         await harness.until_state(DerivationStatus, lambda status: status.idle)
         times = list[float]()
@@ -411,7 +408,7 @@ async def test_an_l1_block_that_does_not_follow_is_a_reason_for_another_start(
 ) -> None:
     """[IOP14]"""
 
-    harness = StageHarness(recording, tmp_path, inline=True, managed=True)
+    harness = StageHarness(recording, tmp_path, managed=True)
     async with harness.running():
         await harness.until_state(DerivationStatus, lambda status: status.idle)
         wrong = L1BlockRef(b"\x01" * 32, FIRST_L1 + 1, b"\x02" * 32, 0)

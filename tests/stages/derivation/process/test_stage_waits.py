@@ -22,7 +22,7 @@ async def test_l1_is_read_further_ahead_while_the_engine_waits_before_an_activat
         asked = (request for request in harness.requests if isinstance(request, L1BlocksRequest))
         return max((item.first + item.count for item in asked), default=0)
 
-    harness = StageHarness(recording, tmp_path, inline=True)
+    harness = StageHarness(recording, tmp_path)
     harness.is_lost = lambda message: isinstance(message, AttributesReady)
     async with harness.running():
         await harness.until(lambda: any(isinstance(request, AttributesReady) for request in harness.requests))
@@ -36,7 +36,7 @@ async def test_an_l1_reorg_is_noticed_while_the_engine_waits_before_an_activatio
 ) -> None:
     monkeypatch.setattr(BatchParents, "waits", lambda self, derived: derived is not None)
 
-    harness = StageHarness(recording, tmp_path, inline=True)
+    harness = StageHarness(recording, tmp_path)
     harness.is_lost = lambda message: isinstance(message, AttributesReady)
     async with harness.running():
         await harness.until(lambda: harness.stage._run.current is not None)

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.reasons.table import REASONS
 from rollup_node.stages.messages.base import EndpointCounts, Problem, QueueLength
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.derivation import DerivationStatus, DerivationWaits, DropCount, DropEffect
@@ -22,6 +21,7 @@ from rollup_node.stages.rpc.status.status_builder import (
     next_fork,
     rule_link,
 )
+from rollup_node.tools.importers.drop_reasons import REASONS
 from tests.support.rpc.harness import ROLLUP
 
 NOTHING = Snapshot(None, None, None, None, None, ())
