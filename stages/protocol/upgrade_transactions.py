@@ -1,14 +1,12 @@
 """Upgrade transactions, which an activation block has after its deposits [UPG1 to UPG22, ATT9].
 
-They are data in the files of `forks`: up to Jovian `upgrades_<fork>.json`, written by `tools/importers/upgrades.py` and
-locked by a hash here; then the bundles of op-node's repository, locked by the SHA-256 that it gives them."""
+They are bundles in the files of `forks`, each locked by its SHA-256: up to Jovian `upgrades_<fork>.json`, written by
+`tools/importers/upgrades.py`; then those of op-node's repository."""
 
 from collections.abc import Iterable
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
-
-import msgspec
 
 from rollup_node.stages.protocol import forks
 from rollup_node.stages.protocol.config import RollupConfig, UpgradeBundle
@@ -16,38 +14,16 @@ from rollup_node.stages.protocol.deposits import DepositTransaction, encode_depo
 from rollup_node.stages.protocol.errors import CriticalError
 from rollup_node.stages.protocol.forks.bundles import BUNDLE_FORKS, SELECTABLE, CarriedBundle
 from rollup_node.stages.protocol.forks.rules import Activation
-from rollup_node.stages.protocol.hex_encoding import HexError, address_from_hex, from_hex
-from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ETH_LIQUIDITY, L1_ATTRIBUTES_DEPOSITOR, L1_BLOCK
 from rollup_node.stages.protocol.upgrade_bundle import BundleError, BundleFile, parse_bundle
 
 LOCKS: dict[str, str] = {
-    "ecotone": "ec1aa4d001fc132699a0ec68aa25b5872a0be9308195745f06e9db6859ab95a3",
-    "fjord": "edcf6d86f081abac7efed96df33ed2119e8385d44067a2ef6b821607f523ff24",
-    "isthmus": "10c8653dea3e4a54503143c2b2a83869425eaf540ca470352ed71eba40929671",
-    "jovian": "d498d96826b3d1bbb48b56346a26e018f3638bad34f723e5356396eef83cdadd",
+    "ecotone": "f09dbf109ff91c5bdca66ad5516d1d497f0023ff34e50c2324894aeb44ab586e",
+    "fjord": "10fa139de1fe21673034be4fc8c3bb27e6c4afbe19b4ed58a31526209c40d79f",
+    "isthmus": "0857468135b0b66132e557de23d16f9bd7d62ffa09aa0e0cc77f44da7e7565be",
+    "jovian": "ae927e15c188fa6f45d3931e505b3e62e0e7ec6c31ce9b189de5bb2af41332ba",
 }
-"""By fork: the keccak of all its encoded transactions, joined."""
-
-
-class UpgradeEntry(msgspec.Struct, frozen=True, rename={"sender": "from"}):
-    """An upgrade transaction in a file: hex strings for bytes, a decimal string for an amount of more than 64 bits."""
-
-    intent: str
-    sender: str
-    to: str | None
-    gas: int
-    data: str
-    mint: str = "0"
-    value: str = "0"
-
-
-class UpgradeFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The upgrade transactions of a fork that has no bundle."""
-
-    fork: str
-    source: str
-    transactions: tuple[UpgradeEntry, ...]
+"""The SHA-256 of the files of forks that have no bundle of op-node's."""
 
 
 def upgrade_transactions(config: RollupConfig, activations: Iterable[Activation]) -> tuple[bytes, ...]:
@@ -126,14 +102,8 @@ def load_bundle(fork: str) -> UpgradeBundle:
     """Return the package's upgrade transactions of a fork, read once. Raises CriticalError if they fail their lock."""
     if fork in BUNDLE_FORKS:
         return carried_bundle(fork, BUNDLE_FORKS[fork].carried[0])
-    try:
-        file = msgspec.json.decode(_content(f"upgrades_{fork}.json"), type=UpgradeFile)
-        transactions = tuple(map(encode_entry, file.transactions))
-    except (msgspec.DecodeError, HexError, ValueError) as error:
-        raise CriticalError(f"the file of {fork}'s upgrade transactions cannot be read: {error}") from None
-    if transactions_lock(transactions) != LOCKS[fork]:
-        raise _changed(fork)
-    return UpgradeBundle(transactions, sum(entry.gas for entry in file.transactions))
+    file = _file(fork, f"upgrades_{fork}.json", LOCKS[fork])
+    return UpgradeBundle(file.encode(""), file.gas)
 
 
 @cache
@@ -144,13 +114,17 @@ def carried_bundle(fork: str, carried: CarriedBundle) -> UpgradeBundle:
 
 def carried_file(fork: str, carried: CarriedBundle) -> BundleFile:
     """Return the file of a bundle that the package carries. Raises CriticalError if it is not that of the table."""
+    return _file(fork, carried.file, carried.sha256)
+
+
+def _file(fork: str, name: str, sha256: str) -> BundleFile:
     try:
-        file = parse_bundle(_content(carried.file))
+        file = parse_bundle(_content(name))
     except BundleError as error:
         raise CriticalError(f"the file of {fork}'s upgrade transactions cannot be read: {error}") from None
     # A changed file would fork the node off the chain at the upgrade.
-    if file.sha256 != carried.sha256:
-        raise _changed(fork)
+    if file.sha256 != sha256:
+        raise CriticalError(f"the file of {fork}'s upgrade transactions was changed: install the package again")
     return file
 
 
@@ -163,31 +137,6 @@ def encode_bundle(fork: str, file: BundleFile, text: str, confirmed_by: str) -> 
 
 def _content(name: str) -> bytes:
     return files(forks).joinpath(name).read_bytes()
-
-
-def _changed(fork: str) -> CriticalError:
-    return CriticalError(f"the file of {fork}'s upgrade transactions was changed: install the package again")
-
-
-def encode_entry(entry: UpgradeEntry) -> bytes:
-    """One upgrade transaction; its source hash follows from its intent [UPG1]."""
-    return encode_deposit(
-        DepositTransaction(
-            source_hash=upgrade_source_hash(entry.intent),
-            sender=address_from_hex(entry.sender),
-            to=None if entry.to is None else address_from_hex(entry.to),
-            mint=int(entry.mint),
-            value=int(entry.value),
-            gas=entry.gas,
-            is_system=False,
-            data=from_hex(entry.data),
-        )
-    )
-
-
-def transactions_lock(transactions: Iterable[bytes]) -> str:
-    """Return the keccak of transactions, joined, in hex."""
-    return keccak256(b"".join(transactions)).hex()
 
 
 def _wrapper(intent: str, to: bytes, gas: int, data: bytes, amount: int = 0) -> bytes:

@@ -9,13 +9,11 @@ from collections.abc import Callable, Hashable, Sequence
 from rollup_node.ipc.bus.bus import Client
 from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Blocks
-from rollup_node.stages.messages.base import Message
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.messages.blobs import BlobsRequest
 from rollup_node.stages.messages.derivation import DerivationWaits
 from rollup_node.stages.messages.engine import L2BlocksRequest, StartRequest
 from rollup_node.stages.messages.l1 import L1BlocksRequest
-from rollup_node.stages.protocol.types import Hash
 
 
 class WaitClock:
@@ -59,6 +57,8 @@ class WaitClock:
         self._current, self._since = current, now
 
 
+Request = L1BlocksRequest | BlobsRequest | StartRequest | L2BlocksRequest
+
 REPEAT_SECONDS = 0.5
 PREFETCH_SECONDS = 1.0
 MAX_PREFETCHED = 24 << 20
@@ -69,10 +69,11 @@ BLOB_BYTES = 131_072
 
 
 class Requests:
-    """The three clients; each call is one attempt at time `now`, in seconds of a steady clock."""
+    """Requests by kind; each call is one attempt at time `now`, in seconds of a steady clock."""
 
     def __init__(self, l1: Client, blobs: Client, engine: Client) -> None:
-        self._l1, self._blobs, self._engine = l1, blobs, engine
+        self._blobs = blobs
+        self._clients = {L1BlocksRequest: l1, BlobsRequest: blobs, StartRequest: engine, L2BlocksRequest: engine}
         self._throttle, self._prefetch_throttle = Throttle(REPEAT_SECONDS), Throttle(PREFETCH_SECONDS)
 
     def restart(self) -> None:
@@ -80,26 +81,10 @@ class Requests:
         self._throttle.clear()
         self._prefetch_throttle.clear()
 
-    def start(self, reset: int, reason: str | None, now: float) -> None:
-        """Where to start, for a number higher than `reset`; `reason` is that of a reset that derivation needs."""
-        self._send(self._engine, "start", StartRequest(reset, reason), now)
-
-    def attributes(self, messages: Sequence[Message]) -> None:
-        """Send attributes; the caller repeats them."""
-        for message in messages:
-            self._engine.send(message)
-
-    def l2_blocks(self, reset: int, need: NeedL2Blocks, now: float) -> None:
-        """Blocks of the safe chain."""
-        self._send(self._engine, "l2", L2BlocksRequest(reset, need.first, need.last), now)
-
-    def l1_blocks(self, first: int, count: int, taken: Hash | None, now: float) -> None:
-        """Request the rest of the L1 window; `taken` is the block that was taken last."""
-        self._send(self._l1, "l1", L1BlocksRequest(first, count, taken), now)
-
-    def blobs(self, need: NeedBlobs, now: float) -> None:
-        """Blobs that the deriver waits for."""
-        self._send(self._blobs, "blobs", BlobsRequest(need.block, need.blobs, True), now)
+    def send(self, request: Request, now: float) -> None:
+        """Send a request to the process that answers it, unless the last one of its kind was the same a moment ago."""
+        if self._throttle.is_due(type(request), request, now):
+            self._clients[type(request)].send(request)
 
     def prefetch_blobs(self, needs: Sequence[NeedBlobs], urgent: object, held: int, now: float) -> None:
         """Request the next blobs, nearest first, up to the bound with the `held` bytes; not the `urgent` ones."""
@@ -114,10 +99,6 @@ class Requests:
             if need != urgent and self._prefetch_throttle.is_due(need.block.hash, request, now):
                 self._blobs.send(request)
         self._prefetch_throttle.retain(names)
-
-    def _send(self, client: Client, name: str, message: Message, now: float) -> None:
-        if self._throttle.is_due(name, message, now):
-            client.send(message)
 
 
 class Throttle:

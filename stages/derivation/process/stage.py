@@ -23,9 +23,9 @@ from rollup_node.stages.io.task import PacedPublisher, PeriodicTask, Stage
 from rollup_node.stages.messages import engine
 from rollup_node.stages.messages.attributes_channel import AttributesSender
 from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
-from rollup_node.stages.messages.blobs import BlobsResponse, BlobsUnavailable
+from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
 from rollup_node.stages.messages.derivation import DerivationStatus, DropsRequest
-from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlockUnavailable
+from rollup_node.stages.messages.l1 import L1BlockResponse, L1BlocksRequest, L1BlockUnavailable
 from rollup_node.stages.protocol.config import SystemConfig
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import Hash, L1BlockRef, L2BlockRef
@@ -80,7 +80,8 @@ class DerivationStage(Stage):
         self._parents = BatchParents(config.rollup, self._decoding.known)
         blobs = bus.connect("blobs.contents", self._on_blobs)
         l1 = bus.connect("l1.blocks", self._on_l1, self._on_l1_restart)
-        self._requests = Requests(l1, blobs, bus.connect("engine.blocks", self._on_engine))
+        self._engine = bus.connect("engine.blocks", self._on_engine)
+        self._requests = Requests(l1, blobs, self._engine)
         self._alt_da: AltDaClient | None = None
         if self.deriver.alt_da is not None:
             self._alt_da = AltDaClient(self.deriver.alt_da, blobs, meter, log)
@@ -363,18 +364,19 @@ class DerivationStage(Stage):
     def _request(self, now: float) -> None:
         reset = 0 if self._start is None else self._start.reset
         if self._start is None or self._reset_reason is not None or self._engine_reset > reset:
-            self._requests.start(reset, self._reset_reason, now)
+            self._requests.send(engine.StartRequest(reset, self._reset_reason), now)
         if self._start is None or self._reset_reason is not None:
             return
-        self._requests.attributes(self._parents.attach(self._run.due(now)))
+        for message in self._parents.attach(self._run.due(now)):
+            self._engine.send(message)
         if isinstance(self._unmet, outputs.NeedL2Blocks):
-            self._requests.l2_blocks(reset, self._unmet, now)
+            self._requests.send(engine.L2BlocksRequest(reset, self._unmet.first, self._unmet.last), now)
         self._buffer.window = WAITING_WINDOW if self._parents.waits(self._run.current) else self._window
         missing = self._buffer.missing
         if missing is not None:
-            self._requests.l1_blocks(*missing, self._buffer.taken, now)
+            self._requests.send(L1BlocksRequest(*missing, self._buffer.taken), now)
         if isinstance(self._unmet, outputs.NeedBlobs):
-            self._requests.blobs(self._unmet, now)
+            self._requests.send(BlobsRequest(self._unmet.block, self._unmet.blobs, True), now)
         self._requests.prefetch_blobs(self._prefetcher.needs(), self._unmet, self._prefetcher.parsed_bytes, now)
         if self._alt_da is not None:
             config = self.deriver.origin_config

@@ -7,7 +7,7 @@ import pytest
 from rollup_node.ipc.bus.bus import Client
 from rollup_node.stages.derivation.pipeline import outputs
 from rollup_node.stages.derivation.pipeline.deriver import Output
-from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL2Blocks
+from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs
 from rollup_node.stages.derivation.process.requests import (
     BLOB_BYTES,
     MAX_PREFETCHED,
@@ -64,12 +64,12 @@ def _ahead(need: NeedBlobs, may_wait: bool = False) -> BlobsRequest:
 def test_requests_are_repeated_and_new_ones_sent_at_once() -> None:
     harness = RequestsHarness()
     for now in (0.0, REPEAT_SECONDS / 2, REPEAT_SECONDS):
-        harness.requests.start(1, None, now)
-        harness.requests.l1_blocks(5, 3, None, now)
-    harness.requests.l1_blocks(6, 3, b"t" * 32, REPEAT_SECONDS)
+        harness.requests.send(StartRequest(1, None), now)
+        harness.requests.send(L1BlocksRequest(5, 3), now)
+    harness.requests.send(L1BlocksRequest(6, 3, b"t" * 32), REPEAT_SECONDS)
     assert harness.engine.take() == [StartRequest(1, None)] * 2
     assert harness.l1.take() == [L1BlocksRequest(5, 3)] * 2 + [L1BlocksRequest(6, 3, b"t" * 32)]
-    harness.requests.l2_blocks(1, NeedL2Blocks(3, 4), REPEAT_SECONDS)
+    harness.requests.send(L2BlocksRequest(1, 3, 4), REPEAT_SECONDS)
     assert harness.engine.take() == [L2BlocksRequest(1, 3, 4)]
 
 
@@ -78,7 +78,7 @@ def test_after_a_restart_everything_is_due() -> None:
     need = _need(1, 1)
     for _ in range(2):
         harness.requests.restart()
-        harness.requests.l1_blocks(5, 3, None, 0.0)
+        harness.requests.send(L1BlocksRequest(5, 3), 0.0)
         harness.requests.prefetch_blobs([need], None, 0, 0.0)
     assert len(harness.l1.take()) == len(harness.blobs.take()) == 2
 
@@ -96,7 +96,7 @@ def test_blobs_are_prefetched_up_to_the_bound() -> None:
 def test_the_urgent_need_is_not_prefetched() -> None:
     harness = RequestsHarness()
     urgent, later = _need(1, 1), _need(2, 1)
-    harness.requests.blobs(urgent, 0.0)
+    harness.requests.send(BlobsRequest(urgent.block, urgent.blobs, True), 0.0)
     harness.requests.prefetch_blobs([urgent, later], urgent, 0, 0.0)
     assert harness.blobs.take() == [BlobsRequest(urgent.block, urgent.blobs, True), _ahead(later)]
     harness.requests.prefetch_blobs([urgent, later], urgent, 0, PREFETCH_SECONDS)
