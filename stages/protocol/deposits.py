@@ -1,7 +1,6 @@
 """Deposit transactions: encoding, source hashes, and user deposits out of the portal's logs [DEP1 to DEP33]."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 import msgspec
 
@@ -106,24 +105,10 @@ def is_deposit(raw: bytes) -> bool:
     return raw[:1] == DEPOSIT_PREFIX
 
 
-class DepositCheck(StrEnum):
-    """The checks of a portal log, in their order [DEP16 to DEP23]."""
-
-    TOPICS = "topics"
-    SELECTOR = "selector"
-    SHORT = "short"
-    ALIGNMENT = "align"
-    OFFSET = "offset"
-    LENGTH = "length"
-    VERSION = "version"
-    OPAQUE = "opaque"
-
-
 class DepositFailure(msgspec.Struct, frozen=True):
-    """A portal log that does not decode: the first check that it fails, with op-node's text."""
+    """A portal log that does not decode: op-node's text of the first check that it fails [DEP16 to DEP23]."""
 
     log_index: int
-    check: DepositCheck
     text: str
 
 
@@ -145,14 +130,14 @@ def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | Depo
     data, topics = log.data, log.topics
     failed = _frame_failure(topics, data)
     if failed is not None:
-        return DepositFailure(log.index, *failed)
+        return DepositFailure(log.index, failed)
     size = int.from_bytes(data[32:64], "big")
     opaque = data[64 : 64 + size]
     if topics[3] != ZERO_HASH:
-        return DepositFailure(log.index, DepositCheck.VERSION, f"invalid deposit version, got 0x{topics[3].hex()}")
+        return DepositFailure(log.index, f"invalid deposit version, got 0x{topics[3].hex()}")
     if size < _MIN_OPAQUE_DATA:
         text = f"failed to decode deposit (version 0): unexpected opaqueData length: {size}"
-        return DepositFailure(log.index, DepositCheck.OPAQUE, text)
+        return DepositFailure(log.index, text)
     return DepositTransaction(
         source_hash=user_source_hash(l1_block_hash, log.index),
         # The upper bytes of both topics are not checked [DEP25], the mint keeps its 256 bits [A7].
@@ -166,25 +151,24 @@ def deposit_from_log(log: Log, l1_block_hash: Hash) -> DepositTransaction | Depo
     )
 
 
-def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> tuple[DepositCheck, str] | None:
+def _frame_failure(topics: tuple[bytes, ...], data: bytes) -> str | None:
     """Return the failed check of the topics or of the ABI encoding around the opaque data [DEP16 to DEP21]."""
     if len(topics) != 4:
         text = "expected 4 event topics (event identity, indexed from, indexed to, indexed version)"
-        return DepositCheck.TOPICS, f"{text}, got {len(topics)}"
+        return f"{text}, got {len(topics)}"
     if topics[0] != DEPOSIT_TOPIC:
-        text = f"invalid deposit event selector: 0x{topics[0].hex()}, expected 0x{DEPOSIT_TOPIC.hex()}"
-        return DepositCheck.SELECTOR, text
+        return f"invalid deposit event selector: 0x{topics[0].hex()}, expected 0x{DEPOSIT_TOPIC.hex()}"
     if len(data) < 64:
-        return DepositCheck.SHORT, f"incomplete opaqueData slice header ({len(data)} bytes): {data.hex()}"
+        return f"incomplete opaqueData slice header ({len(data)} bytes): {data.hex()}"
     if len(data) % 32:
-        return DepositCheck.ALIGNMENT, f"expected log data to be multiple of 32 bytes: got {len(data)} bytes"
+        return f"expected log data to be multiple of 32 bytes: got {len(data)} bytes"
     offset = int.from_bytes(data[:32], "big")
     if offset != 32:
-        return DepositCheck.OFFSET, f"invalid opaqueData slice header offset: {offset}"
+        return f"invalid opaqueData slice header offset: {offset}"
     size = int.from_bytes(data[32:64], "big")
     available = len(data) - 64
     if not available - 32 < size <= available:  # no spare word after the opaque data [DEP24]
-        return DepositCheck.LENGTH, f"invalid opaqueData slice header length: {size}"
+        return f"invalid opaqueData slice header length: {size}"
     return None
 
 
