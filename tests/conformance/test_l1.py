@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
 from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedL1Block
 from rollup_node.stages.derivation.reasons import l1 as reasons
 from rollup_node.stages.messages.blobs import BlobsRequest, BlobsResponse, BlobsUnavailable
@@ -17,6 +18,7 @@ from tests.conformance.kit.cases import case
 from tests.conformance.kit.chain import (
     BATCHER,
     FIRST_L1,
+    L1_BLOCK_TIME,
     STRANGER,
     batcher_update,
     blobs,
@@ -28,8 +30,10 @@ from tests.conformance.kit.chain import (
 from tests.conformance.kit.l1_endpoint import EndpointTransaction, L1Endpoint, config_event
 from tests.conformance.kit.l1_transactions import DYNAMIC_FEE, SIGNER, signed
 from tests.conformance.kit.planning import channel, plan, refs
-from tests.conformance.kit.processes import FaultyBeacon, blobs_running, bounded, l1_running
+from tests.conformance.kit.processes import blobs_running, l1_running
 from tests.conformance.kit.rollup_chain import RollupChain
+from tests.support.processes.stage_runner import run_within
+from tests.support.servers.fake_beacon import SLOT, FakeBeacon, KnownBlob
 
 pytestmark = pytest.mark.fault("F35")
 
@@ -155,7 +159,7 @@ def receipts_fail_for_a_while() -> None:
             assert len(result.block.config_updates) == 1
             assert [item.sender for item in result.block.inbox] == [SIGNER, SIGNER]
 
-    bounded(use)
+    run_within(20, use)
 
 
 @case("l1_data_block_notfound")
@@ -183,7 +187,7 @@ def not_found_when_its_receipts_are_fetched() -> None:
         async with l1_running({**served, "eth_getBlockReceipts": receipts}) as requester:
             result.append((await requester.until(L1BlocksRequest(last, 1), L1BlockResponse, has_number(last))).block)
 
-    bounded(use)
+    run_within(20, use)
     assert len(asked) == 1
     chain = RollupChain(ECOTONE)
     chain.l1.blocks = [chain.l1[FIRST_L1], before, *result]
@@ -203,8 +207,11 @@ class WithBlob:
         self.chain = RollupChain(ECOTONE)
         (self.planned,) = plan(self.chain.safe, 1)
         (data,) = channel("A", self.planned.singular)
-        self.beacon = FaultyBeacon([encode_blob(data)])
-        self.chain.mine(inbox=[blobs([self.beacon.refs[0].hash])])
+        blob = encode_blob(data)
+        commitment = blob_to_commitment(blob)
+        self.beacon = FakeBeacon([KnownBlob(versioned_hash(commitment), blob, commitment)])
+        self.chain.mine(inbox=[blobs([self.beacon.blobs[0].hash])])
+        self.beacon.genesis_time = self.chain.l1.last.header.timestamp - L1_BLOCK_TIME * SLOT
         self.chain.run()
         assert isinstance(self.chain.last_output, NeedBlobs)
         self.need = self.chain.last_output
@@ -214,7 +221,7 @@ class WithBlob:
 @case("l1_blob_notfound")
 def blobs_not_found() -> None:
     at = WithBlob()
-    at.beacon.has_blobs = False
+    at.beacon.status = {"blobs": 404, "blob_sidecars": 404}
 
     async def use() -> None:
         async with blobs_running(at.beacon.app()) as requester:
@@ -222,7 +229,7 @@ def blobs_not_found() -> None:
             assert missing.not_found
             at.chain.deriver.blobs_not_found(missing.block_hash)
 
-    bounded(use)
+    run_within(20, use)
     at.chain.run()
     assert at.chain.reset_reason == reasons.BlobsNotFound(number=at.chain.head)
 
@@ -230,7 +237,7 @@ def blobs_not_found() -> None:
 @case("l1_blob_http_error")
 def blobs_come_late() -> None:
     at = WithBlob()
-    at.beacon.delays = [1.0]
+    at.beacon.delay = 1.0
 
     async def use() -> None:
         async with blobs_running(at.beacon.app()) as requester:
@@ -238,9 +245,10 @@ def blobs_come_late() -> None:
             assert not missing.not_found
             assert at.chain.run() == []
             assert at.chain.last_output == at.need
+            at.beacon.delay = 0.0
             result = await requester.until(at.want, BlobsResponse)
             assert at.chain.deriver.add_blobs(result.block_hash, result.contents)
 
-    bounded(use)
+    run_within(20, use)
     assert refs(at.chain.run()) == refs([at.planned])
     assert at.chain.take_reasons() == []

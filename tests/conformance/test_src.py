@@ -24,8 +24,9 @@ from tests.conformance.kit.chain import BATCHER, GENESIS_TIME, L1_BLOCK_TIME, bl
 from tests.conformance.kit.ingestion import IngestionHarness
 from tests.conformance.kit.l1_transactions import BLOB, SIGNER, signed
 from tests.conformance.kit.notation import item, names
-from tests.conformance.kit.processes import blobs_running, bounded
+from tests.conformance.kit.processes import blobs_running
 from tests.conformance.kit.streams import noise
+from tests.support.processes.stage_runner import run_within
 
 ECOTONE = forks_until("ecotone")
 H1, H2, H3 = (bytes((number,)) * 32 for number in (1, 2, 3))
@@ -201,9 +202,9 @@ def no_source_of_blobs() -> None:
     request = BlobsRequest(L1BlockRef(H1, 1, H2, GENESIS_TIME), (BlobRef(0, H3),), True)
 
     async def scenario() -> None:
-        async with blobs_running(None) as derivation:
+        async with blobs_running() as derivation:
             result = await derivation.until(request, BlobsUnavailable)
             assert not result.not_found
             assert "no endpoint to fetch blobs from: give one with --l1.beacon" in result.error
 
-    bounded(scenario)
+    run_within(20, scenario)

@@ -25,9 +25,9 @@ class KnownBlob(NamedTuple):
 class FakeBeacon:
     """Has these blobs in slot 7.
 
-    `status` replaces the responses of a route, with the text `words`, `delay` is in seconds, `change` alters the
-    list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route returns all blobs.
-    `in_gloas` its blocks have a bid, and no blinded form; `bare` it sends without an envelope."""
+    `status` replaces the responses of a route, with the text `words`, `delay` is that of blocks and blobs in seconds,
+    `change` alters the list of blobs or sidecars before it is sent, and with `ignores_hashes` the blobs route returns
+    all blobs. `in_gloas` its blocks have a bid, and no blinded form; `bare` it sends without an envelope."""
 
     def __init__(self, blobs: Sequence[KnownBlob]) -> None:
         self.blobs = list(blobs)
@@ -47,7 +47,8 @@ class FakeBeacon:
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """Return the response to one request."""
         parts = request.path.strip("/").split("/")
-        name, slot = (parts[-1], SLOT) if parts[-1] in ("genesis", "spec") else (parts[-2], int(parts[-1]))
+        is_of_slot = parts[-1] not in ("genesis", "spec")
+        name, slot = (parts[-2], int(parts[-1])) if is_of_slot else (parts[-1], SLOT)
         data = {
             "genesis": self._genesis,
             "spec": self._spec,
@@ -60,7 +61,7 @@ class FakeBeacon:
             return web.Response(status=404)
         self.requested.append(name)
         self.keys.append(request.headers.get("X-Key"))
-        await asyncio.sleep(self.delay)
+        await asyncio.sleep(self.delay if is_of_slot else 0)
         if name in self.status:
             return web.Response(status=self.status[name], text=self.words)
         if slot != SLOT:

@@ -14,7 +14,7 @@ from rollup_node.stages.l1.filter import L1Filter
 from rollup_node.stages.l1.tasks import Invalid, VerifyBlock
 from rollup_node.stages.topology import CHANNELS
 from rollup_node.tools.api.in_process import in_process_buses, running_buses
-from tests.conformance.kit.processes import bounded
+from tests.support.processes.stage_runner import run_within
 
 TASKS = {
     "blobs": VerifyBlobs((b"\x01" * 32,), ()),
@@ -39,7 +39,7 @@ def test_tasks_of_every_stage_are_run(tmp_path: Path) -> None:
         await stage.close()
         assert dict(zip(TASKS, results, strict=True)) == RESULTS
 
-    bounded(use)
+    run_within(20, use)
 
 
 def test_a_worker_serves_the_dispatchers_of_all_chains(tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_a_worker_serves_the_dispatchers_of_all_chains(tmp_path: Path) -> None:
             results = await asyncio.gather(*(pools[role].run(TASKS[name]) for role, name in tasks))
         assert results == [RESULTS[name] for _, name in tasks]
 
-    bounded(use)
+    run_within(20, use)
