@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchVerdict, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_checks import ACCEPTED, BatchChecks, BatchVerdict
 from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BatchQueue
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
 from rollup_node.stages.derivation.pipeline.outputs import Flow, NeedL1Block
@@ -269,7 +269,7 @@ def once_at(timestamp: int) -> Callable[[PayloadAttributes], bool]:
     return is_first
 
 
-class AcceptingChecks(SpanBatchChecks):
+class AcceptingChecks(BatchChecks):
     """Accepts every span."""
 
     def check_full(self, *arguments: object) -> BatchVerdict:
@@ -279,7 +279,7 @@ class AcceptingChecks(SpanBatchChecks):
 @case("queue_extraction_error")
 def an_accepted_span_whose_blocks_cannot_be_extracted() -> None:
     """The full check makes this impossible, so the node ends with a CriticalError."""
-    harness = BatchStageHarness(BatchQueue, FORKS, last=1, span_checks=AcceptingChecks)
+    harness = BatchStageHarness(BatchQueue, FORKS, last=1, checks=AcceptingChecks)
     harness.feed(span(plan(GENESIS, 20)))
     with pytest.raises(CriticalError, match="epoch 1003 of its new blocks is not among"):
         harness.next()

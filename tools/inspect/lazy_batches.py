@@ -16,9 +16,10 @@ from rollup_node.stages.derivation.codec.batches import (
     read_singular,
     string_at,
 )
-from rollup_node.stages.derivation.codec.channel_body import decode_envelope, span_or_end
+from rollup_node.stages.derivation.codec.channel_body import decode_envelope
 from rollup_node.stages.derivation.codec.span_batch import (
     RawSpan,
+    SpanBatchError,
     SpanRules,
     read_span,
     without_transactions,
@@ -125,12 +126,18 @@ LazyBatch = LazySingularBatch | LazySpanBatch
 
 def lazy_batch(item: bytes, rules: SpanRules) -> LazyBatch | RejectedBatch | ChannelEnd:
     """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
-    return decode_envelope(item, lambda: LazySingularBatch(read_singular(item, 1)), lambda: _span(item, 1, rules))
+    return decode_envelope(
+        item, lambda data, at: LazySingularBatch(read_singular(data, at)), lambda data, at: _span(data, at, rules)
+    )
 
 
 def lazy_raw_span(data: bytes, rules: SpanRules) -> LazySpanBatch | RejectedBatch | SpanBatchMalformed:
     """Return the span batch in `data`, which has no type byte; or why its channel would end with it."""
-    return span_or_end(lambda: _span(data, 0, rules))
+    try:
+        span = _span(data, 0, rules)
+    except SpanBatchError as error:
+        return SpanBatchMalformed(error.offset, str(error))
+    return RejectedBatch(span) if isinstance(span, SpanTransactionInvalid) else span
 
 
 def _span(data: bytes, at: int, rules: SpanRules) -> LazySpanBatch | SpanTransactionInvalid:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
@@ -322,10 +322,36 @@ class BeaconEndpoints:
         self._meter = EndpointMeter(meter, RPC, [endpoint.name for endpoint in self.all], FAULTS)
 
     async def fetch(self, slot: int, wanted: Sequence[BlobRef], prefetch: bool = False) -> BlobOffer:
-        """Return the first offer. Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
-        offer, index = await self._first_of(lambda endpoint: endpoint.blobs(slot, wanted, prefetch))
-        self._use(index)
-        return offer
+        """Return the first offer; the next endpoint is asked after a failure or HEDGE_SECONDS.
+
+        Raises BlobsNotFoundError if all endpoints answer so, EndpointError if all fail."""
+        untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
+        running: dict[asyncio.Future[BlobOffer], int] = {}
+        failures: list[SourceFailure] = []
+        try:
+            while untried or running:
+                if untried:
+                    index = untried.pop(0)
+                    running[asyncio.ensure_future(self.all[index].blobs(slot, wanted, prefetch))] = index
+                timeout = HEDGE_SECONDS if untried else None
+                done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+                for future in done:
+                    index = running.pop(future)
+                    error = future.exception()
+                    if error is None:
+                        self._use(index)
+                        return future.result()
+                    if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
+                        raise error
+                    failures.append(_failure(self.all[index], error))
+                    is_overloaded = isinstance(error, EndpointError) and error.status == _TOO_MANY
+                    fault = THROTTLED if is_overloaded else _FAULTS[failures[-1].failed]
+                    self._meter.failed(self.all[index].name, fault)
+        finally:
+            await cancel_all(running)
+        if all(failure.failed is Failed.HAS_NONE for failure in failures):
+            raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
+        raise SourcesFailedError(failures)
 
     def failed(self, offer: BlobOffer, failed: Failed) -> None:
         """Record that an offer lacked wanted blobs: the next endpoint is used first from now on."""
@@ -345,35 +371,6 @@ class BeaconEndpoints:
     async def close(self) -> None:
         for endpoint in self.all:
             await endpoint.close()
-
-    async def _first_of(self, ask: Callable[[BeaconEndpoint], Awaitable[T]]) -> tuple[T, int]:
-        """Return the first result and its endpoint's index; the next is asked after a failure or HEDGE_SECONDS."""
-        untried = [(self._current + step) % len(self.all) for step in range(len(self.all))]
-        running: dict[asyncio.Future[T], int] = {}
-        failures: list[SourceFailure] = []
-        try:
-            while untried or running:
-                if untried:
-                    index = untried.pop(0)
-                    running[asyncio.ensure_future(ask(self.all[index]))] = index
-                timeout = HEDGE_SECONDS if untried else None
-                done, _ = await asyncio.wait(running, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-                for future in done:
-                    index = running.pop(future)
-                    error = future.exception()
-                    if error is None:
-                        return future.result(), index
-                    if not isinstance(error, EndpointError | BeaconResponseError | BlobsNotFoundError):
-                        raise error
-                    failures.append(_failure(self.all[index], error))
-                    is_overloaded = isinstance(error, EndpointError) and error.status == _TOO_MANY
-                    fault = THROTTLED if is_overloaded else _FAULTS[failures[-1].failed]
-                    self._meter.failed(self.all[index].name, fault)
-        finally:
-            await cancel_all(running)
-        if all(failure.failed is Failed.HAS_NONE for failure in failures):
-            raise BlobsNotFoundError("; ".join(failure.text for failure in failures), failures)
-        raise SourcesFailedError(failures)
 
 
 def _is_beacon_error(body: bytes) -> bool:

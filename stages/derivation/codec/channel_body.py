@@ -239,36 +239,27 @@ def read_batches(
 
 def decode_batch(item: bytes, rules: SpanRules) -> DecodedBatch | reasons.ChannelEnd:
     """Return the batch in an RLP item, its type byte first; or why the channel ends with it."""
-    return decode_envelope(item, lambda: decode_singular(item, 1), lambda: decode_span(item, 1, rules))
+    return decode_envelope(item, decode_singular, lambda data, at: decode_span(data, at, rules))
 
 
 def decode_envelope(
-    item: bytes, singular: Callable[[], S], span: Callable[[], P | reasons.SpanTransactionInvalid]
+    item: bytes,
+    singular: Callable[[bytes, int], S],
+    span: Callable[[bytes, int], P | reasons.SpanTransactionInvalid],
 ) -> S | P | RejectedBatch | reasons.ChannelEnd:
-    """Return what the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4]."""
+    """Return what the decoder of the batch's type gives; or why the channel ends with it [BE1 to BE4].
+
+    A span batch whose transactions cannot be restored is rejected [BE6]."""
     if not item:
         return reasons.BatchEmpty()
-    if item[0] == SINGULAR:
-        return singular_or_end(singular)
-    if item[0] == SPAN:
-        return span_or_end(span)
-    return reasons.BatchTypeUnknown(item[0])
-
-
-def singular_or_end(decode: Callable[[], S]) -> S | reasons.SingularBatchMalformed:
-    """Return a singular batch, or why the channel ends with it [BE4]."""
     try:
-        return decode()
+        if item[0] == SINGULAR:
+            return singular(item, 1)
+        if item[0] == SPAN:
+            decoded = span(item, 1)
+            return RejectedBatch(decoded) if isinstance(decoded, reasons.SpanTransactionInvalid) else decoded
     except SingularBatchError as error:
         return reasons.SingularBatchMalformed(str(error))
-
-
-def span_or_end(
-    decode: Callable[[], P | reasons.SpanTransactionInvalid],
-) -> P | RejectedBatch | reasons.SpanBatchMalformed:
-    """Return a span batch, rejected if its transactions cannot be restored, or why the channel ends [BE4, BE6]."""
-    try:
-        span = decode()
     except SpanBatchError as error:
         return reasons.SpanBatchMalformed(error.offset, str(error))
-    return RejectedBatch(span) if isinstance(span, reasons.SpanTransactionInvalid) else span
+    return reasons.BatchTypeUnknown(item[0])

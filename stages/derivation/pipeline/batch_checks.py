@@ -90,117 +90,6 @@ def _packed_rejection(schedule: ForkSchedule, transactions: PackedTransactions, 
     return None
 
 
-class BlockChecks:
-    """The checks of one L2 block, be it a singular batch or part of a span, with a chain's constants.
-
-    With `assume_parents` a block of unknown hash is the parent that a batch claims; a node knows all hashes."""
-
-    def __init__(self, config: RollupConfig, schedule: ForkSchedule, assume_parents: bool = False) -> None:
-        self._config, self._schedule, self._assume_parents = config, schedule, assume_parents
-
-    def _is_parent(self, claimed: bytes, parent: L2BlockRef) -> bool:
-        """Whether a parent has the hash that a batch claims, or that begins with what a span claims [V4, PX7]."""
-        if self._assume_parents and parent.hash == UNKNOWN_HASH:
-            return True
-        return parent.hash[: len(claimed)] == claimed
-
-    def _drift(
-        self, timestamp: int, empty: bool, advances: bool, origin: L1BlockRef, l1_window: L1OriginWindow
-    ) -> BatchVerdict | None:
-        """How far a block's time may be ahead of its L1 origin's; None if it passes.
-
-        `empty`: without user transactions, `advances`: with another epoch than its parent [V13, FU5]."""
-        bound = origin.timestamp + self._schedule.epoch(origin.timestamp).max_sequencer_drift
-        if timestamp <= bound:
-            return None
-        if not empty:
-            return drop(reasons.DriftExceeded(timestamp, bound))
-        if advances:
-            return None
-        following = l1_window.ref(origin.number + 1)
-        if following is None:
-            return undecided(reasons.DriftUndecidable(timestamp, bound))
-        if timestamp >= following.timestamp:
-            return drop(reasons.DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
-        return None
-
-    def _transactions(self, transactions: Transactions, timestamp: int) -> BatchVerdict | None:
-        """Return the types of a block's transactions; None if they pass [V14, FU6]."""
-        if (
-            not isinstance(transactions, PackedTransactions)
-            and all(transactions)
-            and _RESTRICTED_TYPES.isdisjoint(map(_TYPE, transactions))
-        ):
-            return None
-        reason = transaction_rejection(self._schedule, transactions, timestamp)
-        return None if reason is None else drop(reason)
-
-
-class SingularBatchChecks(BlockChecks):
-    """The checks of a singular batch, and of each block of a span from Holocene on.
-
-    `safe` is the safe head, `inclusion` the L1 block at which the batch was read."""
-
-    def check(
-        self, batch: SingularBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
-    ) -> BatchVerdict:
-        """Check time, parent, epoch, activation block, drift and transactions of a batch, in this order [V1 to V15]."""
-        if not l1_window:
-            return undecided(reasons.L1WindowEmpty())
-        verdict = self._time(batch.timestamp, safe, inclusion)
-        if verdict is not None:
-            return verdict
-        if not self._is_parent(batch.parent_hash, safe):
-            return drop(reasons.ParentHashMismatch(batch.parent_hash, safe.hash))
-        origin = self._origin(batch, l1_window, inclusion)
-        if isinstance(origin, BatchVerdict):
-            return origin
-        if batch.timestamp < origin.timestamp:
-            return drop(reasons.TimestampBeforeOrigin(batch.timestamp, origin.timestamp))
-        if batch.transactions and self._must_be_empty(batch.timestamp):
-            return drop(reasons.ActivationBlockNotEmpty(batch.timestamp))
-        # The window can start one epoch after the parent's; op-node compares with the window here, not with the parent.
-        advances = origin.number != l1_window.first_number
-        empty = not batch.transactions
-        verdict = self._drift(batch.timestamp, empty, advances, origin, l1_window)
-        return verdict or self._transactions(batch.transactions, batch.timestamp) or ACCEPTED
-
-    def _time(self, timestamp: int, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
-        """Whether it is the next block; from Holocene on a future batch is dropped and an old one past [V2, V3]."""
-        following = safe.timestamp + self._config.block_time
-        if timestamp == following:
-            return None
-        strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
-        if timestamp > following:
-            validity = BatchValidity.DROP if strict else BatchValidity.FUTURE
-            return BatchVerdict(validity, reasons.TimestampAhead(timestamp, following))
-        validity = BatchValidity.PAST if strict else BatchValidity.DROP
-        return BatchVerdict(validity, reasons.TimestampPast(timestamp, following))
-
-    def _origin(
-        self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
-    ) -> L1BlockRef | BatchVerdict:
-        """Return the batch's L1 origin: the current epoch or the next, within the sequencing window [V5 to V10]."""
-        number, first, window = batch.epoch_number, l1_window.first_number, self._config.seq_window_size
-        if (number + window) & U64_MASK < inclusion.number:
-            return drop(reasons.SequencingWindowExpired(number, inclusion.number, window))
-        if number < first:
-            return drop(reasons.EpochTooOld(number, first))
-        if number > first + 1:
-            return drop(reasons.EpochTooNew(number, first))
-        origin = l1_window.ref(number)
-        if origin is None:
-            return undecided(reasons.EpochUnknown(number))
-        if batch.epoch_hash != origin.hash:
-            return drop(reasons.EpochHashMismatch(batch.epoch_hash, origin.hash))
-        return origin
-
-    def _must_be_empty(self, timestamp: int) -> bool:
-        """Whether a fork that keeps user transactions out of its activation block activates at this time [V12]."""
-        activations = self._schedule.activations(timestamp)
-        return bool(activations) and any(activation.user_transactions_refused for activation in activations)
-
-
 PAGE = 64
 """Blocks of one request, at most."""
 MAX_KEPT = 50_000
@@ -277,17 +166,117 @@ def _digested(block: L2BlockContent) -> OverlapBlock:
     return OverlapBlock(block.ref, len(users), transactions_digest(users))
 
 
-class SpanBatchChecks(BlockChecks):
-    """The checks of a span batch as a whole.
+class BatchChecks:
+    """The checks of batches with a chain's constants: singular ones, which are also the blocks of spans, and spans.
 
-    `safe` is the safe head, `inclusion` the L1 block at which the span was read. A check that needs blocks of the
-    safe chain answers with the need and is made again when they are there."""
+    `safe` is the safe head, `inclusion` the L1 block at which a batch was read. A check that needs blocks of the safe
+    chain answers with the need and is made again when they are there. With `assume_parents` a block of unknown hash is
+    the parent that a batch claims; a node knows all hashes."""
 
-    def __init__(
-        self, config: RollupConfig, schedule: ForkSchedule, overlap_blocks: OverlapBlocks, assume_parents: bool = False
-    ) -> None:
-        super().__init__(config, schedule, assume_parents)
-        self._overlap_blocks = overlap_blocks
+    def __init__(self, config: RollupConfig, overlap_blocks: OverlapBlocks, assume_parents: bool = False) -> None:
+        self._config, self._schedule = config, config.schedule()
+        self._overlap_blocks, self._assume_parents = overlap_blocks, assume_parents
+
+    def _is_parent(self, claimed: bytes, parent: L2BlockRef) -> bool:
+        """Whether a parent has the hash that a batch claims, or that begins with what a span claims [V4, PX7]."""
+        if self._assume_parents and parent.hash == UNKNOWN_HASH:
+            return True
+        return parent.hash[: len(claimed)] == claimed
+
+    def _drift(
+        self, timestamp: int, empty: bool, advances: bool, origin: L1BlockRef, l1_window: L1OriginWindow
+    ) -> BatchVerdict | None:
+        """How far a block's time may be ahead of its L1 origin's; None if it passes.
+
+        `empty`: without user transactions, `advances`: with another epoch than its parent [V13, FU5]."""
+        bound = origin.timestamp + self._schedule.epoch(origin.timestamp).max_sequencer_drift
+        if timestamp <= bound:
+            return None
+        if not empty:
+            return drop(reasons.DriftExceeded(timestamp, bound))
+        if advances:
+            return None
+        following = l1_window.ref(origin.number + 1)
+        if following is None:
+            return undecided(reasons.DriftUndecidable(timestamp, bound))
+        if timestamp >= following.timestamp:
+            return drop(reasons.DriftEpochNotAdvanced(timestamp, bound, following.timestamp))
+        return None
+
+    def _transactions(self, transactions: Transactions, timestamp: int) -> BatchVerdict | None:
+        """Return the types of a block's transactions; None if they pass [V14, FU6]."""
+        if (
+            not isinstance(transactions, PackedTransactions)
+            and all(transactions)
+            and _RESTRICTED_TYPES.isdisjoint(map(_TYPE, transactions))
+        ):
+            return None
+        reason = transaction_rejection(self._schedule, transactions, timestamp)
+        return None if reason is None else drop(reason)
+
+    def check(
+        self, batch: SingularBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
+    ) -> BatchVerdict:
+        """Check time, parent, epoch, activation block, drift and transactions of a batch, in this order [V1 to V15]."""
+        if not l1_window:
+            return undecided(reasons.L1WindowEmpty())
+        verdict = self._time(batch.timestamp, safe, inclusion)
+        if verdict is not None:
+            return verdict
+        if not self._is_parent(batch.parent_hash, safe):
+            return drop(reasons.ParentHashMismatch(batch.parent_hash, safe.hash))
+        origin = self._origin(batch, l1_window, inclusion)
+        if isinstance(origin, BatchVerdict):
+            return origin
+        if batch.timestamp < origin.timestamp:
+            return drop(reasons.TimestampBeforeOrigin(batch.timestamp, origin.timestamp))
+        if batch.transactions and self._must_be_empty(batch.timestamp):
+            return drop(reasons.ActivationBlockNotEmpty(batch.timestamp))
+        # The window can start one epoch after the parent's; op-node compares with the window here, not with the parent.
+        advances = origin.number != l1_window.first_number
+        empty = not batch.transactions
+        verdict = self._drift(batch.timestamp, empty, advances, origin, l1_window)
+        return verdict or self._transactions(batch.transactions, batch.timestamp) or ACCEPTED
+
+    def _time(self, timestamp: int, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
+        """Whether it is the next block; from Holocene on a future batch is dropped and an old one past [V2, V3]."""
+        following = safe.timestamp + self._config.block_time
+        if timestamp == following:
+            return None
+        if timestamp > following:
+            return self._ahead(reasons.TimestampAhead(timestamp, following), inclusion)
+        return self._past(reasons.TimestampPast(timestamp, following), inclusion)
+
+    def _ahead(self, reason: Reason, inclusion: L1BlockRef) -> BatchVerdict:
+        strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
+        return BatchVerdict(BatchValidity.DROP if strict else BatchValidity.FUTURE, reason)
+
+    def _past(self, reason: Reason, inclusion: L1BlockRef) -> BatchVerdict:
+        strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
+        return BatchVerdict(BatchValidity.PAST if strict else BatchValidity.DROP, reason)
+
+    def _origin(
+        self, batch: SingularBatch, l1_window: L1OriginWindow, inclusion: L1BlockRef
+    ) -> L1BlockRef | BatchVerdict:
+        """Return the batch's L1 origin: the current epoch or the next, within the sequencing window [V5 to V10]."""
+        number, first, window = batch.epoch_number, l1_window.first_number, self._config.seq_window_size
+        if (number + window) & U64_MASK < inclusion.number:
+            return drop(reasons.SequencingWindowExpired(number, inclusion.number, window))
+        if number < first:
+            return drop(reasons.EpochTooOld(number, first))
+        if number > first + 1:
+            return drop(reasons.EpochTooNew(number, first))
+        origin = l1_window.ref(number)
+        if origin is None:
+            return undecided(reasons.EpochUnknown(number))
+        if batch.epoch_hash != origin.hash:
+            return drop(reasons.EpochHashMismatch(batch.epoch_hash, origin.hash))
+        return origin
+
+    def _must_be_empty(self, timestamp: int) -> bool:
+        """Whether a fork that keeps user transactions out of its activation block activates at this time [V12]."""
+        activations = self._schedule.activations(timestamp)
+        return bool(activations) and any(activation.user_transactions_refused for activation in activations)
 
     def check_prefix(
         self, span: SpanBatch, l1_window: L1OriginWindow, safe: L2BlockRef, inclusion: L1BlockRef
@@ -295,7 +284,7 @@ class SpanBatchChecks(BlockChecks):
         """Check a span's parent, times and origins; from Holocene on nothing else as a whole [PX1 to PX12]."""
         if not l1_window:
             return undecided(reasons.L1WindowEmpty())
-        verdict = self._epoch_allows_spans(span, l1_window) or self._time(span, safe, inclusion)
+        verdict = self._epoch_allows_spans(span, l1_window) or self._span_time(span, safe, inclusion)
         if verdict is not None:
             return verdict
         parent = self._parent(span, safe)
@@ -314,18 +303,14 @@ class SpanBatchChecks(BlockChecks):
             return drop(reasons.SpanEpochNotAllowed(origin.timestamp))
         return None
 
-    def _time(self, span: SpanBatch, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
+    def _span_time(self, span: SpanBatch, safe: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | None:
         """Whether it contains the next block and is aligned with the safe chain [PX4 to PX6b]."""
         following = safe.timestamp + self._config.block_time
         start, end = span.first_timestamp, span.last_timestamp
         if start > following:
-            strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
-            validity = BatchValidity.DROP if strict else BatchValidity.FUTURE
-            return BatchVerdict(validity, reasons.SpanAhead(start, following))
+            return self._ahead(reasons.SpanAhead(start, following), inclusion)
         if end < following:
-            strict = self._schedule.l1(inclusion.timestamp).strict_batch_times
-            validity = BatchValidity.PAST if strict else BatchValidity.DROP
-            return BatchVerdict(validity, reasons.SpanPast(end, following))
+            return self._past(reasons.SpanPast(end, following), inclusion)
         if start == following:
             return None
         if start > safe.timestamp:

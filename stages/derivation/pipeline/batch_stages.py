@@ -7,11 +7,10 @@ from typing import NamedTuple, Protocol
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch, SpanCursor
 from rollup_node.stages.derivation.pipeline.batch_checks import (
     ACCEPTED,
+    BatchChecks,
     BatchValidity,
     BatchVerdict,
     OverlapBlocks,
-    SingularBatchChecks,
-    SpanBatchChecks,
     drop,
 )
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
@@ -51,8 +50,7 @@ class BatchStageContext(NamedTuple):
     """What a batch stage works with; a stage that replaces another one takes it over."""
 
     config: RollupConfig
-    singular_checks: SingularBatchChecks
-    span_checks: SpanBatchChecks
+    checks: BatchChecks
     l1_window: L1OriginWindow
     overlap_blocks: OverlapBlocks
     provider: NextBatchProvider
@@ -243,14 +241,14 @@ class BatchQueue(BaseBatchStage):
     def _check(self, batch: Batch, parent: L2BlockRef, inclusion: L1BlockRef) -> BatchVerdict | NeedL2Blocks:
         context = self._context
         if isinstance(batch, SingularBatch):
-            return context.singular_checks.check(batch, context.l1_window, parent, inclusion)
-        return context.span_checks.check_full(batch, context.l1_window, parent, inclusion)
+            return context.checks.check(batch, context.l1_window, parent, inclusion)
+        return context.checks.check_full(batch, context.l1_window, parent, inclusion)
 
     def _accept(self, batch: Batch, parent: L2BlockRef) -> AcceptedBatch:
         """Return a singular batch, or the first new block of a span; the others become the pending span [BQ10, X5]."""
         if isinstance(batch, SingularBatch):
             return AcceptedBatch(batch, True)
-        cursor = self._context.span_checks.extract(batch, self._context.l1_window, parent)
+        cursor = self._context.checks.extract(batch, self._context.l1_window, parent)
         if isinstance(cursor, Reason):
             raise CriticalError(f"the blocks of an accepted span cannot be extracted: {cursor}")
         self.pending_span.start(cursor)
@@ -327,7 +325,7 @@ class BatchStage(BaseBatchStage):
         self, span: SpanBatch, parent: L2BlockRef, origin: L1BlockRef
     ) -> AcceptedBatch | NeedL2Blocks | None:
         """Return the first new block of a span with valid prefix and overlap; None when it is discarded [BS5]."""
-        checks, l1_window = self._context.span_checks, self._context.l1_window
+        checks, l1_window = self._context.checks, self._context.l1_window
         verdict = checks.check_prefix(span, l1_window, parent, origin)
         if verdict is ACCEPTED and self._context.span_overlap_check:
             verdict = checks.check_overlap(span, parent)
@@ -345,7 +343,7 @@ class BatchStage(BaseBatchStage):
 
     def _accept_block(self, batch: SingularBatch, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
         """Return a singular batch or a block of a span, if it is valid; each is concluding [BS6]."""
-        verdict = self._context.singular_checks.check(batch, self._context.l1_window, parent, origin)
+        verdict = self._context.checks.check(batch, self._context.l1_window, parent, origin)
         if verdict.validity is BatchValidity.ACCEPT:
             return AcceptedBatch(batch, True)
         self._discard_batch(verdict)

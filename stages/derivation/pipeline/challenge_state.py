@@ -14,6 +14,7 @@ from rollup_node.stages.protocol.config import AltDaConfig
 from rollup_node.stages.protocol.types import ChallengeLog, L1Block, L1BlockRef
 
 Key = tuple[int, commitments.Commitment]
+"""A commitment and before it the number of its L1 block."""
 
 
 @dataclass
@@ -29,17 +30,8 @@ class Challenge:
     data: bytes | None = None
 
 
-@dataclass(frozen=True)
-class UsedCommitment:
-    """A commitment whose input was used, of L1 block `included`."""
-
-    commitment: commitments.Commitment
-    included: int
-    challenge_window_end: int
-
-
 class ChallengeState:
-    """`challenges` and `commitments` are those whose windows are open, in the order of L1.
+    """`challenges` and used `commitments` are those whose windows are open, in the order of L1.
 
     `expired` holds commitments until L1's finalized head passes the end of their windows. `counts` are the challenges
     seen, by their status. Challenges are known for `look_back` L1 blocks after the end of their windows: as far as a
@@ -50,8 +42,8 @@ class ChallengeState:
         self._config, self._look_back, self._events, self._genesis = config, look_back, events, genesis
         self.challenge_origin: L1BlockRef | None = None
         self.challenges: deque[Challenge] = deque()
-        self.commitments: deque[UsedCommitment] = deque()
-        self.expired: deque[UsedCommitment] = deque()
+        self.commitments: deque[Key] = deque()
+        self.expired: deque[Key] = deque()
         self.counts = dict.fromkeys(commitments.ChallengeStatus, 0)
         self._by_key: dict[Key, Challenge] = {}
         self._old: deque[Challenge] = deque()
@@ -107,16 +99,16 @@ class ChallengeState:
         while self.commitments and self._window_end(self.commitments[0]) <= number:
             used = self.commitments.popleft()
             self.expired.append(used)
-            challenge = self._by_key.get((used.included, used.commitment))
+            challenge = self._by_key.get(used)
             if challenge is not None and challenge.status is not commitments.ChallengeStatus.RESOLVED:
-                unresolved = used.commitment
+                unresolved = used[1]
         if unresolved is None:
             self._prune()
         return unresolved
 
     def use(self, commitment: commitments.Commitment, included: int) -> None:
         """Record that the input of a commitment of the L1 block being read is used."""
-        self.commitments.append(UsedCommitment(commitment, included, included + self._config.challenge_window))
+        self.commitments.append((included, commitment))
 
     def finalize(self, finalized: int | None) -> None:
         """L1's finalized head is at this number."""
@@ -153,9 +145,7 @@ class ChallengeState:
         if known < self.complete_from:
             return None
         waiting = self.expired or self.commitments
-        return (
-            min(self._finalized, waiting[0].included - 1) if waiting else max(0, known - self._config.challenge_window)
-        )
+        return min(self._finalized, waiting[0][0] - 1) if waiting else max(0, known - self._config.challenge_window)
 
     def _read_event(self, challenge_log: ChallengeLog, number: int) -> None:
         try:
@@ -200,9 +190,9 @@ class ChallengeState:
         challenge.status = status
         self.counts[status] += 1
 
-    def _window_end(self, used: UsedCommitment) -> int:
-        challenge = self._by_key.get((used.included, used.commitment))
-        return used.challenge_window_end if challenge is None else challenge.resolve_window_end
+    def _window_end(self, used: Key) -> int:
+        challenge = self._by_key.get(used)
+        return self.challenge_window_end(used[0]) if challenge is None else challenge.resolve_window_end
 
     def _prune(self) -> None:
         """Forget what is over on L1's finalized chain, commitments first, as their windows depend on challenges.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rollup_node.stages.derivation.pipeline.alt_da import AltDaResolver
 from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, Lookahead, batch_attributes
-from rollup_node.stages.derivation.pipeline.batch_checks import OverlapBlocks, SingularBatchChecks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, OverlapBlocks
 from rollup_node.stages.derivation.pipeline.batch_stages import (
     AcceptedBatch,
     BaseBatchStage,
@@ -62,8 +62,7 @@ class _Pipeline:
         self.overlap_blocks = OverlapBlocks()
         self._context = BatchStageContext(
             deriver.config,
-            SingularBatchChecks(deriver.config, schedule, deriver.assume_parents),
-            SpanBatchChecks(deriver.config, schedule, self.overlap_blocks, deriver.assume_parents),
+            BatchChecks(deriver.config, self.overlap_blocks, deriver.assume_parents),
             self.l1_window,
             self.overlap_blocks,
             ChannelBatches(self.traversal, self.ingestion, self.reader, events),

@@ -6,11 +6,10 @@ from typing import Any
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
 from rollup_node.stages.derivation.pipeline.batch_checks import (
+    BatchChecks,
     BatchValidity,
     BatchVerdict,
     OverlapBlocks,
-    SingularBatchChecks,
-    SpanBatchChecks,
 )
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
@@ -63,8 +62,7 @@ class BatchCheckHarness:
         self.withheld: set[int] = set()
         self.requested: list[NeedL2Blocks] = []
         self._overlap_blocks = OverlapBlocks()
-        self._singular_checks = SingularBatchChecks(self.config, self.config.schedule())
-        self.span_checks = SpanBatchChecks(self.config, self.config.schedule(), self._overlap_blocks)
+        self.checks = BatchChecks(self.config, self._overlap_blocks)
 
     @property
     def inclusion(self) -> L1BlockRef:
@@ -89,14 +87,14 @@ class BatchCheckHarness:
         """Return the result of a singular batch."""
         decoded = self.decoded(batch.singular) if isinstance(batch, Planned) else batch
         assert isinstance(decoded, SingularBatch)
-        return _result(self._singular_checks.check(decoded, self.l1_window, self.safe, self.inclusion))
+        return _result(self.checks.check(decoded, self.l1_window, self.safe, self.inclusion))
 
     def span(self, batch: SingularBatch | SpanBatch | bytes, full: bool = False) -> CheckResult:
         """Return the result of a span batch: of the prefix checks, or of all of them."""
         if isinstance(batch, bytes):
             batch = self.decoded(batch)
         assert isinstance(batch, SpanBatch)
-        check = self.span_checks.check_full if full else self.span_checks.check_prefix
+        check = self.checks.check_full if full else self.checks.check_prefix
         self._overlap_blocks.begin_check()
         self.requested.clear()
         while isinstance(verdict := check(batch, self.l1_window, self.safe, self.inclusion), NeedL2Blocks):

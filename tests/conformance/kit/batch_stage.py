@@ -5,7 +5,7 @@ from typing import Any
 
 from rollup_node.stages.derivation.codec.batches import SingularBatch, SpanBatch
 from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.batch_checks import OverlapBlocks, SingularBatchChecks, SpanBatchChecks
+from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, OverlapBlocks
 from rollup_node.stages.derivation.pipeline.batch_stages import BatchQueue, BatchStage, BatchStageContext, StageOutput
 from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
 from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
@@ -38,7 +38,7 @@ class BatchStageHarness:
         stage: type[BatchQueue] | type[BatchStage],
         forks: dict[str, int],
         last: int = 1,
-        span_checks: type[SpanBatchChecks] = SpanBatchChecks,
+        checks: type[BatchChecks] = BatchChecks,
         **changes: Any,
     ) -> None:
         self.config = rollup(forks, **changes)
@@ -47,11 +47,10 @@ class BatchStageHarness:
         self.l1_window = L1OriginWindow(self.l1.blocks[0])
         self.events = PipelineEvents()
         self._provider = BatchList()
-        schedule, overlap_blocks = self.config.schedule(), OverlapBlocks()
+        overlap_blocks = OverlapBlocks()
         context = BatchStageContext(
             self.config,
-            SingularBatchChecks(self.config, schedule),
-            span_checks(self.config, schedule, overlap_blocks),
+            checks(self.config, overlap_blocks),
             self.l1_window,
             overlap_blocks,
             self._provider,

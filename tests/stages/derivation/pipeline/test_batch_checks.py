@@ -10,7 +10,7 @@ from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
 from rollup_node.stages.derivation.codec.packed import TransactionPacker
 from rollup_node.stages.derivation.pipeline.batch_checks import (
     PAGE,
-    BlockChecks,
+    BatchChecks,
     OverlapBlock,
     OverlapBlocks,
     transaction_rejection,
@@ -51,7 +51,7 @@ def test_the_first_transaction_that_is_not_allowed(transaction: bytes, seconds: 
 
 def test_only_a_parent_of_unknown_hash_is_assumed_and_only_where_that_is_wanted() -> None:
     config = rollup(forks_until("holocene"))
-    node, assuming = BlockChecks(config, SCHEDULE), BlockChecks(config, SCHEDULE, assume_parents=True)
+    node, assuming = BatchChecks(config, OverlapBlocks()), BatchChecks(config, OverlapBlocks(), assume_parents=True)
     unknown, other = msgspec.structs.replace(GENESIS, hash=UNKNOWN_HASH), b"\x05" * 32
     for checks in (node, assuming):
         assert checks._is_parent(GENESIS.hash, GENESIS) and checks._is_parent(GENESIS.hash[:20], GENESIS)
@@ -102,7 +102,7 @@ def test_a_start_epoch_that_wraps() -> None:
 def test_extraction_skips_blocks_of_the_safe_chain() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), safe=2)
     batch = _decoded(checks, plan(GENESIS, 4))
-    cursor = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    cursor = checks.checks.extract(batch, checks.l1_window, checks.safe)
     assert isinstance(cursor, SpanCursor)
     assert (cursor.index, cursor.timestamp, cursor.left) == (2, checks.safe.timestamp + 2, 2)
 
@@ -111,14 +111,14 @@ def test_extraction_of_a_block_with_an_old_epoch() -> None:
     """The new block has the epoch of the first one, the safe head the next epoch already."""
     checks = BatchCheckHarness(forks_until("holocene"), safe=_with_epochs(GENESIS, 0, 1), first=0, times={1: 3, 2: 4})
     batch = _decoded(checks, _with_epochs(checks.block(1), 0, 0))
-    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    result = checks.checks.extract(batch, checks.l1_window, checks.safe)
     assert result == reasons.NewBlockEpochTooOld(FIRST_L1, FIRST_L1 + 1)
 
 
 def test_extraction_of_a_block_with_an_unknown_epoch() -> None:
     checks = BatchCheckHarness(forks_until("holocene"), first=1, last=2, times={1: 2, 2: 4})
     batch = _decoded(checks, _with_epochs(GENESIS, 0, 1))
-    result = checks.span_checks.extract(batch, checks.l1_window, checks.safe)
+    result = checks.checks.extract(batch, checks.l1_window, checks.safe)
     assert result == reasons.NewBlockEpochUnknown(FIRST_L1)
 
 

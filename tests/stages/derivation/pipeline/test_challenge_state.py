@@ -144,7 +144,7 @@ def test_without_a_finalized_head_the_state_is_bounded_and_nothing_settles_too_e
     chain.read(FIRST + 399)
     state = chain.state
     assert len(state.commitments) + len(state.expired) == len(state._by_key) <= 2 * LOOK_BACK + RESOLVE
-    oldest = state.expired[0].included
+    oldest, _ = state.expired[0]
     state.finalize(oldest + RESOLVE - 2)
     assert state.settled is None, "windows of commitments that are forgotten end later"
     state.finalize(oldest + RESOLVE - 1)
