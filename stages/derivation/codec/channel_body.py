@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from rollup_node.stages.derivation.codec import brotli_stream, zlib_stream
 from rollup_node.stages.derivation.codec.batches import DecodedBatch, RejectedBatch, SingularBatchError, decode_singular
 from rollup_node.stages.derivation.codec.span_batch import SpanBatchError, SpanRules, decode_span
-from rollup_node.stages.derivation.codec.zlib_stream import END
+from rollup_node.stages.derivation.codec.zlib_stream import END, PieceSource, inflated_pieces, is_sound, sound_pieces
 from rollup_node.stages.derivation.reasons import channels as reasons
 from rollup_node.stages.derivation.reasons.reason import Reason
 
@@ -200,12 +200,12 @@ def _open_zlib(body: bytes, max_bytes: int) -> StreamReader | reasons.ChannelEnd
         return reasons.ZlibHeaderInvalid(body[:6])
     output = zlib_stream.whole_output(body, start, min(max_bytes, MAX_WHOLE))
     if output is None:
-        return BufferedReader(zlib_stream.ZlibSource(body, start))
+        return BufferedReader(PieceSource(inflated_pieces(body, start)))
     if _is_all(output, max_bytes):
         return WholeReader(output)
     del output
-    long = zlib_stream.LongStream(body, start, max_bytes)
-    return BufferedReader(long if long.is_sound() else zlib_stream.ZlibSource(body, start))
+    sound = is_sound(body, start, max_bytes)
+    return BufferedReader(PieceSource(sound_pieces(body, start, max_bytes) if sound else inflated_pieces(body, start)))
 
 
 def _open_brotli(data: memoryview, max_bytes: int) -> StreamReader:

@@ -54,80 +54,65 @@ def _flushed_output(body: bytes, start: int, limit: int) -> bytes | None:
     return output if not rest and decoder.eof and not decoder.unused_data else None
 
 
-class LongStream:
-    """A stream with more output than fits in memory, decoded in pieces by the C library; it must be sound."""
-
-    def __init__(self, body: bytes, start: int, limit: int) -> None:
-        self._body, self._start = body, start
-        self._limit = limit + SLACK
-        self._pieces = self._decoded()
-        self._piece = b""
-
-    def is_sound(self) -> bool:
-        """Whether a reader with this limit can see no damage: the stream is complete, or longer than the limit."""
-        try:
-            for _ in self._decoded():
-                pass
-        except zlib.error:
-            return False
-        return True
-
-    def _decoded(self) -> Iterator[bytes]:
-        """Yield the output in pieces, up to the limit. Raises zlib.error if the stream is damaged or cut off before."""
-        decoder, at, left, checksum = zlib.decompressobj(-15), self._start, self._limit, 1
-        while left and not decoder.eof:
-            value = decoder.unconsumed_tail or self._body[at : at + _PIECE]
-            at += 0 if decoder.unconsumed_tail else len(value)
-            piece = decoder.decompress(value, min(left, _PIECE))
-            if not value and not piece:
-                raise zlib.error(CUT_OFF)
-            left -= len(piece)
-            checksum = zlib.adler32(piece, checksum)
-            yield piece
-        if left:
-            at -= len(decoder.unused_data)
-            if self._body[at : at + 4] != checksum.to_bytes(4, "big"):
-                raise zlib.error(CHECKSUM)
-
-    def read(self, size: int) -> tuple[bytes, str | None]:
-        """At most `size` bytes, and END after the last."""
-        while not self._piece:
-            piece = next(self._pieces, None)
-            if piece is None:
-                return b"", END
-            self._piece = piece
-        part, self._piece = self._piece[:size], self._piece[size:]
-        return part, None
+Piece = tuple[bytes, str | None]
+"""Output, and the final status with the last piece: END or an error."""
 
 
-class ZlibSource:
-    """The stream piece by piece, as Go's compress/zlib hands it out [Z3, Z4]."""
+def sound_pieces(body: bytes, start: int, limit: int) -> Iterator[Piece]:
+    """Yield the output of a stream, up to the limit, decoded in pieces by the C library.
 
-    def __init__(self, body: bytes, start: int) -> None:
-        self._body = body
-        self._inflater = Inflater(body, start)
-        self._pieces = self._inflater.pieces()
+    For one with more output than fits in memory. Raises zlib.error if it is damaged or cut off before."""
+    decoder, at, left, checksum = zlib.decompressobj(-15), start, limit + SLACK, 1
+    while left and not decoder.eof:
+        value = decoder.unconsumed_tail or body[at : at + _PIECE]
+        at += 0 if decoder.unconsumed_tail else len(value)
+        piece = decoder.decompress(value, min(left, _PIECE))
+        if not value and not piece:
+            raise zlib.error(CUT_OFF)
+        left -= len(piece)
+        checksum = zlib.adler32(piece, checksum)
+        yield piece, None
+    if left:
+        at -= len(decoder.unused_data)
+        if body[at : at + 4] != checksum.to_bytes(4, "big"):
+            raise zlib.error(CHECKSUM)
+    yield b"", END
+
+
+def is_sound(body: bytes, start: int, limit: int) -> bool:
+    """Whether a reader with this limit can see no damage: the stream is complete, or longer than the limit."""
+    try:
+        for _ in sound_pieces(body, start, limit):
+            pass
+    except zlib.error:
+        return False
+    return True
+
+
+def inflated_pieces(body: bytes, start: int) -> Iterator[Piece]:
+    """Yield the output of any stream, piece by piece, as Go's compress/zlib hands it out [Z3, Z4]."""
+    inflater, checksum = Inflater(body, start), 1
+    for piece, status in inflater.pieces():
+        checksum = zlib.adler32(piece, checksum)
+        is_wrong = status == END and body[inflater.at : inflater.at + 4] != checksum.to_bytes(4, "big")
+        yield piece, CHECKSUM if is_wrong else status
+
+
+class PieceSource:
+    """A stream that is read piece by piece."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces = pieces
         self._piece = b""
         self._status: str | None = None
-        self._sum = 1
 
     def read(self, size: int) -> tuple[bytes, str | None]:
         """At most `size` bytes of one piece, with the final status when they are the last of the stream."""
         while not self._piece and self._status is None:
             self._piece, self._status = next(self._pieces)
-            self._sum = zlib.adler32(self._piece, self._sum)
-            if self._status == END:
-                self._status = self._checked()
         part, self._piece = self._piece[:size], self._piece[size:]
         return part, None if self._piece else self._status
 
-    def _checked(self) -> str:
-        at = self._inflater.at
-        return END if self._body[at : at + 4] == self._sum.to_bytes(4, "big") else CHECKSUM
-
-
-Piece = tuple[bytes, str | None]
-"""Output, and the final status with the last piece: END or an error."""
 
 END = "end"
 CUT_OFF = "compressed stream cut off"

@@ -40,6 +40,9 @@ class ChannelFrames:
         self._highest = 0
         self._frames: dict[int, bytes] = {}
 
+    def __len__(self) -> int:
+        return len(self._frames)
+
     def rejection(self, frame: Frame) -> Reason | None:
         """Why the frame cannot be added: it closes a closed channel, is a duplicate, or lies beyond the end [CB9]."""
         number, channel = frame.number, frame.channel
@@ -138,7 +141,7 @@ class ChannelBank:
         for number in channel.add(frame):
             self._events.drop(DropEffect.DROPPED, reasons.FrameSuperseded(number, frame.channel, end=frame.number))
         self._size += channel.size
-        self._events.add_frame()
+        self._events.frames_added += 1
         if channel.is_ready():
             self._ready.add(frame.channel)
         self._prune(rules.max_channel_bank_size)
@@ -173,33 +176,13 @@ class ChannelBank:
         return channel.opened + rules.channel_timeout < origin.number
 
 
-class _StagingChannel:
-    def __init__(self, channel: bytes, opened: int) -> None:
-        self.channel, self.opened = channel, opened
-        self.size = 0
-        self.closed = False
-        self.parts: list[bytes] = []
-
-    def rejection(self, frame: Frame) -> Reason | None:
-        """Why the frame is not the next of this channel [CA5]."""
-        if frame.channel != self.channel:
-            return reasons.FrameOfOtherChannel(frame.number, frame.channel, staging=self.channel)
-        if frame.number != len(self.parts):
-            return reasons.FrameNotNext(frame.number, frame.channel, expected=len(self.parts))
-        return None
-
-    def add(self, frame: Frame) -> None:
-        self.parts.append(frame.data)
-        self.size += frame.size
-        self.closed = frame.is_last
-
-
 class ChannelAssembler:
     """Holds at most one channel, the staging channel; a first frame starts a new one in its place."""
 
     def __init__(self, events: PipelineEvents) -> None:
         self._events = events
-        self._staging: _StagingChannel | None = None
+        self._id = b""
+        self._staging: ChannelFrames | None = None
 
     def __len__(self) -> int:
         return int(self._staging is not None)
@@ -208,20 +191,18 @@ class ChannelAssembler:
     def open_channels(self) -> tuple[PartialChannel, ...]:
         """The staging channel, if there is one."""
         staging = self._staging
-        if staging is None:
-            return ()
-        return (PartialChannel(staging.channel, staging.opened, dict(enumerate(staging.parts))),)
+        return () if staging is None else (PartialChannel(self._id, staging.opened, staging.frames),)
 
     def read(self, origin: L1BlockRef, rules: L1Rules) -> ReadyChannel | None:
         """Return the channel once its closing frame is there [CA7]; one that timed out is dropped [CA1]."""
         staging = self._staging
         if staging is None:
             return None
-        if staging.closed:
+        if staging.is_ready():
             self._staging = None
-            return ReadyChannel(staging.channel, b"".join(staging.parts))
+            return ReadyChannel(self._id, staging.contiguous()[1])
         if staging.opened + rules.channel_timeout < origin.number:
-            reason = reasons.StagingChannelTimedOut(staging.channel, staging.opened, rules.channel_timeout)
+            reason = reasons.StagingChannelTimedOut(self._id, staging.opened, rules.channel_timeout)
             self._drop(DropEffect.TIMED_OUT, reason)
         return None
 
@@ -233,15 +214,15 @@ class ChannelAssembler:
         if staging is None:
             self._events.drop(DropEffect.IGNORED, reasons.FrameWithoutChannel(frame.number, frame.channel))
             return
-        rejection = staging.rejection(frame)
+        rejection = self._rejection(frame, len(staging))
         if rejection is not None:
             self._events.drop(DropEffect.IGNORED, rejection)
             return
         staging.add(frame)
-        self._events.add_frame()
+        self._events.frames_added += 1
         limit = rules.max_rlp_bytes_per_channel
         if staging.size > limit:
-            self._drop(DropEffect.DROPPED, reasons.StagingChannelTooLarge(staging.channel, staging.size, limit))
+            self._drop(DropEffect.DROPPED, reasons.StagingChannelTooLarge(self._id, staging.size, limit))
 
     def flush(self) -> None:
         """Drop the staging channel [CA9]."""
@@ -249,9 +230,14 @@ class ChannelAssembler:
 
     def _start(self, frame: Frame, origin: L1BlockRef) -> None:
         if self._staging is not None:
-            reason = reasons.StagingChannelReplaced(self._staging.channel, next=frame.channel)
-            self._drop(DropEffect.DROPPED, reason)
-        self._staging = _StagingChannel(frame.channel, origin.number)
+            self._drop(DropEffect.DROPPED, reasons.StagingChannelReplaced(self._id, next=frame.channel))
+        self._id, self._staging = frame.channel, ChannelFrames(origin.number)
+
+    def _rejection(self, frame: Frame, expected: int) -> Reason | None:
+        """Why the frame is not the next of this channel [CA5]."""
+        if frame.channel != self._id:
+            return reasons.FrameOfOtherChannel(frame.number, frame.channel, staging=self._id)
+        return reasons.FrameNotNext(frame.number, frame.channel, expected) if frame.number != expected else None
 
     def _drop(self, effect: DropEffect, reason: Reason) -> None:
         self._staging = None

@@ -92,10 +92,6 @@ class PipelineEvents:
         """Record a drop at the L1 block being read."""
         self.drops.append(Dropped(effect, reason, self.origin))
 
-    def add_frame(self) -> None:
-        """Count a frame that was added to its channel."""
-        self.frames_added += 1
-
     def block_opened(self, block: L1Block, batcher: Address) -> None:
         """Note that an L1 block is read, whose batcher this is. Records nothing."""
 

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from rollup_node.stages.derivation.codec import channel_body
 from rollup_node.stages.derivation.codec.channel_body import BufferedReader, WholeReader, open_body, read_items
-from rollup_node.stages.derivation.codec.zlib_stream import SLACK, LongStream, ZlibSource
+from rollup_node.stages.derivation.codec.zlib_stream import (
+    SLACK,
+    PieceSource,
+    inflated_pieces,
+    is_sound,
+    sound_pieces,
+)
 from rollup_node.stages.derivation.reasons.reason import Reason
 from rollup_node.stages.protocol.rlp import encode_bytes
 
@@ -71,16 +77,17 @@ def test_damage_beyond_the_limit_does_not_count() -> None:
     stream = _stream(300_000, 300_000)
     body = zlib.compress(stream, 1)
     wrong_sum = body[:-1] + bytes((body[-1] ^ 1,))
-    assert LongStream(body, 2, LIMIT).is_sound()
-    assert not LongStream(wrong_sum, 2, LIMIT).is_sound()
-    assert not LongStream(body[:-4], 2, LIMIT).is_sound()
-    assert LongStream(wrong_sum, 2, len(stream) - SLACK).is_sound()
+    assert is_sound(body, 2, LIMIT)
+    assert not is_sound(wrong_sum, 2, LIMIT)
+    assert not is_sound(body[:-4], 2, LIMIT)
+    assert is_sound(wrong_sum, 2, len(stream) - SLACK)
 
 
 def test_a_long_stream_is_read_to_its_end_once() -> None:
     stream = _stream(300_000, 100)
     body = zlib.compress(stream, 1)
-    for source in (LongStream(body, 2, LIMIT), ZlibSource(body, 2)):
+    for pieces in (sound_pieces(body, 2, LIMIT), inflated_pieces(body, 2)):
+        source = PieceSource(pieces)
         read, status = b"", None
         while status is None:
             part, status = source.read(70_000)

@@ -16,8 +16,9 @@ from rollup_node.stages.derivation.codec.zlib_stream import (
     SLACK,
     WINDOW,
     Inflater,
-    ZlibSource,
+    PieceSource,
     deflate_start,
+    inflated_pieces,
     whole_output,
 )
 from rollup_node.stages.derivation.reasons.reason import Reason
@@ -41,7 +42,11 @@ def _only_items(iterator: Iterator[bytes | Reason]) -> list[bytes]:
 
 def _slow(body: bytes, limit: int = LIMIT) -> list[bytes]:
     start = deflate_start(body)
-    return [] if start is None else _only_items(read_items(BufferedReader(ZlibSource(body, start)), limit))
+    return (
+        []
+        if start is None
+        else _only_items(read_items(BufferedReader(PieceSource(inflated_pieces(body, start))), limit))
+    )
 
 
 def _read(body: bytes, limit: int = LIMIT) -> list[bytes]:
@@ -49,7 +54,7 @@ def _read(body: bytes, limit: int = LIMIT) -> list[bytes]:
     if start is None:
         return []
     output = whole_output(body, start, limit)
-    reader = BufferedReader(ZlibSource(body, start)) if output is None else WholeReader(output)
+    reader = BufferedReader(PieceSource(inflated_pieces(body, start))) if output is None else WholeReader(output)
     return _only_items(read_items(reader, limit))
 
 
