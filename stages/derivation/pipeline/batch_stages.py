@@ -58,50 +58,6 @@ class BatchStageContext(NamedTuple):
     span_overlap_check: bool
 
 
-class PendingSpan:
-    """The blocks of an accepted span that are not emitted yet [E1]."""
-
-    def __init__(self, config: RollupConfig, l1_window: L1OriginWindow, events: PipelineEvents) -> None:
-        self._block_time = config.block_time
-        self._l1_window, self._events = l1_window, events
-        self._cursor: SpanCursor | None = None
-
-    def start(self, cursor: SpanCursor) -> None:
-        """Take the blocks from the cursor on."""
-        self._cursor = cursor
-
-    def clear(self) -> None:
-        self._cursor = None
-
-    @property
-    def rest(self) -> SpanCursor | None:
-        """A cursor of its own over the blocks that are left; None without any."""
-        return copy(self._cursor)
-
-    def pop(self, parent: L2BlockRef) -> AcceptedBatch | None:
-        """Return the next block, with the parent's hash, if its time is the next one.
-
-        Otherwise the pending span is discarded [X4, X6]. Raises CriticalError if the block's origin is not in the L1
-        window, which extraction rules out."""
-        cursor = self._cursor
-        if cursor is None:
-            return None
-        following = parent.timestamp + self._block_time
-        if cursor.timestamp != following:
-            self._cursor = None
-            self._events.drop(DropEffect.DISCARDED, PendingSpanMismatch(cursor.timestamp, following))
-            return None
-        block = cursor.pop()
-        origin = None if block is None else self._l1_window.ref(block.epoch_number)
-        if block is None or origin is None:
-            raise CriticalError(f"the L1 origin of a block of an accepted span, at time {following}, is not known")
-        if not cursor.left:
-            self._cursor = None
-        batch = SingularBatch(parent.hash, origin.number, origin.hash, block.timestamp, block.transactions)
-        self._events.span_block(cursor.span, batch)
-        return AcceptedBatch(batch, self._cursor is None)
-
-
 class _NoBatches:
     """The stages before a fork: nothing follows its span."""
 
@@ -116,26 +72,50 @@ class _NoBatches:
 
 
 class BaseBatchStage(ABC):
-    """Base of BatchQueue and BatchStage. `stalled_by` is the reason of an undecided batch that holds up all others."""
+    """Base of BatchQueue and BatchStage. `stalled_by` is the reason of an undecided batch that holds up all others.
+
+    `pending_span` has the blocks of an accepted span that are not emitted yet [E1]."""
 
     def __init__(self, context: BatchStageContext) -> None:
-        self.pending_span = PendingSpan(context.config, context.l1_window, context.events)
+        self.pending_span: SpanCursor | None = None
         self.stalled_by: Reason | None = None
         self._context, self.l1_window = context, context.l1_window
 
+    def _pending(self, parent: L2BlockRef) -> AcceptedBatch | None:
+        """Return the next block of the pending span, with the parent's hash, if its time is the next one.
+
+        Otherwise the pending span is discarded [X4, X6]. Raises CriticalError if the block's origin is not in the L1
+        window, which extraction rules out."""
+        cursor, context = self.pending_span, self._context
+        if cursor is None:
+            return None
+        following = parent.timestamp + context.config.block_time
+        if cursor.timestamp != following:
+            self.pending_span = None
+            context.events.drop(DropEffect.DISCARDED, PendingSpanMismatch(cursor.timestamp, following))
+            return None
+        block = cursor.pop()
+        origin = None if block is None else self.l1_window.ref(block.epoch_number)
+        if block is None or origin is None:
+            raise CriticalError(f"the L1 origin of a block of an accepted span, at time {following}, is not known")
+        if not cursor.left:
+            self.pending_span = None
+        batch = SingularBatch(parent.hash, origin.number, origin.hash, block.timestamp, block.transactions)
+        context.events.span_block(cursor.span, batch)
+        return AcceptedBatch(batch, self.pending_span is None)
+
     def _empty_batch(self, parent: L2BlockRef, origin: L1BlockRef, out_of_data: bool) -> AcceptedBatch | None:
-        config, l1_window = self._context.config, self._context.l1_window
-        batch = l1_window.empty_batch(parent, origin, out_of_data, config.seq_window_size, config.block_time)
+        config = self._context.config
+        batch = self.l1_window.empty_batch(parent, origin, out_of_data, config.seq_window_size, config.block_time)
         return None if batch is None else AcceptedBatch(batch, True)
 
     def fork(self) -> "BaseBatchStage | None":
         """Return a stage of its own for the rest of the pending span, or None; this stage stays as it is."""
-        rest = self.pending_span.rest
-        if rest is None:
+        if self.pending_span is None:
             return None
-        window = self._context.l1_window.copy()
+        window = self.l1_window.copy()
         fork = type(self)(self._context._replace(l1_window=window, provider=_NoBatches(), events=PipelineEvents()))
-        fork.pending_span.start(rest)
+        fork.pending_span = copy(self.pending_span)
         return fork
 
     @abstractmethod
@@ -144,12 +124,12 @@ class BaseBatchStage(ABC):
 
     def discard(self) -> int:
         """Discard all batches because another stage takes over; the number of those that were queued [PS3]."""
-        self.pending_span.clear()
+        self.pending_span = None
         return 0
 
     def flush(self) -> None:
         """Drop the pending span, then the channels before it [E5b]."""
-        self.pending_span.clear()
+        self.pending_span = None
         self._context.provider.flush_channel()
 
 
@@ -188,7 +168,7 @@ class BatchQueue(BaseBatchStage):
     def _start(self, parent: L2BlockRef, origin: L1Block) -> StageOutput | _Attempt:
         """Return the next block of the pending span, or else a batch from the stages before [BQ1 to BQ4]."""
         context = self._context
-        pending = self.pending_span.pop(parent)
+        pending = self._pending(parent)
         if pending is not None:
             return pending
         if context.l1_window.advance_origin(origin, parent):
@@ -251,8 +231,8 @@ class BatchQueue(BaseBatchStage):
         cursor = self._context.checks.extract(batch, self._context.l1_window, parent)
         if isinstance(cursor, Reason):
             raise CriticalError(f"the blocks of an accepted span cannot be extracted: {cursor}")
-        self.pending_span.start(cursor)
-        first = self.pending_span.pop(parent)
+        self.pending_span = cursor
+        first = self._pending(parent)
         if first is None:
             raise CriticalError("an accepted span has no next block")
         return first
@@ -313,7 +293,7 @@ class BatchStage(BaseBatchStage):
         mismatch = l1_window.mismatch(parent)
         if mismatch is not None:
             return NeedReset(mismatch)
-        pending = self.pending_span.pop(parent)
+        pending = self._pending(parent)
         if pending is not None:
             return pending.batch
         pulled = context.provider.next_batch()
@@ -338,8 +318,8 @@ class BatchStage(BaseBatchStage):
         if isinstance(cursor, Reason):
             self._discard_batch(drop(cursor))
             return None
-        self.pending_span.start(cursor)
-        return self.pending_span.pop(parent)
+        self.pending_span = cursor
+        return self._pending(parent)
 
     def _accept_block(self, batch: SingularBatch, parent: L2BlockRef, origin: L1BlockRef) -> StageOutput:
         """Return a singular batch or a block of a span, if it is valid; each is concluding [BS6]."""

@@ -1,43 +1,26 @@
-"""The pending span: blocks of an accepted span, one by one on the parents that they become. The batch queue
-through the whole deriver, beyond the conformance cases. The batch stage through the whole deriver, beyond the
-conformance cases."""
+"""Both batch stages beyond the conformance cases."""
 
 import pytest
 
-from rollup_node.stages.derivation.codec.batches import SpanBatch, SpanCursor
-from rollup_node.stages.derivation.codec.channel_body import decode_batch
-from rollup_node.stages.derivation.pipeline.batch_stages import PendingSpan
-from rollup_node.stages.derivation.pipeline.channel_reader import span_rules
-from rollup_node.stages.derivation.pipeline.l1_origins import L1OriginWindow
-from rollup_node.stages.derivation.pipeline.outputs import PipelineEvents
+from rollup_node.stages.derivation.pipeline.batch_stages import AcceptedBatch, BatchQueue
 from rollup_node.stages.derivation.reasons.batches import SpanParentUnavailable, TimestampPast
 from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.errors import CriticalError
-from tests.conformance.kit.chain import FIRST_L1, GENESIS, L1Blocks, forks_until, rollup
-from tests.conformance.kit.planning import USER, Planned, channel, child, plan, refs, span
+from tests.conformance.kit.batch_stage import BatchStageHarness
+from tests.conformance.kit.chain import FIRST_L1, GENESIS, forks_until
+from tests.conformance.kit.planning import USER, channel, child, plan, refs, span
 from tests.conformance.kit.rollup_chain import RollupChain
-
-CONFIG = rollup(forks_until("holocene"))
-
-
-class Pending:
-    """A pending span with these blocks, and a window of one L1 block."""
-
-    def __init__(self, blocks: list[Planned]) -> None:
-        self.events = PipelineEvents()
-        self.l1_window = L1OriginWindow(L1Blocks().last)
-        self.span = PendingSpan(CONFIG, self.l1_window, self.events)
-        batch = decode_batch(span(blocks), span_rules(CONFIG))
-        assert isinstance(batch, SpanBatch)
-        self.span.start(SpanCursor(batch))
 
 
 def test_an_origin_that_is_not_in_the_window_is_critical() -> None:
-    pending = Pending(plan(GENESIS, 1))
-    pending.l1_window.blocks.clear()
+    harness = BatchStageHarness(BatchQueue, forks_until("granite"))
+    harness.feed(span(plan(GENESIS, 2)))
+    first = harness.next()
+    assert isinstance(first, AcceptedBatch) and not first.concluding
+    harness.l1_window.blocks.clear()
     with pytest.raises(CriticalError, match="is not known"):
-        pending.span.pop(GENESIS)
+        harness.next(plan(GENESIS, 1)[0].ref)
 
 
 FORKS = forks_until("granite")
