@@ -78,7 +78,7 @@ def passed_on(data: bytes, channels: list[str], reasons: list[type[Reason]]) -> 
 def skipped(data: bytes, reason: Reason) -> None:
     resolution = Resolution()
     assert resolution.resolve(data) is None
-    assert (resolution.resolver.needed, resolution.resolver.reset) == (None, None)
+    assert resolution.resolver.needed is None
     assert resolution.take_reasons() == [reason]
     harness = IngestionHarness(forks_until("ecotone"), Resolution().resolver)
     assert harness.read(data, GOOD) == ["A0"], "the next item follows"
@@ -134,11 +134,9 @@ def an_earlier_one_expires() -> None:
     resolution.resolve(KECCAK_ITEM)
     resolution.resolver.add_input(COMMITMENT, GOOD)
     assert resolution.resolver.next() == GOOD
-    resolution.resolver.open(with_challenges(resolution.l1.add(), [challenge_log(COMMITMENT, FIRST_L1)]))
-    for _ in range(RESOLVE):
-        assert resolution.resolver.reset is None
-        resolution.resolver.open(resolution.l1.add())
-    assert resolution.resolver.reset == l1_reasons.ChallengeExpired(commitment=DIGEST)
+    challenged = with_challenges(resolution.l1.add(), [challenge_log(COMMITMENT, FIRST_L1)])
+    resets = [resolution.resolver.open(block) for block in (challenged, *(resolution.l1.add() for _ in range(RESOLVE)))]
+    assert resets == [None] * RESOLVE + [l1_reasons.ChallengeExpired(commitment=DIGEST)]
 
 
 @case("altda_keccak_130673")

@@ -11,6 +11,7 @@ from rollup_node.stages.io.log.lasting_conditions import RepeatedWarnings
 from rollup_node.stages.io.log.logger import get_logger
 from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.messages.log_fields import FieldValue
 
 log = get_logger("blobs")
 
@@ -78,33 +79,29 @@ class BeaconClock:
     async def _ask(self, timestamp: int) -> None:
         """Ask all endpoints; keeps the clock known before if none answers."""
         self._asked_at, self._is_doubted = time.monotonic(), False
-        genesis, durations, errors = await self._statements()
+        statements = await self._statements()
+        genesis = [item.genesis_time for item in statements if item.genesis_time is not None]
+        durations = [item.slot_ms for item in statements if item.slot_ms is not None]
         if not genesis or not durations:
             if self._clock is None:
-                raise EndpointError("Beacon API", "; ".join(errors))
+                raise EndpointError("Beacon API", "; ".join(item.error for item in statements if item.error))
             return
         before, self._clock = self._clock, choose_clock(genesis, durations, timestamp)
         if len({*genesis}) > 1 or len({*durations}) > 1:
             text = "beacon endpoints contradict each other about genesis time or slot duration"
-            self._warnings.warn(
-                "contradiction",
-                text,
-                code=Code.BEACON_CHAIN.text,
-                chosen=str(self._clock),
-                genesis=", ".join(map(str, genesis)),
-                slot_ms=", ".join(map(str, durations)),
-            )
+            stated = {"genesis": ", ".join(map(str, genesis)), "slot_ms": ", ".join(map(str, durations))}
+            self._warn("contradiction", text, chosen=str(self._clock), **stated)
         if before is not None and self._clock != before:
-            text = "beacon endpoints corrected themselves"
-            self._warnings.warn("change", text, code=Code.BEACON_CHAIN.text, before=str(before), now=str(self._clock))
+            self._warn("change", "beacon endpoints corrected themselves", before=str(before), now=str(self._clock))
         if not self._clock.starts_slot(timestamp):
             text = "no slot starts at the time of an L1 block: the beacon endpoint may belong to another chain"
-            self._warnings.warn(
-                "other chain", text, code=Code.BEACON_CHAIN.text, time=timestamp, clock=str(self._clock)
-            )
+            self._warn("other chain", text, time=timestamp, clock=str(self._clock))
 
-    async def _statements(self) -> tuple[list[int], list[int], list[str]]:
-        """Genesis times and slot durations in the order of the endpoints, and the errors of those that failed."""
+    def _warn(self, name: str, text: str, **fields: FieldValue) -> None:
+        self._warnings.warn(name, text, code=Code.BEACON_CHAIN.text, **fields)
+
+    async def _statements(self) -> list[Statement]:
+        """Return what the endpoints state, in their order."""
         tasks = [asyncio.create_task(self._statement(endpoint)) for endpoint in self._endpoints]
         try:
             done, pending = set[asyncio.Task[Statement]](), set(tasks)
@@ -114,10 +111,7 @@ class BeaconClock:
                 await asyncio.wait(pending, timeout=COMPARE_SECONDS)
         finally:
             await cancel_all(tasks)
-        result = [task.result() for task in tasks if not task.cancelled()]
-        genesis = [item.genesis_time for item in result if item.genesis_time is not None]
-        durations = [item.slot_ms for item in result if item.slot_ms is not None]
-        return genesis, durations, [item.error for item in result if item.error]
+        return [task.result() for task in tasks if not task.cancelled()]
 
     async def _statement(self, endpoint: StatesClock) -> Statement:
         genesis, error = await _answer(endpoint, endpoint.genesis_time)

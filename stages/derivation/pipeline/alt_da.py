@@ -18,13 +18,11 @@ from rollup_node.stages.protocol.types import L1Block, L1BlockRef
 class AltDaResolver:
     """Between the data items of L1 and frame parsing.
 
-    `needed` is the commitment whose input is missing; no item may be resolved before it is there. `reset` is the
-    reason of a reset that it asks for."""
+    `needed` is the commitment whose input is missing; no item may be resolved before it is there."""
 
     def __init__(self, config: AltDaConfig, look_back: int, events: PipelineEvents, genesis: int = 0) -> None:
         self.challenges = ChallengeState(config, look_back, events, genesis)
         self.needed: NeedInput | None = None
-        self.reset: Reason | None = None
         self._kind = commitments.COMMITMENT_TYPES[config.commitment_type]
         self._events = events
         self._input: bytes | None = None
@@ -33,19 +31,19 @@ class AltDaResolver:
     def clear(self, keep_challenges: bool = False) -> None:
         """Forget all but, with `keep_challenges`, the challenges [RS3]."""
         self.challenges.reset(keep_challenges)
-        self.needed = self.reset = self._input = None
+        self.needed = self._input = None
         self._not_found = False
 
-    def open(self, block: L1Block) -> None:
-        """Move to another L1 block before its data are read; one expired challenge voids the data since [AD1]."""
+    def open(self, block: L1Block) -> Reason | None:
+        """Move to another L1 block before its data are read; the reason of a reset, if one is needed.
+
+        One expired challenge voids the data since [AD1]."""
         number = block.header.number
         if self.challenges.contradicts(block.ref):
-            self.reset = reasons.ChallengesReorged(number)
-            return
+            return reasons.ChallengesReorged(number)
         self.challenges.read_events(block)
         expired = self.challenges.expire_commitments(number)
-        if expired is not None:
-            self.reset = reasons.ChallengeExpired(expired.content)
+        return None if expired is None else reasons.ChallengeExpired(expired.content)
 
     def resolve(self, item: bytes, block: L1BlockRef) -> None:
         """Take an empty item of the L1 block being read, or a commitment, which is then `needed` [AD3 to AD6]."""
@@ -117,15 +115,15 @@ class AltDaResolver:
         self._not_found = True
         return True
 
-    def add_challenges(self, block: L1Block) -> bool:
+    def add_challenges(self, block: L1Block) -> Reason | bool:
         """Bring the L1 block whose events are needed next; False if it is another or none is needed.
 
-        After the last one that can hold a challenge the DA server is asked once more."""
+        The reason if a reset is needed. After the last block that can hold a challenge the DA server is asked once
+        more."""
         if self.needed is None or block.header.number != self.challenges.next_number:
             return False
         if self.challenges.contradicts(block.ref):
-            self.reset = reasons.ChallengesReorged(block.header.number)
-            return True
+            return reasons.ChallengesReorged(block.header.number)
         self.challenges.read_events(block)
         if self.is_last_chance:
             self._not_found = False

@@ -204,20 +204,15 @@ class Deriver:
 
     def add_challenges(self, block: L1Block) -> bool:
         """Bring the L1 block whose challenges are needed ahead; False if it is another."""
-        if self.alt_da is None or not self.alt_da.add_challenges(block):
-            return False
-        self._take_reset_of_alt_da()
-        return True
+        taken = self.alt_da is not None and self.alt_da.add_challenges(block)
+        if isinstance(taken, Reason):
+            self._request_reset(taken)
+        return taken is not False
 
     def _open_alt_da(self, block: L1Block) -> None:
-        if self.alt_da is not None:
-            self.alt_da.open(block)
-            self._take_reset_of_alt_da()
-
-    def _take_reset_of_alt_da(self) -> None:
-        if self.alt_da is not None and self.alt_da.reset is not None:
-            self._request_reset(self.alt_da.reset)
-            self.alt_da.reset = None
+        reason = None if self.alt_da is None else self.alt_da.open(block)
+        if reason is not None:
+            self._request_reset(reason)
 
     def add_blobs(self, block_hash: Hash, contents: Sequence[BlobContent]) -> bool:
         """Bring the blobs that are needed; False if they are others."""
