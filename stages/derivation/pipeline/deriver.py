@@ -10,7 +10,6 @@ from rollup_node.stages.derivation.pipeline.batch_attributes import Chains, Look
 from rollup_node.stages.derivation.pipeline.batch_checks import BatchChecks, OverlapBlocks
 from rollup_node.stages.derivation.pipeline.batch_stages import (
     AcceptedBatch,
-    BaseBatchStage,
     BatchQueue,
     BatchStage,
     BatchStageContext,
@@ -37,16 +36,10 @@ from rollup_node.stages.messages.derivation import DropEffect
 from rollup_node.stages.messages.engine import AttributesReady
 from rollup_node.stages.protocol.config import RollupConfig, SystemConfig
 from rollup_node.stages.protocol.errors import CriticalError, ResetError
-from rollup_node.stages.protocol.forks.rules import BatchStageKind
 from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.types import BlockId, Hash, L1Block, L1BlockRef, L2BlockContent, L2BlockRef
 
 Output = AttributesReady | Need | NeedL1Block | NeedReset | AwaitSafeHead | Dropped
-
-BATCH_STAGES: dict[BatchStageKind, type[BaseBatchStage]] = {
-    BatchStageKind.BATCH_QUEUE: BatchQueue,
-    BatchStageKind.BATCH_STAGE: BatchStage,
-}
 
 
 class _Pipeline:
@@ -69,13 +62,16 @@ class _Pipeline:
             events,
             deriver.span_overlap_check,
         )
-        self.batches = BATCH_STAGES[self.traversal.rules.batch_stage](self._context)
+        self.batches = self._batch_stage()
         self._schedule = schedule
         self._events = events
         self._open(base, frames)
 
     def _open(self, block: L1Block, frames: BlockFrames | None) -> None:
         self.ingestion.open(block, self.traversal.batcher, self.traversal.rules, frames)
+
+    def _batch_stage(self) -> BatchQueue | BatchStage:
+        return BatchStage(self._context) if self.traversal.rules.batch_stage else BatchQueue(self._context)
 
     def advance(self, block: L1Block, frames: BlockFrames | None) -> None:
         """Move to the next L1 block; a fork that replaces stages does so before its data is read [PS3, PS4]."""
@@ -89,7 +85,7 @@ class _Pipeline:
     def _replace_stages(self) -> None:
         frames, channels = self.ingestion.replace_channels(self.traversal.rules)
         batches = self.batches.discard()
-        self.batches = BATCH_STAGES[self.traversal.rules.batch_stage](self._context)
+        self.batches = self._batch_stage()
         if frames or channels or batches:
             self._events.drop(DropEffect.DISCARDED, StagesReplaced(frames, channels, batches))
 

@@ -24,13 +24,8 @@ from rollup_node.stages.derivation.pipeline.outputs import NeedBlobs, NeedData, 
 from rollup_node.stages.derivation.reasons.l1 import SenderNotBatcher
 from rollup_node.stages.messages.blobs import BlobContent
 from rollup_node.stages.messages.derivation import DropEffect
-from rollup_node.stages.protocol.forks.rules import ChannelStageKind, L1Rules
+from rollup_node.stages.protocol.forks.rules import L1Rules
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
-
-CHANNEL_STAGES: dict[ChannelStageKind, type[ChannelBank] | type[ChannelAssembler]] = {
-    ChannelStageKind.CHANNEL_BANK: ChannelBank,
-    ChannelStageKind.CHANNEL_ASSEMBLER: ChannelAssembler,
-}
 
 
 class FrameIngestion:
@@ -43,7 +38,7 @@ class FrameIngestion:
         self.source = DataSource(events, alt_da is not None)
         self._events, self._alt_da = events, alt_da
         self._frames: deque[Frame] = deque()
-        self._channels: ChannelBank | ChannelAssembler = CHANNEL_STAGES[rules.channel_stage](events)
+        self._channels = self._channel_stage(rules)
 
     def open(self, block: L1Block, batcher: Address, rules: L1Rules, frames: BlockFrames | None = None) -> None:
         """Start on an L1 block; the one before must be exhausted. `frames` are those parsed ahead, if any."""
@@ -53,8 +48,11 @@ class FrameIngestion:
         """Replace the channel stage by an empty one of these rules; the discarded frames and channels [PS3]."""
         discarded = len(self._frames), len(self._channels)
         self._frames.clear()
-        self._channels = CHANNEL_STAGES[rules.channel_stage](self._events)
+        self._channels = self._channel_stage(rules)
         return discarded
+
+    def _channel_stage(self, rules: L1Rules) -> ChannelBank | ChannelAssembler:
+        return ChannelAssembler(self._events) if rules.batch_stage else ChannelBank(self._events)
 
     @property
     def open_channels(self) -> tuple[PartialChannel, ...]:

@@ -3,7 +3,7 @@
 The defaults are Bedrock's rules; table.py says which fork changes which field."""
 
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 
 
 class L1InfoFormat(IntEnum):
@@ -19,30 +19,6 @@ class L1InfoFormat(IntEnum):
         """Whether the fields are packed and the fee scalars separate, as in every layout after Bedrock's [LIN13]."""
         return self > L1InfoFormat.BEDROCK
 
-    @property
-    def operator_fee(self) -> bool:
-        """Whether the layout has the operator fee's scalar and constant."""
-        return self >= L1InfoFormat.ISTHMUS
-
-    @property
-    def da_footprint(self) -> bool:
-        """Whether the layout has the gas scalar of the data availability footprint."""
-        return self >= L1InfoFormat.JOVIAN
-
-
-class ChannelStageKind(Enum):
-    """The stage that puts frames together to channels [CK12]."""
-
-    CHANNEL_BANK = "channel bank"
-    CHANNEL_ASSEMBLER = "channel assembler"
-
-
-class BatchStageKind(Enum):
-    """The stage that validates batches and puts them in order [CK12]."""
-
-    BATCH_QUEUE = "batch queue"
-    BATCH_STAGE = "batch stage"
-
 
 @dataclass(frozen=True, slots=True)
 class L1Rules:
@@ -56,8 +32,7 @@ class L1Rules:
     read_any_ready_channel: bool = False  # [CK9]
     span_batches: bool = False  # let through by the channel reader [CK10]
     contiguous_frames: bool = False  # [CK12]
-    channel_stage: ChannelStageKind = ChannelStageKind.CHANNEL_BANK
-    batch_stage: BatchStageKind = BatchStageKind.BATCH_QUEUE
+    batch_stage: bool = False  # and the channel assembler, instead of batch queue and channel bank [CK12]
     strict_batch_times: bool = False  # future and past batches are dropped instead of kept [CK12]
     replace_invalid_payloads: bool = False  # by their deposits alone [ATT34]
     packed_fee_scalars: bool = False  # in updates of the system config [SYS21]

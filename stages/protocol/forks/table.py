@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from rollup_node.stages.protocol.forks.rules import (
     Activation,
-    BatchStageKind,
-    ChannelStageKind,
     EpochRules,
     L1InfoFormat,
     L1Rules,
@@ -30,9 +28,13 @@ class Fork:
     l2: Callable[[L2Rules], L2Rules] | None = None
     l1_info: L1InfoFormat | None = None  # apart from `l2`: the activation block still has the older layout [LIN4]
     activation: Activation | None = None
-    switches_stages: bool = False  # derivation replaces its channel and batch stage at this fork [PS3]
     engine: bool = True
     ethereum: str | None = None
+
+    @property
+    def switches_stages(self) -> bool:
+        """Whether derivation replaces its channel and batch stage at this fork [PS3]."""
+        return self.l1 is not None and self.l1(L1Rules()).batch_stage
 
 
 FORKS: tuple[Fork, ...] = (
@@ -79,13 +81,11 @@ FORKS: tuple[Fork, ...] = (
         l1=lambda rules: replace(
             rules,
             contiguous_frames=True,
-            channel_stage=ChannelStageKind.CHANNEL_ASSEMBLER,
-            batch_stage=BatchStageKind.BATCH_STAGE,
+            batch_stage=True,
             strict_batch_times=True,
             replace_invalid_payloads=True,
         ),
         l2=lambda rules: replace(rules, eip1559_params=True),
-        switches_stages=True,
     ),
     Fork(
         "isthmus",

@@ -7,5 +7,3 @@ def test_each_layout_adds_to_the_one_before() -> None:
     layouts = list(L1InfoFormat)
     assert layouts == sorted(layouts)
     assert [layout.packed for layout in layouts] == [False, True, True, True]
-    assert [layout.operator_fee for layout in layouts] == [False, False, True, True]
-    assert [layout.da_footprint for layout in layouts] == [False, False, False, True]

@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol.forks.rules import (
-    BatchStageKind,
-    ChannelStageKind,
     EpochRules,
     L1InfoFormat,
     L1Rules,
@@ -54,8 +52,7 @@ def test_all_rules_of_the_newest_fork() -> None:
         read_any_ready_channel=True,
         span_batches=True,
         contiguous_frames=True,
-        channel_stage=ChannelStageKind.CHANNEL_ASSEMBLER,
-        batch_stage=BatchStageKind.BATCH_STAGE,
+        batch_stage=True,
         strict_batch_times=True,
         replace_invalid_payloads=True,
         packed_fee_scalars=True,
