@@ -23,7 +23,7 @@ from rollup_node.stages.protocol.commitments import Commitment
 from rollup_node.stages.protocol.pacing import backoff
 from rollup_node.stages.protocol.types import BlobRef, Hash, L1BlockRef
 
-FIRST_PAUSE = 0.5
+SHORTEST_PAUSE, FIRST_PAUSE = 0.05, 0.5
 MAX_PAUSE = 10.0
 EXPIRY_SECONDS = 60.0
 URGENT_SECONDS = 3.0
@@ -82,9 +82,10 @@ class PendingTable(Generic[K, P]):
         """Return the requests to fetch now: urgent ones first, then in the order of their first requests."""
         return sorted((e for e in self if e.is_idle and e.retry_at <= now), key=lambda item: not item.urgent)
 
-    def next_retry(self, now: float) -> float | None:
-        """Seconds until a failed request is due again; None if there is none."""
-        return min((item.retry_at - now for item in self if item.is_idle and item.retry_at > now), default=None)
+    def next_retry(self, now: float, most: float) -> float:
+        """Seconds until a failed request is due again, `most` if there is none before."""
+        retry = min((item.retry_at - now for item in self if item.is_idle and item.retry_at > now), default=most)
+        return min(max(retry, SHORTEST_PAUSE), most)
 
     def remove(self, pending: P) -> None:
         self._pending.pop(pending.key, None)
@@ -180,21 +181,6 @@ def content_size(content: BlobContent) -> int:
     return 300 + len(content.data or b"")
 
 
-class InputCache:
-    """Inputs by commitment; an unverified one is valid for one start, so wrong ones do not survive a reset [ADA16]."""
-
-    def __init__(self, max_bytes: int = INPUT_CACHE_BYTES) -> None:
-        self._inputs: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(max_bytes)
-
-    def get(self, commitment: Commitment, start: int = 0) -> Found | None:
-        answer, valid_for = self._inputs.get(commitment) or (None, None)
-        return answer if valid_for in (None, start) else None
-
-    def put(self, answer: Found, start: int | None = None) -> None:
-        """Add an input in place of any other of its commitment; `start` if it is valid for that one alone."""
-        self._inputs.put(answer.commitment, (answer, start), _size(answer))
-
-
 @dataclass
 class PendingInput(Pending[Commitment]):
     """A requested input by commitment, and the clients to answer, one for each row, with the last request's number.
@@ -234,5 +220,6 @@ class PendingInputs(PendingTable[Commitment, PendingInput]):
         return pending
 
 
-def _size(answer: Found) -> int:
+def input_size(answer: Found) -> int:
+    """Return about the bytes of memory that an input takes."""
     return 400 + len(answer.commitment.content) + (len(answer.data) if isinstance(answer, InputResponse) else 0)

@@ -8,7 +8,7 @@ import msgspec
 
 from rollup_node.ipc.bus.bus import ProcessId, Server
 from rollup_node.stages.blobs.config import DaServerConfig
-from rollup_node.stages.blobs.pending_requests import Found, InputCache, PendingInput, PendingInputs
+from rollup_node.stages.blobs.pending_requests import INPUT_CACHE_BYTES, Found, PendingInput, PendingInputs, input_size
 from rollup_node.stages.io.http.client import HttpClient
 from rollup_node.stages.io.http.connection import is_compressed
 from rollup_node.stages.io.http.endpoint_errors import AnswerTooLargeError, EndpointError, endpoint_name
@@ -20,6 +20,7 @@ from rollup_node.stages.io.task import cancel_all
 from rollup_node.stages.messages.base import EndpointCounts, Problem
 from rollup_node.stages.messages.blobs import InputRequest, InputResponse, InputTooLarge, InputUnavailable
 from rollup_node.stages.messages.codes import Code
+from rollup_node.stages.protocol.bounded_cache import BoundedCache
 from rollup_node.stages.protocol.commitments import KECCAK, MAX_KECCAK_INPUT, Commitment
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.keccak import keccak_256
@@ -135,14 +136,17 @@ IDLE_SECONDS = 5.0
 
 
 class InputServer:
-    """The pending requests, the cache, at most `max_requests` fetches; one ahead of need gives way to a needed one."""
+    """The pending requests, the cache, at most `max_requests` fetches; one ahead of need gives way to a needed one.
+
+    An unverified input is valid for one start, which is kept with it, so wrong ones do not survive a reset [ADA16]."""
 
     def __init__(self, config: DaServerConfig, server: Server, meter: Meter, wake: Callable[[], None]) -> None:
         self._client, self._verifies = DaClient(config, meter), config.verify_on_read
         self.name = self._client.name
         self._max_requests = max(1, config.max_requests)
         self._server, self._meter, self._wake = server, meter, wake
-        self._pending, self._cache = PendingInputs(), InputCache()
+        self._pending = PendingInputs()
+        self._cache: BoundedCache[Commitment, tuple[Found, int | None]] = BoundedCache(INPUT_CACHE_BYTES)
         self._fetches: dict[asyncio.Task[None], PendingInput] = {}
         self._condition = LastingCondition(log)
         self._reported: Commitment | None = None
@@ -159,12 +163,12 @@ class InputServer:
 
     def on_request(self, client: ProcessId, request: InputRequest) -> None:
         """Answer from the cache, or have the input fetched."""
-        _cache = self._cache.get(request.commitment, request.start)
-        if _cache is None:
+        answer, valid_for = self._cache.get(request.commitment) or (None, None)
+        if answer is None or valid_for not in (None, request.start):
             self._pending.request(client, request, time.monotonic())
             self._wake()
         elif request.urgent:
-            self._server.send(client, _cache)
+            self._server.send(client, answer)
 
     def step(self) -> float:
         """Start the fetches that are due; seconds until the next step, if nothing wakes it."""
@@ -180,8 +184,7 @@ class InputServer:
         for pending in due[: self._max_requests - len(self._fetches)]:
             pending.is_fetching = True
             self._fetches[asyncio.create_task(self._fetch(pending), name="input of a commitment")] = pending
-        retry = self._pending.next_retry(now)
-        return IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
+        return self._pending.next_retry(now, IDLE_SECONDS)
 
     async def close(self) -> None:
         """Cancel the fetches and close the connections."""
@@ -204,7 +207,7 @@ class InputServer:
                 return  # it is read again for the new start
             if pending.key == self._reported:
                 self._condition.end("the DA server returns inputs again", commitment=str(pending.key))
-            self._cache.put(answer, None if verified else start)
+            self._cache.put(answer.commitment, (answer, None if verified else start), input_size(answer))
             self._pending.remove(pending)
         except EndpointError as error:
             answer = self._failed(pending, error)

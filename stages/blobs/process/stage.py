@@ -141,9 +141,7 @@ class BlobsStage(Stage):
             self._start_fetch(pending)
         self._meter.set("l1_source_cache_size", len(self._requests.cache), type=BLOBS)
         self.publish_health()
-        retry = self._requests.next_retry(now)
-        pause = IDLE_SECONDS if retry is None else min(max(retry, 0.05), IDLE_SECONDS)
-        return pause if all_sent else RESEND_SECONDS
+        return self._requests.next_retry(now, IDLE_SECONDS) if all_sent else RESEND_SECONDS
 
     @property
     def has_source(self) -> bool:

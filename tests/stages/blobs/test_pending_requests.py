@@ -12,9 +12,9 @@ from rollup_node.stages.blobs.pending_requests import (
     MAX_PENDING,
     MAX_PENDING_INPUTS,
     URGENT_SECONDS,
-    InputCache,
     PendingInputs,
     PendingRequests,
+    input_size,
 )
 from rollup_node.stages.messages.blobs import (
     BlobContent,
@@ -96,13 +96,11 @@ def test_failures_are_answered_and_retried_after_growing_pauses(requests: Pendin
             block(1).hash, True, f"BLOB-EXPIRED: blobs of L1 block {block(1)}: gone"
         )
         assert requests.due(now) == []
-        pause = requests.next_retry(now)
-        assert pause is not None
-        pauses.append(pause)
-        now += pause
+        pauses.append(requests.next_retry(now, 60.0))
+        now += pauses[-1]
         assert requests.due(now) == [pending]
     assert pauses == [0.5, 1.0, 2.0, 4.0, 8.0, MAX_PAUSE, MAX_PAUSE, MAX_PAUSE]
-    assert requests.next_retry(now) is None
+    assert requests.next_retry(now, 60.0) == 60.0
 
 
 def test_requests_that_are_not_repeated_expire(requests: PendingRequests) -> None:
@@ -142,31 +140,9 @@ def pending() -> PendingInputs:
     return PendingInputs()
 
 
-def test_the_cache_is_bounded_in_bytes_and_drops_the_least_used() -> None:
-    cache = InputCache(max_bytes=2500)
-    for commitment in COMMITMENTS[:2]:
-        cache.put(InputResponse(commitment, bytes(700)))
-    assert cache.get(COMMITMENTS[0]) == InputResponse(COMMITMENTS[0], bytes(700))
-    cache.put(InputTooLarge(COMMITMENTS[2], 200_000))
-    assert cache.get(COMMITMENTS[1]) is None
-    assert [cache.get(item) is not None for item in (COMMITMENTS[0], COMMITMENTS[2])] == [True, True]
-    cache.put(InputResponse(COMMITMENTS[3], bytes(9000)))
-    kept = [commitment for commitment in COMMITMENTS[:4] if cache.get(commitment) is not None]
-    assert kept == [COMMITMENTS[3]], "one that is larger than the bound is kept alone"
-
-
-def test_an_input_that_was_not_verified_is_valid_for_one_start() -> None:
-    cache, wrong, right = (
-        InputCache(),
-        InputResponse(COMMITMENTS[0], b"wrong"),
-        InputResponse(COMMITMENTS[0], b"right!"),
-    )
-    cache.put(wrong, 1)
-    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (wrong, None)
-    cache.put(right, 2)
-    assert (cache.get(COMMITMENTS[0], 1), cache.get(COMMITMENTS[0], 2)) == (None, right)
-    cache.put(right)
-    assert cache.get(COMMITMENTS[0], 3) == right
+def test_the_memory_of_an_input_is_that_of_its_bytes() -> None:
+    assert input_size(InputResponse(COMMITMENTS[0], bytes(700))) == 400 + 32 + 700
+    assert input_size(InputTooLarge(COMMITMENTS[0], 200_000)) == 400 + 32
 
 
 def test_the_last_request_of_each_client_counts(pending: PendingInputs) -> None:
@@ -185,7 +161,7 @@ def test_urgent_ones_are_fetched_first_and_pauses_double(pending: PendingInputs)
     assert (ahead.clients, urgent.clients) == ({}, {3: (CLIENT, 0)})
     assert urgent.failed("down", False, 0.0) == InputUnavailable(COMMITMENTS[1], False, "down")
     assert pending.due(FIRST_PAUSE - 0.01) == [ahead]
-    assert pending.next_retry(0.0) == FIRST_PAUSE
+    assert pending.next_retry(0.0, 60.0) == FIRST_PAUSE
     for _ in range(9):
         urgent.failed("down", False, 10.0)
     assert urgent.retry_at == 10.0 + MAX_INPUT_PAUSE
