@@ -22,7 +22,7 @@ from rollup_node.stages.derivation.codec.span_batch import (
     SpanBatchError,
     SpanRules,
     read_span,
-    without_transactions,
+    span_of,
 )
 from rollup_node.stages.derivation.codec.span_transactions import SpanTransactionError, restore_transactions
 from rollup_node.stages.derivation.reasons.channels import ChannelEnd, SpanBatchMalformed, SpanTransactionInvalid
@@ -87,7 +87,7 @@ class LazySpanBatch:
 
     def __init__(self, raw: RawSpan, rules: SpanRules) -> None:
         self._raw, self._chain_id = raw.transactions, rules.chain_id
-        self.span = without_transactions(raw, rules)
+        self.span = span_of(raw, rules, ())
         self._digest = hashes_digest(self._transactions())
 
     @property

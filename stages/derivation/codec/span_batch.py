@@ -59,22 +59,18 @@ def decode_span(data: bytes, at: int, rules: SpanRules) -> SpanBatch | SpanTrans
     """Return the batch at offset `at`, behind its type byte.
 
     A reason when its transactions cannot be restored, which drops this batch only. Bytes after it are ignored [BE6,
-    SP16]. Raises SpanBatchError when it is malformed."""
-    return convert(read_span(data, at), rules)
+    SP16, CV1 to CV10]. Raises SpanBatchError when it is malformed."""
+    raw = read_span(data, at)
+    try:
+        transactions = _transactions(raw.transactions, rules.chain_id)
+    except SpanTransactionError as error:
+        return SpanTransactionInvalid(error.index, str(error))
+    return span_of(raw, rules, transactions)
 
 
 def read_span(data: bytes, at: int) -> RawSpan:
     """Return the fields of the batch at `at`, transactions in columns [SP1 to SP18]. Raises SpanBatchError."""
     return _FieldReader(data, at).read()
-
-
-def convert(raw: RawSpan, rules: SpanRules) -> SpanBatch | SpanTransactionInvalid:
-    """Return the blocks of a raw span batch, or why its transactions cannot be restored [CV1 to CV10]."""
-    try:
-        transactions = _transactions(raw.transactions, rules.chain_id)
-    except SpanTransactionError as error:
-        return SpanTransactionInvalid(error.index, str(error))
-    return msgspec.structs.replace(without_transactions(raw, rules), transactions=transactions)
 
 
 def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
@@ -88,8 +84,8 @@ def _transactions(raw: RawTransactions, chain_id: int) -> Transactions:
     return packer.finish()
 
 
-def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
-    """Return the span batch with everything but its transactions [CV1, CV2]."""
+def span_of(raw: RawSpan, rules: SpanRules, transactions: Transactions) -> SpanBatch:
+    """Return the span batch of a raw one, with these transactions [CV1, CV2]."""
     advances = int.from_bytes(raw.origin_bits, "big") >> 1
     return SpanBatch(
         parent_check=raw.parent_check,
@@ -101,7 +97,7 @@ def without_transactions(raw: RawSpan, rules: SpanRules) -> SpanBatch:
         last_epoch=raw.last_epoch,
         origin_bits=pack_field(raw.origin_bits),
         transaction_counts=pack_field(raw.counts),
-        transactions=(),
+        transactions=transactions,
     )
 
 
