@@ -1,7 +1,7 @@
 """secp256k1, the curve of Ethereum's and libp2p's keys, by libsecp256k1: points and signatures as bytes.
 
 Private keys have 32 bytes; points have 33 bytes compressed or 65 uncompressed, digests 32, recoverable signatures 65
-(r, s and the recovery id). Every signature made here has a low s."""
+(r, s and the recovery id). Every signature made here has a low s. Ethereum's keys are those of `keys`."""
 
 from btclib_libsecp256k1 import dsa, keys, recovery
 
@@ -43,23 +43,16 @@ def recover_point(digest: bytes, signature: bytes) -> bytes:
     return recovery.recover(digest, signature[:COMPACT_SIZE], signature[COMPACT_SIZE], False)
 
 
-def private_key_address(secret: bytes) -> Address:
-    """Return the account of a private key. Raises ValueError when that is outside of the group."""
-    return _address(public_key(secret, compressed=False))
-
-
 def recover_address(digest: Hash, signature: bytes) -> Address | None:
-    """Return the account whose key made the signature of 65 bytes, None for an invalid one. A high s is valid."""
+    """Return the account whose key made the signature of 65 bytes, None for an invalid one. A high s is valid.
+
+    Without eth-keys, whose imports are an eighth of a node's, for every node recovers the senders of batches."""
     if len(signature) != SIGNATURE_SIZE or signature[COMPACT_SIZE] > 1:
         return None
     try:
-        return _address(recover_point(digest, signature))
+        return keccak256(recover_point(digest, signature)[1:])[12:]
     except ValueError:
         return None
-
-
-def _address(point: bytes) -> Address:
-    return keccak256(point[1:])[12:]
 
 
 def verify_compact(point: bytes, digest: bytes, signature: bytes) -> bool:

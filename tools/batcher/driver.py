@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from rollup_node.tools.batcher.alt_da import AltDaBatcher
 
 from rollup_node.stages.blobs.kzg import blob_to_commitment, versioned_hash
-from rollup_node.stages.protocol import rlp, secp256k1
+from rollup_node.stages.protocol import rlp
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.kzg_proofs import compute_proof
 
@@ -49,12 +50,11 @@ class Key:
     @property
     def address(self) -> Address:
         """The key's Ethereum address."""
-        return secp256k1.private_key_address(self.secret)
+        return private_key(self.secret).public_key.to_canonical_address()
 
     def sign(self, digest: Hash) -> tuple[int, int, int]:
         """Return the recoverable signature (y parity, r, s) of a digest."""
-        signature = secp256k1.sign_recoverable(digest, self.secret)
-        return signature[64], int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")
+        return private_key(self.secret).sign_msg_hash(digest).vrs
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""A client of the node for Python programs, on web3.py: the extra `rollup-node[client]`."""
+"""A client of the node for Python programs, on web3.py and eth-keys: the extra `rollup-node[client]`."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from rollup_node.stages.p2p.addresses.peer_id import NetworkIdentity, peer_id_text
-from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.tools.devnet.files import SIGNER_KEY, NetworkFiles
 
 LOOPBACK = "127.0.0.1"
@@ -99,8 +99,8 @@ def address(files: NetworkFiles, name: str, port: int) -> str:
 
 def bootnode(files: NetworkFiles, name: str, port: int) -> str:
     """Return the enode URL of a node."""
-    point = secp256k1.public_key(identity(files, name).secret, compressed=False)
-    return f"enode://{point[1:].hex()}@{LOOPBACK}:{port}"
+    point = private_key(identity(files, name).secret).public_key.to_bytes()
+    return f"enode://{point.hex()}@{LOOPBACK}:{port}"
 
 
 def peer_options(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from eth_keys.datatypes import PrivateKey
 
 from rollup_node.stages.p2p.blocks.signing import signing_hash
-from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.errors import INVALID_PARAMS, SERVER_ERROR
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, Method, application
 
@@ -33,9 +34,9 @@ class SigningRequest(msgspec.Struct, frozen=True):
 class SignerMethods:
     """The methods of a signer with this key, for blocks of the default domain."""
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
-        self.address = to_hex(secp256k1.private_key_address(secret))
+    def __init__(self, key: PrivateKey) -> None:
+        self._key = key
+        self._address = to_hex(key.public_key.to_canonical_address())
 
     def methods(self) -> dict[str, Method]:
         """Return the method table."""
@@ -50,16 +51,17 @@ class SignerMethods:
             raise JsonRpcError(INVALID_PARAMS, f"malformed signing request: {error}") from None
         if value.domain != (0,) * 32 or len(payload_hash) != 32:
             raise JsonRpcError(INVALID_PARAMS, "the domain must be 32 zeros, and the payload hash have 32 bytes")
-        if value.senderAddress.lower() != self.address:
+        if value.senderAddress.lower() != self._address:
             raise JsonRpcError(SERVER_ERROR, f"there is no key of {value.senderAddress}")
-        return to_hex(secp256k1.sign_recoverable(signing_hash(value.chainId, payload_hash), self._secret))
+        signature = self._key.sign_msg_hash(signing_hash(value.chainId, payload_hash))
+        return to_hex(signature.to_bytes())
 
 
-async def serve(signer: SignerMethods, port: int) -> None:
+async def serve(key: PrivateKey, port: int) -> None:
     """Serve until it is cancelled; prints URL and address once it listens."""
-    listener = Listener(application(JsonRpc(signer.methods())), port)
+    listener = Listener(application(JsonRpc(SignerMethods(key).methods())), port)
     await listener.start()
-    print(f"signer {listener.url} address {signer.address}", flush=True)
+    print(f"signer {listener.url} address {to_hex(key.public_key.to_canonical_address())}", flush=True)
     try:
         await asyncio.Event().wait()
     finally:
@@ -73,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, default=0)
     args = parser.parse_args(sys.argv[1:] if argv is None else argv)
     try:
-        asyncio.run(serve(SignerMethods(bytes.fromhex(args.key_file.read_text().strip())), args.port))
+        asyncio.run(serve(private_key(bytes.fromhex(args.key_file.read_text().strip())), args.port))
     except KeyboardInterrupt:
         return 0
     except (OSError, ValueError) as error:

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from rollup_node.stages.protocol import secp256k1
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, Address, Hash
 
@@ -45,8 +44,11 @@ class LocalSigner:
     option = "p2p.sequencer.key"
 
     def __init__(self, secret: bytes) -> None:
-        self.address: Address = secp256k1.private_key_address(secret)
-        self._secret = secret
+        # Imported by the nodes that sign alone: eth-keys brings much along.
+        from rollup_node.stages.protocol.keys import private_key
+
+        self._key = private_key(secret)
+        self.address: Address = self._key.public_key.to_canonical_address()
 
     def sign(self, chain_id: int, signed_part: bytes) -> bytes:
         """Return a signature of 65 bytes: r, s, and the recovery id 0 or 1."""
@@ -60,7 +62,7 @@ class LocalSigner:
         """Nothing to close."""
 
     def _sign(self, digest: Hash) -> bytes:
-        return secp256k1.sign_recoverable(digest, self._secret)
+        return self._key.sign_msg_hash(digest).to_bytes()
 
 
 class UnsafeBlockSigners:

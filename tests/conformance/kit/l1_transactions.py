@@ -6,9 +6,9 @@ from typing import Any
 import rlp
 
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.secp256k1 import ORDER
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.batcher.driver import Key
 from tests.conformance.kit.chain import INBOX, L1_CHAIN_ID
 from tests.conformance.kit.notation import item
 
@@ -19,7 +19,12 @@ LEGACY, ACCESS_LIST, DYNAMIC_FEE, BLOB, SET_CODE = range(5)
 Signature = tuple[int, int, int]
 
 
-SIGNER, OTHER_SIGNER = Key(SECRET).address, Key(OTHER_SECRET).address
+def address_of(secret: bytes) -> Address:
+    """Return the account of a secret key."""
+    return private_key(secret).public_key.to_canonical_address()
+
+
+SIGNER, OTHER_SIGNER = address_of(SECRET), address_of(OTHER_SECRET)
 
 
 def high_s(signature: Signature) -> Signature:
@@ -58,9 +63,13 @@ def signed(
         fields.append([[chain_id, b"\x44" * 20, 0, 0, 1, 1]])
     protection = [chain_id, 0, 0] if kind == LEGACY and protected else []
     prefix = b"" if kind == LEGACY else bytes((kind,))
-    parity, r, s = change(Key(secret).sign(keccak256(prefix + rlp.encode([*fields, *protection]))))
+    parity, r, s = change(_sign(keccak256(prefix + rlp.encode([*fields, *protection])), secret))
     v = parity if kind != LEGACY else parity + (35 + 2 * chain_id if protected else 27)
     return prefix + bytes(rlp.encode([*fields, v, r, s]))
+
+
+def _sign(digest: Hash, secret: bytes) -> Signature:
+    return private_key(secret).sign_msg_hash(digest).vrs
 
 
 def by_the_book(kind: int) -> bytes:

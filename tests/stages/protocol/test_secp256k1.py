@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollup_node.stages.protocol import secp256k1
-from rollup_node.stages.protocol.secp256k1 import private_key_address, recover_address
 
 NATIVE = get_backend("eth_keys.backends.NativeECCBackend")
 SECRETS = st.integers(1, secp256k1.ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
@@ -25,12 +24,10 @@ def test_keys_and_signatures_are_those_of_another_implementation(secret: bytes, 
     point = secp256k1.public_key(secret)
     assert point == key.public_key.to_compressed_bytes()
     assert secp256k1.public_key(secret, compressed=False) == b"\x04" + key.public_key.to_bytes()
-    assert private_key_address(secret) == key.public_key.to_canonical_address()
     signature = secp256k1.sign_recoverable(digest, secret)
     assert Signature(signature, backend=NATIVE).recover_public_key_from_msg_hash(digest) == key.public_key
     theirs = key.sign_msg_hash(digest).to_bytes()
     assert {secp256k1.recover_point(digest, item)[1:] for item in (signature, theirs)} == {key.public_key.to_bytes()}
-    assert {recover_address(digest, item) for item in (signature, theirs)} == {private_key_address(secret)}
     assert secp256k1.verify_compact(point, digest, signature[: secp256k1.COMPACT_SIZE])
     assert secp256k1.verify_der(point, digest, secp256k1.sign_der(digest, secret))
 
@@ -57,8 +54,6 @@ def test_what_is_no_private_key(secret: bytes) -> None:
     with pytest.raises(ValueError):
         secp256k1.public_key(secret)
     with pytest.raises(ValueError):
-        private_key_address(secret)
-    with pytest.raises(ValueError):
         secp256k1.sign_recoverable(DIGEST, secret)
     with pytest.raises(ValueError):
         secp256k1.multiply_point(POINT, secret)
@@ -74,9 +69,8 @@ def test_what_is_no_point(point: bytes) -> None:
     assert not secp256k1.verify_der(point, DIGEST, secp256k1.sign_der(DIGEST, SECRET))
 
 
-@given(st.binary(max_size=80) | st.binary(min_size=65, max_size=65))
+@given(st.binary(max_size=80))
 def test_any_bytes_as_a_signature(signature: bytes) -> None:
-    assert recover_address(DIGEST, signature) != private_key_address(SECRET)
     assert not secp256k1.verify_compact(POINT, DIGEST, signature)
     assert not secp256k1.verify_der(POINT, DIGEST, signature)
 
@@ -86,10 +80,3 @@ def test_a_high_s_does_not_verify() -> None:
     high = (secp256k1.ORDER - int.from_bytes(signature[32:64], "big")).to_bytes(32, "big")
     other = signature[:32] + high + bytes((1 - signature[64],))
     assert not secp256k1.verify_compact(POINT, DIGEST, other[:64])
-    assert recover_address(DIGEST, other) == private_key_address(SECRET)
-
-
-@pytest.mark.parametrize("recovery_id", (2, 3, 4, 27, 28, 255))
-def test_the_recovery_id_is_0_or_1(recovery_id: int) -> None:
-    signature = secp256k1.sign_recoverable(DIGEST, SECRET)[:64]
-    assert recover_address(DIGEST, signature + bytes((recovery_id,))) is None

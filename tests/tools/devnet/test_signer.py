@@ -10,13 +10,14 @@ from rollup_node.stages.p2p.blocks.signing import LocalSigner
 from rollup_node.stages.p2p.config import SignerConfig
 from rollup_node.stages.p2p.signer.io.remote_signer import RemoteSigner
 from rollup_node.stages.protocol.hex_encoding import to_hex
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from rollup_node.tools.devnet.signer import SignerMethods, main
 from tests.support.servers.http_listener import json_rpc_app, listening
 
 KEY = LocalSigner(SIGNER_KEY.secret)
-METHODS = SignerMethods(SIGNER_KEY.secret)
+METHODS = SignerMethods(private_key(SIGNER_KEY.secret))
 HASH = b"\x07" * 32
 
 

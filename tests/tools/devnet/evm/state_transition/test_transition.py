@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.stages.protocol.keys import private_key
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT, ordered_root
 from rollup_node.stages.protocol.receipts import bloom_mask, decode_receipt
 from rollup_node.stages.protocol.transactions import (
@@ -16,7 +17,6 @@ from rollup_node.stages.protocol.transactions import (
     encode_transaction,
     signing_hash,
 )
-from rollup_node.tools.batcher.driver import Key
 from rollup_node.tools.devnet.evm.call_frame import SYSTEM_ADDRESS, BlockContext
 from rollup_node.tools.devnet.evm.rules import BLOB_GAS, EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
@@ -30,8 +30,8 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_transaction
 from tests.support.chains.l2_test_chain import L2TestChain
 
-KEY, OTHER_KEY = Key(b"\x01" * 32), Key(b"\x02" * 32)
-SENDER, AUTHORITY = KEY.address, OTHER_KEY.address
+KEY, OTHER_KEY = private_key(b"\x01" * 32), private_key(b"\x02" * 32)
+SENDER, AUTHORITY = (key.public_key.to_canonical_address() for key in (KEY, OTHER_KEY))
 TO, COINBASE = b"\xdd" * 20, b"\xcc" * 20
 BLOB_HASH = b"\x01" + bytes(31)
 FUNDS = 10**20
@@ -48,7 +48,7 @@ def block(rules: EvmRules = forks.OSAKA, *, balance: int = FUNDS, gas_limit: int
 def signed(**values: Any) -> bytes:
     """Return an encoded transaction signed by SENDER."""
     transaction = replace(UNSIGNED, **values)
-    y_parity, r, s = KEY.sign(signing_hash(transaction))
+    y_parity, r, s = KEY.sign_msg_hash(signing_hash(transaction)).vrs
     return encode_transaction(replace(transaction, y_parity=y_parity, r=r, s=s))
 
 
@@ -128,7 +128,7 @@ def test_blob_gas_is_charged_and_limited_by_block() -> None:
 
 def authorization(target: bytes, nonce: int, chain_id: int = 5) -> Authorization:
     fields = (rlp.encode_int(chain_id), rlp.encode_bytes(target), rlp.encode_int(nonce))
-    y_parity, r, s = OTHER_KEY.sign(keccak256(b"\x05" + rlp.encode_list(fields)))
+    y_parity, r, s = OTHER_KEY.sign_msg_hash(keccak256(b"\x05" + rlp.encode_list(fields))).vrs
     return Authorization(chain_id, target, nonce, y_parity, r, s)
 
 
