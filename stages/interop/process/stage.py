@@ -83,18 +83,17 @@ class InteropStage(Stage):
         self._meter, self._clock, self._depth = meter, clock, config.backfill_depth
         self._set = config.dependency_set
         self._database = InteropDatabase(config.store_path, self._set)
-        store = self._database.store
-        self._state = store.state()
-        self._transition, self._denied = _decisions(store)
+        self._state = self._database.read_first(InteropStore.state)
+        self._transition, self._denied = self._database.read_first(_decisions)
+        self._l1_final = l1_final = self._database.read_first(InteropStore.l1_final)
+        self._final = _heads(self._database.read_first(lambda store: store.final_round(l1_final)))
         self._rounds = PeriodicTask("rounds", self._step)
         self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
         self._chains = {
             chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
         }
-        self._l1 = L1Reader(bus, store.l1_final(), wake)
-        self._l1_final = self._l1.finalized
-        self._final = _heads(store.final_round(self._l1_final))
+        self._l1 = L1Reader(bus, l1_final, wake)
         self._publisher = bus.publish("status.interop")
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
