@@ -24,6 +24,7 @@ CODES = {
     WaitReason.L1_FINAL: Code.INTEROP_L1_FINAL,
     WaitReason.DIVERGED: Code.INTEROP_DIVERGED,
     WaitReason.NO_LOGS: Code.INTEROP_LOGS,
+    WaitReason.OLDER: Code.INTEROP_STORE,
 }
 """The waits that end by an operator alone, but for those before the first round."""
 

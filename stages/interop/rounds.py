@@ -28,6 +28,7 @@ class WaitReason(Enum):
     L1_FINAL = ("VR13", "L1 has left a block that it had finalized")
     DIVERGED = ("VR11", "its block does not follow the verified one, though L1 is the same")
     NO_LOGS = ("VR10", "logs of it are needed that are not known")
+    OLDER = ("VR14", "it has finalized a block after the last round: the interop database is an older copy")
 
     def __init__(self, rule: str, text: str) -> None:
         self.rule, self.text = rule, text
@@ -292,6 +293,17 @@ def diverged(state: StoreState, canonical: Mapping[int, Hash | None], l1: L1View
     return None
 
 
+def outdated(config: InteropConfig, state: StoreState, finalized: Mapping[int, int]) -> Wait | None:
+    """Check once, at a start, that no chain of the rounds has finalized a block after the last one [VR14].
+
+    From the first round on only verified blocks are final. A database without them lacks denials, too."""
+    heights = {} if state.verified is None else config.heights_at(state.verified.timestamp)
+    for chain_id, number in sorted(finalized.items()):
+        if chain_id in state.tips and number > heights.get(chain_id, number):
+            return Wait(WaitReason.OLDER, chain_id, f"block {number}")
+    return None
+
+
 NONE = -1
 """The number to keep where all stored blocks are removed."""
 
@@ -306,12 +318,19 @@ class LogRange(msgspec.Struct, frozen=True):
     keep: int
 
 
+def start_time(config: InteropConfig, starts: Mapping[int, int]) -> int:
+    """Return the last second in which a chain has the block with which it started, by chain and number [VR10].
+
+    With which L1 block that one became safe may be unknown; of the later ones it is known."""
+    return max(config.chains[chain_id].timestamp_of(number + 1) for chain_id, number in starts.items()) - 1
+
+
 def backfill(
     config: InteropConfig, state: StoreState, safe_time: int, depth: int, canonical: Mapping[int, Hash | None]
 ) -> dict[int, LogRange]:
     """Return which logs are read before the first round, or for a chain that is new in the set, by chain [VR10].
 
-    They end at the last round, or at `safe_time`, the lowest of the chains' safe heads.
+    They end at the last round, or at `safe_time`, for which all chains have a local safe block.
 
     It is asked at each start, and again where nothing is verified yet and a chain has diverged.
 

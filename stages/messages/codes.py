@@ -404,10 +404,10 @@ class Code(Enum):
     INTEROP_REWIND = """[event] L1 has left a block that verified blocks depend on. They are void, and the chains derive
     again.
     DO: nothing"""
-    INTEROP_STORE = """The interop database cannot be opened, read or written, or it is damaged. No block is verified
-    meanwhile.
-    DO: check the disk and the permissions of the file's folder; if the line says that the file is damaged, stop the
-    node, remove the file, and start again: the logs are read from the engines again"""
+    INTEROP_STORE = """The interop database cannot be opened, read or written, it is damaged, or an older copy of it was
+    put back. No block is verified meanwhile.
+    DO: check the disk and the permissions of the file's folder; if the line says that the file is damaged or an older
+    copy, stop the node, remove the file, and start again: the logs are read from the engines again"""
     SAFEDB_GAP = """[event] Blocks became safe that the safe head database lacks: it was unavailable, or the node ran
     without it.
     DO: nothing, unless proposers or challengers need those blocks; then derive them again with an empty database"""

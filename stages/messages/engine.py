@@ -150,7 +150,8 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     the L1 block that derivation may read next; without one the first is None and stands for `unsafe`. `current_l1`
     is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set.
     `transition` is the last one of the interop process for which this engine process has gone back, or found that it
-    need not; 0 in the beginning of each life."""
+    need not; 0 in the beginning of each life. `start` is the safe head with which the heads were found: later ones were
+    derived since."""
 
     reset: int
     unsafe: L2BlockRef | None
@@ -165,3 +166,4 @@ class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     current_l1: L1BlockRef | None = None
     sdm_opt_in: bool = False
     transition: int = 0
+    start: L2BlockRef | None = None

@@ -70,6 +70,7 @@ class CoreState(CoreContext):
         self._logged_heads: Heads | None = None
         self._shows_replacement = False
         self._last_heads: Heads | None = None
+        self._start_safe: L2BlockRef | None = None
         self._unsent: engine.AttributesResult | None = None
         self.do(actions.ShowProblem("start", Problem(None, "", self._start_problem)))
 
@@ -115,6 +116,7 @@ class CoreState(CoreContext):
             self.follow.current_l1,
             self.sdm_opt_in,
             self.verification.transition,
+            self._start_safe,
         )
 
     # --- what rows ask of other topics -----------------------------------------------------------------------------
@@ -245,6 +247,7 @@ class CoreState(CoreContext):
             return
         self._compare(heads)
         text, base_block = "found L2 heads to start with", start.base
+        self._start_safe = heads.safe
         self.controller.start(self.verification.with_labels(self._with_cross_heads(heads)))
         self.attributes.start(start.reset, start.safe_config)
         self.attributes.was_safe = found_start.was_safe

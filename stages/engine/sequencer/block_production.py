@@ -4,7 +4,8 @@ Names the engine call that is due; only what the tip lacks comes first, in this 
 
 | missing                                        | what happens                                        |
 |------------------------------------------------|-----------------------------------------------------|
-| the L1 block that is the head's origin         | it is on its way: nothing, until it arrives         |
+| the L1 block that is the head's origin         | it is on its way: nothing, until it arrives; after  |
+|                                                | 5 s another try each second, and a problem [SEQ8]   |
 | an accepted forkchoice update with these heads | the update is sent                                  |
 | an L1 origin that may be used                  | another try in 1 s, or a reset [SEQ14, SEQ16]       |
 | the system config of the tip                   | its block is read from the engine                   |
@@ -25,6 +26,9 @@ from rollup_node.stages.protocol.l1_chains import L1Chain
 from rollup_node.stages.protocol.payloads import ExecutionPayload, PayloadAttributes
 from rollup_node.stages.protocol.types import Hash, L1Block, L1BlockRef, L2BlockRef
 
+ORIGIN_SECONDS = 5.0
+"""The L1 block that is the head's origin may be on its way for so long."""
+
 
 class BlockProduction:
     """`tip_config` is the last tip whose system config was read, by its hash.
@@ -38,7 +42,7 @@ class BlockProduction:
         self.recover = config.sequencer_recover
         self.sequencer = Sequencer(config, stopped=stopped or config.conductor_enabled)
         self.tip_config: tuple[Hash, SystemConfig] | None = None
-        self.without_origin = False
+        self._without_origin_since: float | None = None
 
     def wanted_l1_blocks(self, heads: Heads) -> RequestL1Blocks | None:
         """Return the request for the L1 blocks that the next origins need and that are missing [SEQ18]."""
@@ -49,15 +53,20 @@ class BlockProduction:
 
     def wait_until(self) -> float | None:
         """Return the time of the next action; None when only an event can lead to one."""
-        return None if self.without_origin else self.sequencer.wait_until()
+        since, due = self._without_origin_since, self.sequencer.wait_until()
+        return due if since is None or due is None else max(due, since + ORIGIN_SECONDS)
 
     def next(self, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         """Return the call that is due now. Raises TemporaryError when no block can be built yet, and ResetError."""
         need = self.sequencer.next(now)
-        self.without_origin = isinstance(need, L2BlockRef) and self.window.get(need.l1_origin.number) is None
-        if isinstance(need, L2BlockRef):
-            return None if self.without_origin else self._prepare(need, forkchoice_due, now)
-        return need
+        if not isinstance(need, L2BlockRef):
+            return need
+        if self.window.get(need.l1_origin.number) is not None:
+            self._without_origin_since = None
+        elif self._without_origin_since is None:
+            self._without_origin_since = now
+        waits = self._without_origin_since is not None and now < self._without_origin_since + ORIGIN_SECONDS
+        return None if waits else self._prepare(need, forkchoice_due, now)
 
     def _prepare(self, parent: L2BlockRef, forkchoice_due: ForkchoiceUpdate | None, now: float) -> EngineCall | None:
         if forkchoice_due is not None:
@@ -126,6 +135,7 @@ class BlockProduction:
         """There are no heads, and L1 may have had a reorg."""
         self.sequencer.on_reset()
         self.window.clear()
+        self._without_origin_since = None
 
 
 def sequencer_attributes(
@@ -155,7 +165,7 @@ class InconsistentOriginError(ResetError):
 
 
 class L1Window:
-    """The newest canonical L1 blocks by number. A head that does not follow the previous one empties it."""
+    """The canonical L1 blocks that came last, by number. A head that does not follow the previous one empties it."""
 
     def __init__(self) -> None:
         self.head: L1BlockRef | None = None
@@ -168,16 +178,18 @@ class L1Window:
             self.clear()
 
     def note_block(self, block: L1Block) -> None:
-        """Add a canonical block; those that do not link to it are removed, and the lowest beyond MAX_BLOCKS."""
+        """Add a canonical block; those that do not link to it are removed, and the oldest beyond MAX_BLOCKS."""
         number, header = block.header.number, block.header
         below, above = self.blocks.get(number - 1), self.blocks.get(number + 1)
         if below is not None and below.header.hash != header.parent_hash:
             self.blocks = {known: kept for known, kept in self.blocks.items() if known >= number}
         if above is not None and above.header.parent_hash != header.hash:
             self.blocks = {known: kept for known, kept in self.blocks.items() if known <= number}
+        self.blocks.pop(number, None)
         self.blocks[number] = block
         while len(self.blocks) > MAX_BLOCKS:
-            del self.blocks[min(self.blocks)]
+            # Not the lowest: the L2 head may have gone back by more L1 blocks than these.
+            del self.blocks[next(iter(self.blocks))]
 
     def clear(self) -> None:
         """Remove the blocks, since L1 may have had a reorg. The head stays."""

@@ -1,8 +1,9 @@
 """The interop database, used by a thread of its own so that a slow disk delays nothing else, and answers from it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 from rollup_node.ipc.bus.bus import Bus, ProcessId
@@ -22,11 +23,18 @@ class InteropDatabase:
     """The file of `path`, open as long as the process runs. Raises CriticalError if it does not open [VDB2, VDB4]."""
 
     def __init__(self, path: str, config: InteropConfig) -> None:
-        try:
+        with _ends_the_process():
             self.store = InteropStore(path, config, create=False)
-        except InteropStoreError as error:
-            raise CriticalError(str(error), error.code) from None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="interop database")
+
+    def read_first(self, use: Callable[[InteropStore], T]) -> T:
+        """Return what a function makes of the store, before anything runs. Raises CriticalError when the file fails."""
+        try:
+            with _ends_the_process():
+                return use(self.store)
+        except CriticalError:
+            self.store.close()
+            raise
 
     async def run(self, use: Callable[[InteropStore], T]) -> T:
         """Return what a function makes of the store. Raises TemporaryError when the file fails.
@@ -42,6 +50,14 @@ class InteropDatabase:
         closing = self._thread.submit(self.store.close)
         self._thread.shutdown(wait=False)
         await asyncio.wait((asyncio.wrap_future(closing),), timeout=seconds)
+
+
+@contextmanager
+def _ends_the_process() -> Iterator[None]:
+    try:
+        yield
+    except InteropStoreError as error:
+        raise CriticalError(str(error), error.code) from None
 
 
 class RoundServer:

@@ -43,6 +43,8 @@ from rollup_node.stages.interop.rounds import (
     diverged,
     next_step,
     next_time,
+    outdated,
+    start_time,
 )
 from rollup_node.stages.io.log.lasting_conditions import LastingCondition
 from rollup_node.stages.io.log.logger import get_logger
@@ -83,24 +85,24 @@ class InteropStage(Stage):
         self._meter, self._clock, self._depth = meter, clock, config.backfill_depth
         self._set = config.dependency_set
         self._database = InteropDatabase(config.store_path, self._set)
-        store = self._database.store
-        self._state = store.state()
-        self._transition, self._denied = _decisions(store)
+        self._state = self._database.read_first(InteropStore.state)
+        self._transition, self._denied = self._database.read_first(_decisions)
+        self._l1_final = l1_final = self._database.read_first(InteropStore.l1_final)
+        self._final = _heads(self._database.read_first(lambda store: store.final_round(l1_final)))
         self._rounds = PeriodicTask("rounds", self._step)
         self.periodic_tasks = [self._rounds, RoundServer(bus, self._set, self._database).task]
         wake = self._rounds.wake.set
         self._chains = {
             chain_id: ChainView(engine, bus.within(str(chain_id)), wake) for chain_id, engine in config.chains.items()
         }
-        self._l1 = L1Reader(bus, store.l1_final(), wake)
-        self._l1_final = self._l1.finalized
-        self._final = _heads(store.final_round(self._l1_final))
+        self._l1 = L1Reader(bus, l1_final, wake)
         self._publisher = bus.publish("status.interop")
         self._problem: Problem | None = None
         self._condition = LastingCondition(log, clock)
         self._held_by: tuple[Code, str] | None = None
         self._held_since = self._fresh_due = self._progress_due = 0.0
-        self._is_ready, self._delivered = False, 0
+        self._is_ready = False
+        self._delivered = self._beginnings = 0
         self._backfill: LogBackfill | None = None
         for chain_id in config.chains:
             meter.count("supernode_interop_invalidations_total", 0, chain_id=str(chain_id))
@@ -288,15 +290,19 @@ class InteropStage(Stage):
         """Check what is stored against the chains, and read the logs of before the first round [VR10, VR14]."""
         self._set_activity(COLD_START)
         if self._backfill is None:
-            if any(chain.local_safe is None for chain in self._chains.values()):
+            until = self._backfill_end()
+            if until is None:
                 self._meet(holding_chain(self._set, self._time, self._chain_states()))
                 return NOT_READY_SECONDS
+            final = {id_: block.number for id_, chain in self._chains.items() if (block := chain.finalized) is not None}
+            if (wait := outdated(self._set, self._state, final)) is not None:
+                return self._wait(wait)
             canonical = await self._canonical_tips()
             verified = self._state.verified
             numbers = () if verified is None or verified.l1 == NO_L1_BLOCK else (verified.l1.number,)
             if (wait := diverged(self._state, canonical, await self._l1.view(numbers))) is not None:
                 return self._wait(wait)
-            self._backfill = self._plan(canonical)
+            self._backfill = self._plan(until, canonical)
         if not self._backfill.is_complete:
             await self._read_logs(self._backfill)
             return 0.0
@@ -311,9 +317,26 @@ class InteropStage(Stage):
         reads = [self._chains[chain_id].reader.block_hash(number) for chain_id, number in tips.items()]
         return dict(zip(tips, await asyncio.gather(*reads), strict=True))
 
-    def _plan(self, canonical: dict[int, Hash | None]) -> LogBackfill:
-        safe = [head.timestamp for chain in self._chains.values() if (head := chain.local_safe) is not None]
-        ranges = backfill(self._set, self._state, min(safe), self._depth, canonical)
+    def _backfill_end(self) -> int | None:
+        """Return the time up to which blocks count as verified; None until all chains are that far [VR10].
+
+        What the chains have derived since their start is verified, however long it takes until the logs are read,
+        unless the rounds cannot begin there."""
+        views = self._chains.items()
+        heads = {chain_id: head for chain_id, chain in views if (head := chain.local_safe) is not None}
+        starts = {chain_id: start for chain_id, chain in views if (start := chain.start) is not None}
+        if len(heads) < len(self._chains):
+            return None
+        if self._state.verified is not None or self._beginnings > 1:
+            return min(head.timestamp for head in heads.values())
+        if self._beginnings == 0:
+            return min(start.timestamp for start in starts.values())
+        end = start_time(self._set, {chain_id: start.number for chain_id, start in starts.items()})
+        heights = self._set.heights_at(end)
+        return end if all(head.number >= heights[chain_id] for chain_id, head in heads.items()) else None
+
+    def _plan(self, until: int, canonical: dict[int, Hash | None]) -> LogBackfill:
+        ranges = backfill(self._set, self._state, until, self._depth, canonical)
         readers = {chain_id: chain.reader for chain_id, chain in self._chains.items()}
         return LogBackfill(readers, ranges, self._write, self._clock)
 
@@ -350,6 +373,7 @@ class InteropStage(Stage):
         obstacle = obstacle_of(self._set, wait, self._time, self._chain_states())
         if self._state.verified is None and wait.reason in _BEFORE_FIRST:
             self._is_ready = False
+            self._beginnings += wait.reason is not WaitReason.DIVERGED
             obstacle = msgspec.structs.replace(obstacle, patience=PATIENCE_SECONDS) if obstacle is not None else None
         self._meet(obstacle)
         if wait.reason in CODES and self._is_ready:

@@ -2,7 +2,7 @@
 
 A round has no row: its heads are the blocks by number, and its L1 block is that of the last row of `inclusions` at or
 before its time. So a round cannot contradict the logs. Damage that SQLite does not see is found by the checksum of a
-block's row when it is read [VDB3]."""
+row when it is read [VDB3]."""
 
 import sqlite3
 import time
@@ -46,20 +46,22 @@ PRUNE_SECONDS = 2 * MESSAGE_EXPIRY_WINDOW
 
 _APPLICATION = 0x52504E49
 _SCHEMA = """
-create table if not exists chains (id integer primary key, genesis blob not null, since integer);
-create table if not exists blocks
+create table chains (id integer primary key, genesis blob not null, since integer, crc integer not null);
+create table blocks
   (chain integer not null, number integer not null, hash blob not null, logs blob not null, output blob,
    crc integer not null, primary key (chain, number));
-create table if not exists inclusions
-  (since integer primary key, l1_number integer not null, l1_hash blob not null);
-create index if not exists inclusions_by_l1 on inclusions (l1_number);
-create table if not exists denied
+create table inclusions
+  (since integer primary key, l1_number integer not null, l1_hash blob not null, crc integer not null);
+create index inclusions_by_l1 on inclusions (l1_number);
+create table denied
   (id integer primary key, chain integer not null, number integer not null, hash blob not null, time integer not null,
-   state_root blob not null, storage_root blob not null, reason text not null, unique (chain, number, hash));
-create table if not exists progress
-  (verified integer, decided blob, pending blob, transition integer not null, l1_final integer not null);
-insert into progress select null, null, null, 0, 0 where not exists (select 1 from progress);
+   state_root blob not null, storage_root blob not null, reason text not null, crc integer not null,
+   unique (chain, number, hash));
+create table progress
+  (verified integer, decided blob, pending blob, transition integer not null, l1_final integer not null,
+   crc integer not null);
 """
+_DENIED = "select chain, number, hash, time, state_root, storage_root, reason, crc from denied"
 _MAX = 2**63 - 1
 _transition = msgspec.msgpack.Decoder(Transition)
 _block_decoder = msgspec.msgpack.Decoder(BlockId)
@@ -91,6 +93,16 @@ class _StoredBlock(NamedTuple):
     output: HeadOutput | None
 
 
+class _Progress(NamedTuple):
+    """The one row of `progress`: the time of the last round, what is decided and pending, encoded, and two numbers."""
+
+    verified: int | None = None
+    decided: bytes | None = None
+    pending: bytes | None = None
+    transition: int = 0
+    l1_final: int = 0
+
+
 class DenialRow(msgspec.Struct, frozen=True):
     """A block that was invalid in the round at `timestamp`, with what its output root is made of [IV2, LB8]."""
 
@@ -108,12 +120,13 @@ class InteropStore:
         """Open the file; `create` makes one that is missing, `check` reads all of it for damage [VDB2]."""
         self._path, self._config = path, config
         with self._errors():
-            kind = FileKind(WHAT, OPTION, _APPLICATION, _SCHEMA, "full", 2)
+            kind = FileKind(WHAT, OPTION, _APPLICATION, "", "full", 3, first=_new_file())
             self._connection = open_sqlite(path, kind, check=check, create=create)
         try:
             with self._errors(), transaction(self._connection):
                 self._check_chains()
                 self._check_heads(self._state())
+                self._denied()
         except BaseException:
             self.close()
             raise
@@ -147,8 +160,10 @@ class InteropStore:
             if verified is None or timestamp > verified.timestamp or inclusion is None:
                 return None
             heights = self._config.heights_at(timestamp)
-            members = self._connection.execute("select id from chains where since <= ?", (timestamp,)).fetchall()
-            rows = {chain: self._block(chain, heights[chain]) for (chain,) in members}
+            members = [
+                chain for chain, (_, since) in self._chains().items() if since is not None and since <= timestamp
+            ]
+            rows = {chain: self._block(chain, heights[chain]) for chain in members}
             heads = {chain: row.block for chain, row in rows.items() if row is not None}
             outputs = {chain: row.output for chain, row in rows.items() if row is not None and row.output is not None}
             return Round(timestamp, inclusion[1], heads, outputs)
@@ -158,43 +173,43 @@ class InteropStore:
         with self._errors():
             verified = self._state().verified
             above = self._inclusion("where l1_number > ? order by l1_number", l1_number)
-        if verified is None:
-            return None
-        return self.round_at(verified.timestamp if above is None else above[0] - 1)
+            result = None
+            if verified is not None:
+                result = self.round_at(verified.timestamp if above is None else above[0] - 1)
+            if result is not None and result.l1.number > l1_number:
+                raise sqlite3.DatabaseError("its rounds are not in the order of their L1 blocks")
+            return result
 
     def transition(self) -> int:
         """Return the number of the last transition, 0 without one; it rises also over a removed file [VR6]."""
         with self._errors():
-            return int(self._connection.execute("select transition from progress").fetchone()[0])
+            return self._progress().transition
 
     def l1_final(self) -> int:
         """Return the number of the last L1 block that was finalized, 0 without one [LB4]."""
         with self._errors():
-            return int(self._connection.execute("select l1_final from progress").fetchone()[0])
+            return self._progress().l1_final
 
     def all_denied(self) -> dict[int, tuple[DeniedBlock, ...]]:
         """Return all denied blocks by chain [IV2]."""
         result: dict[int, list[DeniedBlock]] = {}
         with self._errors():
-            for chain_id, *row in self._connection.execute("select chain, number, hash from denied order by id"):
-                block = _block_id(*row)
-                result.setdefault(chain_id, []).append(DeniedBlock(block.number, block.hash))
+            for chain_id, number, row in self._denied():
+                result.setdefault(chain_id, []).append(DeniedBlock(number, row.hash))
         return {chain_id: tuple(blocks) for chain_id, blocks in result.items()}
 
     def denied(self, chain_id: int, number: int) -> tuple[DenialRow, ...]:
         """Return the denied blocks of a height, the last one that was denied at the end [IV2, LB8]."""
-        query = (
-            "select hash, time, state_root, storage_root, reason from denied where chain = ? and number = ? order by id"
-        )
         with self._errors():
-            return tuple(DenialRow(*row) for row in self._connection.execute(query, (chain_id, min(number, _MAX))))
+            rows = self._denied("where chain = ? and number = ?", chain_id, min(number, _MAX))
+            return tuple(row for _, _, row in rows)
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def keep_l1_final(self, number: int) -> None:
         """Store the number of L1's finalized block, which never goes back [LB4, VR13]."""
-        with self._errors():
-            self._connection.execute("update progress set l1_final = max(l1_final, ?)", (number,))
+        with self._errors(), transaction(self._connection):
+            self._progress_to(l1_final=max(self._progress().l1_final, number))
 
     def write(self, *changes: Change) -> StoreState:
         """Make changes as one, on disk when this returns, and return the state after them [VR6].
@@ -214,11 +229,10 @@ class InteropStore:
             case Rewind():
                 self._rewind(change)
             case Finished():
-                self._connection.execute("update progress set pending = null")
+                self._progress_to(pending=None)
             case AddLogs():
-                query = "select 1 from chains where id = ? and since is not null"
-                is_member = self._connection.execute(query, (change.chain_id,)).fetchone()
-                self._require(is_member is None, f"chain {change.chain_id} has rounds, and gets no older logs")
+                _, since = self._chains().get(change.chain_id, (b"", None))
+                self._require(since is None, f"chain {change.chain_id} has rounds, and gets no older logs")
                 self._cut(change.chain_id, change.keep)
                 for logs in change.blocks:
                     self._append(change.chain_id, logs)
@@ -238,38 +252,38 @@ class InteropStore:
             text = f"the round {change.timestamp} has no head of chain {chain_id}: {tip} is its last block"
             self._require(tip is not None and tip.number == number, text)
         if verified is None or verified.l1 != change.l1:
-            self._connection.execute("insert into inclusions values (?, ?, ?)", (change.timestamp, *_row(change.l1)))
-        self._connection.execute("update progress set verified = ?, decided = null", (change.timestamp,))
-        self._connection.execute("update chains set since = ? where since is null", (change.timestamp,))
+            self._put("inclusions", change.timestamp, *_row(change.l1))
+        self._progress_to(verified=change.timestamp, decided=None)
+        for chain_id, (genesis, since) in self._chains().items():
+            if since is None:
+                self._put("chains", chain_id, genesis, change.timestamp)
         for chain_id, number in self._config.heights_at(change.timestamp - PRUNE_SECONDS).items():
             self._connection.execute("delete from blocks where chain = ? and number < ?", (chain_id, number))
 
     def _deny(self, change: InvalidateHeads, state: StoreState) -> None:
         self._require(state.pending is None, "a block is denied while a transition is pending")
-        query = (
-            "insert or ignore into denied (chain, number, hash, time, state_root, storage_root, reason)"
-            " values (?, ?, ?, ?, ?, ?, ?)"
-        )
+        query = "insert or ignore into denied values (null, ?, ?, ?, ?, ?, ?, ?, ?)"
         for head in change.heads:
             output = head.state_root, head.storage_root, head.reason
-            self._connection.execute(query, (head.chain_id, *_row(head.block), change.timestamp, *output))
-        self._set_pending(change)
-        self._connection.execute("update progress set decided = ?", (msgspec.msgpack.encode(change.l1),))
+            content = head.chain_id, *_row(head.block), change.timestamp, *output
+            self._connection.execute(query, (*content, _crc(*content)))
+        self._set_pending(change, decided=msgspec.msgpack.encode(change.l1))
 
     def _rewind(self, change: Rewind) -> None:
         for table, column in (("inclusions", "since"), ("denied", "time")):
             self._connection.execute(f"delete from {table} where {column} >= ?", (change.first,))
         for chain_id, number in self._config.heights_at(change.first - 1).items():
             self._cut(chain_id, number)
-        self._connection.execute("update chains set since = null where since >= ?", (change.first,))
-        query = "update progress set decided = null, verified = (select ? from inclusions limit 1)"
-        self._connection.execute(query, (change.first - 1,))
-        self._set_pending(change)
+        for chain_id, (genesis, since) in self._chains().items():
+            if since is not None and since >= change.first:
+                self._put("chains", chain_id, genesis, None)
+        left = self._inclusion("where since <= ? order by since desc", _MAX)
+        self._set_pending(change, decided=None, verified=None if left is None else change.first - 1)
 
-    def _set_pending(self, transition: Transition) -> None:
+    def _set_pending(self, transition: Transition, **changes: Any) -> None:
         # By the clock, so that no number comes again after the file was removed while the chains have the last one.
-        query = "update progress set pending = ?, transition = max(transition + 1, ?)"
-        self._connection.execute(query, (msgspec.msgpack.encode(transition), int(time.time())))
+        number = max(self._progress().transition + 1, int(time.time()))
+        self._progress_to(pending=msgspec.msgpack.encode(transition), transition=number, **changes)
 
     def _cut(self, chain_id: int, keep: int) -> None:
         self._connection.execute("delete from blocks where chain = ? and number > ?", (chain_id, keep))
@@ -281,22 +295,44 @@ class InteropStore:
             tip is None or (block.number == tip.number + 1 and block.parent_hash == tip.hash),
             f"block {block} of chain {chain_id} does not follow {tip}",
         )
-        content: tuple[int, Hash, bytes, bytes | None] = (*_row(block.id), logs.log_hashes, output)
-        self._connection.execute("insert into blocks values (?, ?, ?, ?, ?, ?)", (chain_id, *content, _crc(*content)))
+        self._put("blocks", chain_id, *_row(block.id), logs.log_hashes, output)
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
+    def _put(self, table: str, *content: Any) -> None:
+        """Write a row with its checksum, in place of the one with its key."""
+        marks = ", ".join("?" * (len(content) + 1))
+        self._connection.execute(f"insert or replace into {table} values ({marks})", (*content, _crc(*content)))
+
+    def _progress(self) -> _Progress:
+        row = self._connection.execute("select * from progress").fetchone()
+        return _Progress(*_checked(row or (None,), "what it goes on from"))
+
+    def _progress_to(self, **changes: Any) -> None:
+        progress = self._progress()._replace(**changes)
+        query = "update progress set verified = ?, decided = ?, pending = ?, transition = ?, l1_final = ?, crc = ?"
+        self._connection.execute(query, (*progress, _crc(*progress)))
+
+    def _chains(self) -> dict[int, tuple[Hash, int | None]]:
+        """Return the genesis hash of each chain, and the time of its first round, None before it."""
+        rows = self._connection.execute("select * from chains").fetchall()
+        return {row[0]: (row[1], row[2]) for row in rows if _checked(row, f"chain {row[0]}")}
+
+    def _denied(self, condition: str = "", *values: int) -> list[tuple[int, int, DenialRow]]:
+        """Return denied blocks with chain and number, the last one that was denied at the end."""
+        rows = self._connection.execute(f"{_DENIED} {condition} order by id", values).fetchall()
+        checked = [_checked(row, f"denied block {row[1]} of chain {row[0]}") for row in rows]
+        return [(chain_id, number, DenialRow(*row)) for chain_id, number, *row in checked]
+
     def _state(self) -> StoreState:
-        verified, decided, pending = self._connection.execute(
-            "select verified, decided, pending from progress"
-        ).fetchone()
+        verified, decided, pending, *_ = self._progress()
         tips = {chain_id: tip for chain_id in self._config.chains if (tip := self._tip(chain_id)) is not None}
         last = self._inclusion("where since <= ? order by since desc", _MAX)
         if (last is None) != (verified is None):
             raise sqlite3.DatabaseError("it has no L1 block of its last round")
         return StoreState(
             tips,
-            VerifiedRound(verified, last[1], last[0]) if last is not None else None,
+            VerifiedRound(verified, last[1], last[0]) if last is not None and verified is not None else None,
             _block_decoder.decode(decided) if decided is not None else None,
             _transition.decode(pending) if pending is not None else None,
         )
@@ -308,32 +344,33 @@ class InteropStore:
 
     def _block(self, chain_id: int, number: int) -> _StoredBlock | None:
         """Return a stored block. Raises DatabaseError if it is damaged [VDB3]."""
-        query = "select number, hash, logs, output, crc from blocks where chain = ? and number = ?"
+        query = "select * from blocks where chain = ? and number = ?"
         row = self._connection.execute(query, (chain_id, number)).fetchone()
         if row is None:
             return None
-        logs, output = row[2:4]
-        if not is_block(*row[:2]) or {type(logs), type(output or b"")} != {bytes} or row[4] != _crc(*row[:4]):
-            raise sqlite3.DatabaseError(f"block {number} of chain {chain_id} is not what was written")
-        return _StoredBlock(BlockId(*row[:2]), logs, None if output is None else _output_decoder.decode(output))
+        _, _, block_hash, logs, output = _checked(row, f"block {number} of chain {chain_id}")
+        return _StoredBlock(BlockId(number, block_hash), logs, output and _output_decoder.decode(output))
 
     def _inclusion(self, condition: str, value: int) -> tuple[int, BlockId] | None:
-        query = f"select since, l1_number, l1_hash from inclusions {condition} limit 1"
+        query = f"select * from inclusions {condition} limit 1"
         row = self._connection.execute(query, (min(value, _MAX),)).fetchone()
-        return None if row is None else (row[0], _block_id(*row[1:]))
+        if row is None:
+            return None
+        since, *block = _checked(row, f"the L1 block of round {row[0]}")
+        return since, BlockId(*block)
 
     # --- checks of the file ------------------------------------------------------------------------------------------
 
     def _check_chains(self) -> None:
         """Add the chains that are new in the set. Raises InteropStoreError for a file of other chains [VDB2]."""
-        known = dict(self._connection.execute("select id, genesis from chains").fetchall())
+        known = {chain_id: genesis for chain_id, (genesis, _) in self._chains().items()}
         members = {chain_id: chain.genesis.l2.hash for chain_id, chain in self._config.chains.items()}
         self._require(max(members) <= _MAX, f"chain ids end at {_MAX}")
         for chain_id, genesis in known.items():
             text = f"is of chain {chain_id} with genesis 0x{genesis.hex()}, which is not in the set: give another path"
             self._require(members.get(chain_id) == genesis, text)
-        new = [(chain_id, genesis) for chain_id, genesis in members.items() if chain_id not in known]
-        self._connection.executemany("insert into chains values (?, ?, null)", new)
+        for chain_id in members.keys() - known.keys():
+            self._put("chains", chain_id, members[chain_id], None)
 
     def _check_heads(self, state: StoreState) -> None:
         """Check that the blocks are in a row, and end with the last round [VR14]. Raises DatabaseError."""
@@ -375,5 +412,19 @@ def _block_id(number: Any, block_hash: Any) -> BlockId:
     return BlockId(number, block_hash)
 
 
-def _crc(number: int, block_hash: Hash, logs: bytes, output: bytes | None) -> int:
-    return zlib.crc32(number.to_bytes(8, "big") + block_hash + logs + (output or b""))
+def _crc(*content: Any) -> int:
+    return zlib.crc32(msgspec.msgpack.encode(content))
+
+
+def _checked(row: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    """Return a row without its checksum, the last column. Raises DatabaseError if it is not what was written [VDB3]."""
+    *content, crc = row
+    if crc != _crc(*content):
+        raise sqlite3.DatabaseError(f"{what} is not what was written")
+    return tuple(content)
+
+
+def _new_file() -> str:
+    progress = _Progress()
+    values = ", ".join("null" if value is None else str(value) for value in (*progress, _crc(*progress)))
+    return f"{_SCHEMA} insert into progress values ({values});"

@@ -64,6 +64,16 @@ class ChainView:
         return None if self.status is None else self.status.local_safe
 
     @property
+    def finalized(self) -> L2BlockRef | None:
+        """The finalized block, None while that is not known."""
+        return None if self.status is None else self.status.finalized
+
+    @property
+    def start(self) -> L2BlockRef | None:
+        """The local safe block with which the chain has started; what came after it was derived since."""
+        return None if self.status is None else self.status.start or self.status.local_safe
+
+    @property
     def transition(self) -> int:
         """The last transition that the chain has carried out in this life of its engine process."""
         return 0 if self.status is None else self.status.transition

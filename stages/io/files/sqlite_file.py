@@ -30,8 +30,8 @@ class DamagedFileError(StoreError):
 class FileKind:
     """A kind of database, which `what` and `option` name to operators, and the id `application` in its files.
 
-    `schema`, of a `version`, is executed at each opening. With `synchronous` normal the last commits may be lost with
-    the power."""
+    `schema`, of a `version`, is executed at each opening, `first` in a new file alone: what a file lacks then is
+    damage. With `synchronous` normal the last commits may be lost with the power."""
 
     what: str
     option: str
@@ -39,6 +39,7 @@ class FileKind:
     schema: str
     synchronous: Literal["normal", "full"] = "normal"
     version: int = 1
+    first: str = ""
 
 
 def open_sqlite(path: str, kind: FileKind, *, check: bool = True, create: bool = True) -> sqlite3.Connection:
@@ -104,7 +105,8 @@ def _connect(path: str, kind: FileKind, check: bool, create: bool) -> sqlite3.Co
         connection.execute(f"pragma synchronous = {kind.synchronous}")
         connection.execute("pragma journal_size_limit = 1048576")
         # One transaction: a process that is killed here leaves a new file, never one of no kind or version.
-        marks = f"pragma application_id = {kind.application}; pragma user_version = {kind.version};" if is_new else ""
+        marks = f"pragma application_id = {kind.application}; pragma user_version = {kind.version};"
+        marks = f"{marks} {kind.first}" if is_new else ""
         connection.executescript(f"begin immediate; {marks} {kind.schema} commit;")
     except BaseException:
         connection.close()

@@ -30,6 +30,8 @@ from rollup_node.stages.interop.rounds import (
     diverged,
     next_step,
     next_time,
+    outdated,
+    start_time,
 )
 from rollup_node.stages.protocol.types import BlockId
 from tests.support.interop.values import Claim, block, dependency_set, logs_of, member
@@ -276,6 +278,24 @@ EMPTY = StoreState({})
 )
 def test_ranges_of_an_empty_database(safe_time: int, depth: int, wanted: dict[int, LogRange]) -> None:
     assert backfill(BACKFILL_CONFIG, EMPTY, safe_time, depth, {}) == wanted
+
+
+def test_logs_end_where_all_chains_have_their_block_of_the_start() -> None:
+    """[VR10]: one second before the first block of which it is known with which L1 block it became safe."""
+    assert start_time(BACKFILL_CONFIG, {1: 40, 2: 20}) == 1041
+    assert start_time(BACKFILL_CONFIG, {1: 41, 2: 20}) == 1041
+    assert start_time(BACKFILL_CONFIG, {1: 60, 2: 20}) == 1060
+
+
+@pytest.mark.parametrize(
+    ("finalized", "chain_id"), [({1: 150, 2: 75}, None), ({1: 151, 2: 75}, 1), ({1: 150, 2: 76}, 2), ({3: 999}, None)]
+)
+def test_no_chain_has_finalized_more_than_was_verified(finalized: dict[int, int], chain_id: int | None) -> None:
+    """[VR14]: but for one that joins the set, and before the first round."""
+    state = StoreState({1: TIP, 2: TIP}, VerifiedRound(1150, L1, 1100))
+    wait = outdated(BACKFILL_CONFIG, state, finalized)
+    assert (None if wait is None else (wait.reason, wait.chain_id)) == (chain_id and (WaitReason.OLDER, chain_id))
+    assert outdated(BACKFILL_CONFIG, msgspec.structs.replace(state, verified=None), finalized) is None
 
 
 def test_a_chain_that_begins_later_is_read_from_its_genesis() -> None:

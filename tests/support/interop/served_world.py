@@ -119,13 +119,16 @@ def header_of(number: int, time: int, parent: Hash, receipts: list[dict[str, Any
 class ServedChain:
     """A chain's engine and engine process. While it `is_held` it carries out no transition; `reads` counts calls.
 
-    `missing_history` is the number of the block below which its safe head database has nothing."""
+    `missing_history` is the number of the block below which its safe head database has nothing, `start` the block that
+    was local safe when the chain started, `finalized` the number of its finalized block."""
 
     def __init__(self, world: ServedWorld, chain_id: int) -> None:
         self.world, self.chain_id, self.rollup = world, chain_id, world.config.chains[chain_id]
         self.is_held = self.is_away = False
         self.missing_history = 0
         self.reset, self.transition, self.url = 1, 0, ""
+        self.start: L2BlockRef | None = None
+        self._started = self.finalized = 0
         self.verdicts: list[Verdicts] = []
         self.reads: list[str] = []
         self._publish: Callable[[EngineStatus], object] = lambda status: None
@@ -172,7 +175,14 @@ class ServedChain:
         """Publish the heads."""
         blocks = self.blocks()
         ref = _ref(blocks[-1], self.rollup.genesis.l1) if blocks else None
-        self._publish(EngineStatus(self.reset, ref, ref, ref, ref, ref, False, False, transition=self.transition))
+        final = _ref(blocks[self.finalized], self.rollup.genesis.l1) if blocks else None
+        if self.start is None or self._started != self.reset:
+            self.start, self._started = ref, self.reset
+        self._publish(
+            EngineStatus(
+                self.reset, ref, ref, ref, ref, final, False, False, transition=self.transition, start=self.start
+            )
+        )
 
     def restart(self) -> None:
         """Begin another life of the engine process."""

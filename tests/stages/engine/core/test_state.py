@@ -143,6 +143,7 @@ def test_a_restart_at_another_safe_head_is_dropped(chain: ChainFixture) -> None:
     start = state.session.start
     state.apply_restart(state.start_row.restart, NOW)
     assert state.start_row.restart is None and state.session.start == start
+    assert state.status().start == chain.genesis, "with which the heads were found"
 
 
 def test_drive_recovers_when_nothing_of_it_is_in_hand(chain: ChainFixture) -> None:

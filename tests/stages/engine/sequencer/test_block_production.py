@@ -10,6 +10,7 @@ from rollup_node.stages.engine.calls.actions import RequestL1Blocks
 from rollup_node.stages.engine.calls.heads import Heads
 from rollup_node.stages.engine.sequencer.block_production import (
     MAX_BLOCKS,
+    ORIGIN_SECONDS,
     BlockProduction,
     InconsistentOriginError,
     L1Window,
@@ -46,11 +47,28 @@ def test_the_head_s_origin_is_waited_for(chain: ChainFixture) -> None:
     machine = production(chain)
     assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) == RequestL1Blocks(100, 1)
     assert machine.next(None, NOW) is None
-    assert machine.wait_until() is None, "the arrival of the block leads on, not time"
+    assert machine.wait_until() == NOW + ORIGIN_SECONDS, "the arrival of the block leads on, not time"
     give_l1(machine, chain, 101, 100, 101)
     assert machine.wanted_l1_blocks(heads(chain, chain.genesis)) is None
     assert machine.next(None, NOW) == api.GetBlock(chain.genesis.hash)
     assert machine.wait_until() == NOW
+
+
+def test_an_origin_that_does_not_come_is_a_problem(chain: ChainFixture) -> None:
+    """[SEQ8]: a sequencer that builds nothing says why, and goes on as soon as the block is there."""
+    machine = production(chain)
+    late = NOW + ORIGIN_SECONDS
+    assert machine.next(None, NOW) is None and machine.next(None, late - 0.1) is None
+    for second in range(3):
+        with pytest.raises(TemporaryError, match="the origin of the L2 head, is not fetched yet") as error:
+            machine.next(None, late + second)
+        machine.sequencer.retry_later(error.value, late + second)
+        assert machine.sequencer.problem is not None and machine.sequencer.problem.subject == "sequencer"
+        assert machine.next(None, late + second + 0.9) is None and machine.wait_until() == late + second + 1
+    give_l1(machine, chain, 101, 100, 101)
+    assert machine.next(None, late + 3) == api.GetBlock(chain.genesis.hash)
+    machine.window.clear()
+    assert machine.next(None, late + 4) is None, "another block has as much time"
 
 
 def test_a_pending_forkchoice_update_comes_first(chain: ChainFixture) -> None:
@@ -261,6 +279,20 @@ def test_the_window_forgets_its_blocks_but_not_the_head(chain: ChainFixture) -> 
     l1 = window(chain, 106, 104, 105)
     l1.clear()
     assert not l1.blocks and l1.head == chain.l1_ref(106)
+
+
+def test_a_head_that_goes_back_below_the_window_gets_its_origin(chain: ChainFixture) -> None:
+    """As where derivation replaces more L1 blocks' worth of the chain than the window has."""
+    l1 = window(chain, 500, *range(300, 300 + MAX_BLOCKS))
+    head = tip(chain, 104, T)
+    machine = selector(chain, l1)
+    for _ in range(2):
+        wanted = machine.wanted_l1_blocks(heads(chain, head)) or RequestL1Blocks(0, 0)
+        for number in range(wanted.first, wanted.first + wanted.count):
+            l1.note_block(chain.l1(number))
+    assert machine.wanted_l1_blocks(heads(chain, head)) is None
+    assert machine.select_origin(head) == chain.l1(105)
+    assert len(l1.blocks) == MAX_BLOCKS
 
 
 def test_the_window_is_bounded(chain: ChainFixture) -> None:

@@ -1,20 +1,23 @@
 """The interop database in a thread: what fails is said, never guessed [VDB1 to VDB3]."""
 
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from rollup_node.stages.interop.config import ChainEngine, InteropProcessConfig
 from rollup_node.stages.interop.process.database import InteropDatabase
 from rollup_node.stages.interop.process.stage import InteropStage
 from rollup_node.stages.interop.process.store import InteropStore
 from rollup_node.stages.interop.rounds import StoreState
+from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.messages.interop import DeniedOutput, RoundRequest, RoundResponse
 from rollup_node.stages.protocol.errors import CriticalError, TemporaryError
-from tests.support.interop.running_stage import Node, node_of, verify_all
+from tests.support.interop.running_stage import SECRET, Node, node_of, verify_all
 from tests.support.interop.served_world import ServedWorld
 from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member
 from tests.support.interop.world import truth
@@ -131,3 +134,48 @@ async def test_a_database_that_fails_is_said(node: Node) -> None:
     node.stage._database.store._connection.execute("update blocks set crc = 0")
     (answer,) = await ask(node, last)
     assert answer.error is not None and "not what was written" in answer.error and answer.heads == {}
+
+
+LEVEL = dependency_set(member(1), member(2), activation=GENESIS_TIME)
+
+
+@pytest.mark.condition("C16")
+async def test_an_older_copy_of_the_database_is_named(tmp_path: Path) -> None:
+    """[VR14]: it lacks denials of blocks that are final, whose outputs would be others than other nodes have."""
+    async with node_of(ServedWorld(LEVEL, 1, {}), tmp_path / "interop") as node:
+        last = await verify_all(node)
+        await node.stop()
+        copy = (tmp_path / "interop").read_bytes()
+        await node.start()
+        node.grow(4)
+        await verify_all(node)
+        await node.stop()
+        for chain in node.chains.values():
+            chain.finalized = last - GENESIS_TIME
+        await node.start()
+        await node.until_prepared()
+        await node.stop()
+        (tmp_path / "interop").write_bytes(copy)
+        node.chains[2].finalized += 1
+        await node.start()
+        await node.until(lambda: node.code() is Code.INTEROP_STORE)
+        text = "it has finalized a block after the last round: the interop database is an older copy"
+        assert node.problems[0].subject == "chain 2" and text in node.problems[0].text
+        await node.until(lambda: node.verdicts.timestamp == last)
+
+
+async def test_damage_found_at_its_start_ends_the_process(tmp_path: Path) -> None:
+    """[VDB2, VDB3]: with a code, not as a bug."""
+    async with node_of(ServedWorld(LEVEL, 1, {}), tmp_path / "interop") as node:
+        await verify_all(node)
+        node.finalize(len(node.world.l1) - 1)
+        await node.until(lambda: node.verdict(1).final)
+        await node.stop()
+        with contextlib.closing(sqlite3.connect(tmp_path / "interop")) as connection:
+            connection.execute("update blocks set output = x'00'")
+            connection.commit()
+        engines = {id_: ChainEngine(chain, "http://127.0.0.1:1", SECRET, 1.0) for id_, chain in LEVEL.chains.items()}
+        config = InteropProcessConfig(engines, GENESIS_TIME, str(tmp_path / "interop"))
+        with pytest.raises(CriticalError, match=r"is damaged \(block .* is not what was written\)") as raised:
+            InteropStage(config, None, Meter("interop"))  # type: ignore[arg-type]
+        assert raised.value.code is Code.INTEROP_STORE

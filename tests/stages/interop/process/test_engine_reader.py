@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from rollup_node.stages.interop.process.engine_reader import IN_FLIGHT, MAX_BLOC
 from rollup_node.stages.interop.rounds import NONE, AddLogs, LogRange
 from rollup_node.stages.protocol.answer_limits import AnswerLimit
 from rollup_node.stages.protocol.errors import TemporaryError
+from tests.support.interop.running_stage import Node, verify_all
 from tests.support.interop.served_world import ServedChain, ServedWorld, served_engines
-from tests.support.interop.values import dependency_set, member, numbered_content
+from tests.support.interop.values import GENESIS_TIME, Claim, dependency_set, member, numbered_content
 from tests.support.interop.world import Logs
 from tests.support.timing.manual_clock import ManualClock
 
@@ -190,3 +192,32 @@ async def test_an_error_of_a_chain_is_raised_and_the_reads_are_ended() -> None:
             await logs.step()
     await logs.close()
     assert written.numbers(2) == [*range(6)] and written.numbers(1) == [*range(MAX_BLOCKS)]
+
+
+PAIR = dependency_set(member(1), member(2), activation=GENESIS_TIME, window=100)
+NEVER_SAID = Claim(2, 1, 0, GENESIS_TIME + 1, b"never said")
+
+
+async def test_what_is_derived_while_logs_are_read_is_verified(tmp_path: Path) -> None:
+    """[VR10]: an engine fails at first, and the process starts again; the chains go on meanwhile."""
+    world = ServedWorld(PAIR, 1, {(1, 20): (NEVER_SAID,)})
+    node = Node(world, tmp_path / "interop", 100)
+    world.grow(3)
+    for chain_id in PAIR.chains:
+        world.follow(chain_id)
+    async with served_engines(list(node.chains.values())):
+        node.chains[2].is_away = True
+        await node.start()
+        await node.until(lambda: node.code() is not None)
+        started = node.chains[1].start
+        await node.stop()
+        node.grow(8)
+        node.follow()
+        await node.start()
+        await node.until(lambda: node.code() is not None)
+        node.chains[2].is_away = False
+        node.grow(2)
+        await verify_all(node)
+        assert started is not None and started.number < 20
+        assert [block.number for block in node.verdict(1).denied] == [20]
+        await node.stop()

@@ -223,7 +223,7 @@ def test_a_file_of_before_outputs_were_stored_is_refused(tmp_path: Path) -> None
     InteropStore(path, CONFIG).close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.execute("pragma user_version = 1")
-    with pytest.raises(InteropStoreError, match=r"is of version 1, not 2: remove it \(data-dir\)"):
+    with pytest.raises(InteropStoreError, match=r"is of version 1, not 3: remove it \(data-dir\)"):
         InteropStore(path, CONFIG)
 
 
@@ -274,6 +274,41 @@ def test_a_file_that_contradicts_itself_is_refused(damage: str, file: InteropSto
     file.close()
     with pytest.raises(InteropStoreError, match=r"interop database .* is damaged .*: remove it \(data-dir\)"):
         InteropStore(str(tmp_path / "interop"), CONFIG)
+
+
+DAMAGED_ROWS = {
+    "a denied block is another one": "update denied set hash = zeroblob(32)",
+    "its output is another one": "update denied set state_root = zeroblob(32)",
+    "its chain is another one": "update denied set chain = 2",
+    "the denied blocks are gone": "drop table denied",
+    "L1's finalized block is another one": "update progress set l1_final = 99",
+    "no transition was made": "update progress set transition = 0",
+    "nothing is pending": "update progress set pending = null",
+    "nothing was decided": "update progress set decided = null",
+    "the progress is gone": "delete from progress",
+    "the L1 block has another hash": "update inclusions set l1_hash = zeroblob(32)",
+    "the L1 block has another number": "update inclusions set l1_number = 1",
+    "a chain has had no rounds": "update chains set since = null where id = 1",
+    "a chain has had rounds for longer": "update chains set since = 1 where id = 1",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_ROWS.values(), ids=DAMAGED_ROWS)
+def test_each_row_has_a_checksum(damage: str, file: InteropStore, tmp_path: Path) -> None:
+    """[VDB3]: by another row a denied block would be derived again, have another output, or all rounds be void."""
+    file.write(InvalidateHeads(1004, L1, (InvalidHead(1, ONE[4].block.id, b"\x01" * 32, b"\x02" * 32, "why"),)))
+    file._connection.execute(damage)
+    file.close()
+    with pytest.raises(InteropStoreError, match=r"is damaged .* is not what was written|no such table: denied"):
+        InteropStore(str(tmp_path / "interop"), CONFIG)
+
+
+def test_a_round_that_is_not_final_is_not_taken_for_one(store: InteropStore) -> None:
+    """[LB4]: where the L1 blocks of rounds are in another order than the rounds, as by a damaged index."""
+    for timestamp, number in ((1000, 8), (1001, 12), (1002, 9)):
+        store.write(advance(timestamp, BlockId(number, L1.hash)))
+    with pytest.raises(InteropStoreError, match=r"is damaged \(its rounds are not in the order of"):
+        store.final_round(8)
 
 
 def test_damaged_pages_are_refused(file: InteropStore, tmp_path: Path) -> None:
