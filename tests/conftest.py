@@ -15,7 +15,7 @@ import pytest
 
 from rollup_node.stages.io.log import logger as log
 from rollup_node.tools.devnet.fork_server import ForkServer
-from tests.support.processes.forked_programs import spawned_fork_server
+from tests.support.processes.forked_programs import shared, shared_fork_server
 from tests.support.processes.leftovers import Leftovers, watched_folder
 
 ROOT = Path(__file__).parent.parent
@@ -85,6 +85,11 @@ def _bounded(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Co
     return bounded
 
 
+def pytest_sessionfinish() -> None:
+    """Ends the process that forks programs."""
+    shared.close()
+
+
 def pytest_runtest_setup() -> None:
     """Undoes what tests change for their whole process: the log, and the recursion limit, which py-ecc raises so far
     that deeply nested JSON would overflow the C stack."""
@@ -119,7 +124,6 @@ def module_leftovers() -> Iterator[Leftovers]:
 
 
 @pytest.fixture(scope="session")
-def fork_server() -> Iterator[ForkServer]:
-    """Yield a process that forks programs, which has imported their modules."""
-    with spawned_fork_server() as server:
-        yield server
+def fork_server() -> ForkServer:
+    """Return a process that forks programs, which has imported their modules."""
+    return shared_fork_server()

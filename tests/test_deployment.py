@@ -118,6 +118,8 @@ def image_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Container(Program):
     """A program as the first process of a container."""
 
+    is_forked = False
+
     @staticmethod
     def _start_of_command(module: str) -> tuple[str, ...]:
         return ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", module)

@@ -12,9 +12,7 @@ import pytest
 from rollup_node.stages.protocol.deposits import DEPOSIT_TYPE
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.mpt import EMPTY_ROOT
-from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.support.chains.l3_rollup import L3Rollup, Urls
-from tests.support.processes.forked_commands import ForkedCommand
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, call, unready_reasons, wait_for
 from tests.support.servers.threads import in_thread
@@ -49,9 +47,9 @@ def flags(l3: L3Rollup, urls: Urls, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def output(fork_server: ForkServer, leftovers: Leftovers) -> Callable[..., str]:
+def output(leftovers: Leftovers) -> Callable[..., str]:
     """Run a command to its successful end, without a warning; what it writes."""
-    return lambda *words: "\n".join(ForkedCommand(fork_server, leftovers, *words).wait_for_exit().lines())
+    return lambda *words: "\n".join(Program(leftovers, "rollup_node", *words).wait_for_exit().lines())
 
 
 def test_its_l1_has_what_an_op_stack_chain_has(l3: L3Rollup) -> None:

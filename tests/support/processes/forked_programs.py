@@ -3,12 +3,13 @@
 The server is a program of its own: `python -m tests.support.processes.forked_programs`, with a socket as standard
 input, and ends with it. It is no part of pytest, whose threads and modules no program has."""
 
+import functools
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,11 @@ from rollup_node.tools.devnet import fork_server
 from rollup_node.tools.devnet.fork_server import ForkServer
 
 ROOT = Path(__file__).parents[3]
+COMMANDS = {**fork_server.PROGRAMS, "rollup_node": "tests.support.processes.forked_node"}
+"""The module with the function `main` of each program, by the name after `python -m`."""
+
+shared = ExitStack()
+"""Ends the shared server."""
 
 
 @contextmanager
@@ -33,10 +39,18 @@ def spawned_fork_server() -> Iterator[ForkServer]:
         process.wait()
 
 
+@functools.cache
+def shared_fork_server() -> ForkServer:
+    """Return the server of this process, which is started at the first call."""
+    return shared.enter_context(spawned_fork_server())
+
+
 class ForkedProgram(fork_server.ForkedProgram):
     """A running call of `main` of a module with these words; see fork_server.Request for `more`.
 
-    Of Popen it has what tests use: standard output and error are pipes, or these descriptors."""
+    Of Popen it has what tests use: standard output and error are pipes, or these descriptors; it has no input."""
+
+    stdin: IO[bytes] | None = None
 
     def __init__(
         self,

@@ -5,11 +5,12 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from rollup_node.tools.devnet.fork_server import RunningProgram
 
 
 class Leftovers:
@@ -22,7 +23,7 @@ class Leftovers:
         self.folder = folder
         self.temporary = folder / "t"
         self.temporary.mkdir()
-        self.children: list[subprocess.Popen[bytes]] = []
+        self.children: list[RunningProgram] = []
         self._shared_memory = self._in_shared_memory()
 
     def environment(self, **more: str) -> dict[str, str]:

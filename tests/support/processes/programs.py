@@ -16,6 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, shared_fork_server
 from tests.support.processes.leftovers import Leftovers
 
 T = TypeVar("T")
@@ -132,9 +133,13 @@ class FinishedProgram:
 
 class Program:
     """A Python module run as a program in the folder of `leftovers`, in a session of its own: Linux shares CPU time by
-    sessions, so that a program gets as much as all the tests together."""
+    sessions, so that a program gets as much as all the tests together.
+
+    A server forks those of COMMANDS, since their imports are most of what a start takes. `is_forked` and a PYTHONPATH
+    have one started as a user starts it."""
 
     takes_input = False
+    is_forked = True
     terminal: int | None = None
     """Its standard output if that is no file."""
     _numbers = count()
@@ -142,16 +147,22 @@ class Program:
     def __init__(self, leftovers: Leftovers, module: str, *words: str, **environment: str) -> None:
         number = next(self._numbers)
         self._out, self._err = (leftovers.folder / f"{number}.{kind}" for kind in ("out", "err"))
+        folder, environ = leftovers.folder, leftovers.environment(**environment)
+        self.process: subprocess.Popen[bytes] | ForkedProgram
         with self._out.open("wb") as out, self._err.open("wb") as err:
-            self.process = subprocess.Popen(
-                [*self._start_of_command(module), *words],
-                stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
-                stdout=out if self.terminal is None else self.terminal,
-                stderr=err,
-                cwd=leftovers.folder,
-                env=leftovers.environment(**environment),
-                start_new_session=True,
-            )
+            if self.is_forked and "PYTHONPATH" not in environment and module in COMMANDS:
+                streams = {"stdout": out.fileno(), "stderr": err.fileno()}
+                self.process = ForkedProgram(shared_fork_server(), COMMANDS[module], words, folder, environ, **streams)
+            else:
+                self.process = subprocess.Popen(
+                    [*self._start_of_command(module), *words],
+                    stdin=subprocess.PIPE if self.takes_input else subprocess.DEVNULL,
+                    stdout=out if self.terminal is None else self.terminal,
+                    stderr=err,
+                    cwd=folder,
+                    env=environ,
+                    start_new_session=True,
+                )
         leftovers.children.append(self.process)
 
     def __enter__(self) -> Self:

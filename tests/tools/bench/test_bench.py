@@ -1,6 +1,7 @@
 """Every benchmark runs, with few of what it counts; what it measures is checked where it reckons or compares."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,11 @@ from rollup_node.tools.bench.drops import FLOODS, Flood, FloodRun
 from rollup_node.tools.bench.measure import Figure, show
 from rollup_node.tools.bench.network import READY_LINE
 from rollup_node.tools.bench.race import library
+from rollup_node.tools.devnet import child_programs
+from rollup_node.tools.devnet import fork_server as servers
+from rollup_node.tools.devnet.fork_server import ForkServer
 from tests.ipc.messages import CHANNELS, ECHO, EchoRequest
+from tests.support.processes.forked_programs import COMMANDS
 from tests.support.timing.conditions import until
 
 Main = Callable[[list[str]], object]
@@ -40,6 +45,14 @@ LABELS = {
     "closed channel before Holocene": "CB9.3 frame_beyond_end",
     "past batches before Holocene": "V3 timestamp_past",
 }
+
+
+@pytest.fixture
+def programs_are_forked(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has networks that this process runs start their programs, nodes as well, by forks of the tests' server."""
+    monkeypatch.setattr(chain_kills, "fork_server", lambda: nullcontext(fork_server))
+    for module in (servers, child_programs):
+        monkeypatch.setattr(module, "PROGRAMS", COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +108,7 @@ LABELS = {
         "sequencing",
     ],
 )
+@pytest.mark.usefixtures("programs_are_forked")
 def test_a_benchmark(main: Main, words: str, lines: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     main(words.split())
     output = capsys.readouterr().out

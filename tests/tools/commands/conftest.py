@@ -1,30 +1,37 @@
 """Commands that are forked, and the recorded OP Sepolia data that they read."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rollup_node.tools.devnet.fork_server import ForkServer
+from rollup_node.tools.history import range_task
 from rollup_node.tools.recorded.recording import Recording
-from tests.support.processes.forked_commands import ForkedCommand, forked_ranges
-from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.forked_programs import COMMANDS, ForkedProgram
 from tests.support.servers.recorded_server import recorded_server
 
-Fork = Callable[..., ForkedCommand]
-
 
 @pytest.fixture
-def ranges_are_forked(fork_server: ForkServer) -> Iterator[None]:
-    """Has `history run` in this process derive its ranges by forks."""
-    with forked_ranges(fork_server):
-        yield
+def ranges_are_forked(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has `history run` in this process derive its ranges by forks, which end with the server."""
 
+    def run(command: list[str]) -> tuple[int, range_task._Log]:
+        words = command[command.index("history") :]
+        words[words.index("--parent") + 1] = str(fork_server.pid)
+        with open(os.devnull, "wb") as out:
+            process = ForkedProgram(
+                fork_server, COMMANDS["rollup_node"], words, Path.cwd(), os.environ, stdout=out.fileno()
+            )
+        assert process.stderr is not None
+        log = range_task._Log(process.stderr)
+        try:
+            return process.wait(), log
+        finally:
+            log.close()
 
-@pytest.fixture
-def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
-    """Start a command as a forked one."""
-    return lambda *words: ForkedCommand(fork_server, leftovers, *words)
+    monkeypatch.setattr(range_task, "_run", run)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,6 @@ from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.recorded_server import recorded_server
-from tests.tools.commands.conftest import Fork
 
 FIRST, LAST = 6582895, 6582952
 SPANS, BLOCKS, TRANSACTIONS = 26, 479, 3603
@@ -80,14 +79,14 @@ def test_all_spans_come_out(module_leftovers: Leftovers, recorded: str, recordin
 
 
 def test_spans_come_out_of_sidecars_as_text_and_by_several_workers(
-    fork: Fork, recording: Recording, recording_folder: Path
+    leftovers: Leftovers, recording: Recording, recording_folder: Path
 ) -> None:
     """Of the last three channels."""
     expected = json.loads((recording_folder / "expected.json").read_text())["spans"]
     spans = [span for span in expected if span["inclusion"] >= 6582929]
     assert len({span["channel"] for span in spans}) == 3
     with recorded_server(recording, blobs_endpoint=False) as url:
-        ended = fork("batches", *flags(url, 6582929, LAST), "--workers", "2").wait_for_exit(END_SECONDS)
+        ended = start(leftovers, url, 6582929, LAST, "--workers", "2").wait_for_exit(END_SECONDS)
     for line, span in zip(ended.lines(), spans, strict=True):
         assert line.startswith(f"L1 {span['inclusion']}  2024-08-27T")
         assert f"  channel {span['channel']}  bytes " in line
@@ -104,12 +103,14 @@ def damaged(recording: Recording, number: int) -> Recording:
     return Recording(list(blocks.values()), recording.blobs)
 
 
-def test_unavailable_data_end_the_command_with_one_line(fork: Fork, recorded: str, recording: Recording) -> None:
+def test_unavailable_data_end_the_command_with_one_line(
+    leftovers: Leftovers, recorded: str, recording: Recording
+) -> None:
     """The commands run concurrently, because each waits for the data until its timeout."""
     with recorded_server(damaged(recording, FIRST)) as damaged_url:
         absent = f"error -32000: L1 block {FIRST - 1} was not recorded"
         cases = [(recorded, FIRST - 1, FIRST + 1, absent), (damaged_url, FIRST, FIRST, "the transactions of")]
-        commands = [fork("batches", *flags(*case[:3]), "--timeout", "5s") for case in cases]
+        commands = [start(leftovers, *case[:3], "--timeout", "5s") for case in cases]
         for command, (url, number, _, error) in zip(commands, cases, strict=True):
             ended = command.wait_for_exit(END_SECONDS)
             *log, line = ended.err.splitlines()

@@ -4,8 +4,6 @@ import io
 import json
 import os
 import stat
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +25,7 @@ from rollup_node.tools.commands import bundle, health
 from rollup_node.tools.commands.bundle import _SECRET_FILES, Bundle
 from rollup_node.tools.devnet.files import SIGNER_KEY
 from tests.support.chains.local_chain import LocalChain
+from tests.support.processes.forked_programs import COMMANDS, ForkedProgram, shared_fork_server
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.local_chains import local_chains
 from tests.support.processes.programs import Program, unready_reasons, wait_for
@@ -51,11 +50,13 @@ class BundledNode(NamedTuple):
     def bundle(self, *words: str, code: int = 0) -> str:
         """Run the command as the node's user does; its output."""
         environment = {name: text for name, text in os.environ.items() if not name.startswith("NODE_")}
-        command = [sys.executable, "-m", "rollup_node", "bundle", *words]
         environment |= {"NODE_P2P_SEQUENCER_KEY": KEY, "http_proxy": "http://127.0.0.1:1"}
-        run = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=50)
-        assert run.returncode == code, run.stderr
-        return run.stdout + run.stderr
+        run = ForkedProgram(shared_fork_server(), COMMANDS["rollup_node"], ("bundle", *words), self.folder, environment)
+        assert run.stdout is not None and run.stderr is not None
+        with run.stdout, run.stderr:
+            said = (run.stdout.read() + run.stderr.read()).decode()
+        assert run.wait() == code, said
+        return said
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,16 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.processes.cli import Cli
-from tests.support.processes.programs import FinishedProgram
+from tests.support.processes.leftovers import Leftovers
+from tests.support.processes.programs import FinishedProgram, Program
 from tests.support.servers.threads import json_rpc_server
-from tests.tools.commands.conftest import Fork
 
 
 def _words(url: str, folder: Path, *more: str, first: int = 6582895) -> tuple[str, ...]:
@@ -26,9 +27,10 @@ Explain = Callable[..., FinishedProgram]
 
 
 @pytest.fixture
-def explain(recorded: str, recording_folder: Path, fork: Fork) -> Explain:
+def explain(recorded: str, recording_folder: Path, leftovers: Leftovers) -> Explain:
     """Run the command in a replay of the recording."""
-    return lambda *more, **first: fork(*_words(recorded, recording_folder, *more, **first)).wait_for_exit()
+    words = partial(_words, recorded, recording_folder)
+    return lambda *more, **first: Program(leftovers, "rollup_node", *words(*more, **first)).wait_for_exit()
 
 
 def test_what_is_dropped_on_the_way_to_a_block(explain: Explain, recording_folder: Path) -> None:

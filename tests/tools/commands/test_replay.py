@@ -16,7 +16,6 @@ from rollup_node.tools.inspect.row_formats import RowFormat
 from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import FinishedProgram, Program
-from tests.tools.commands.conftest import Fork
 from tests.tools.commands.test_batches import batcher_transactions
 
 RANGE = ("16491244", "16491249")
@@ -27,9 +26,9 @@ Replay = Callable[..., FinishedProgram]
 
 
 @pytest.fixture
-def replay(recorded: str, fork: Fork) -> Replay:
+def replay(recorded: str, leftovers: Leftovers) -> Replay:
     """Run the command with a file of L2 blocks, from the first and to the last of these."""
-    return lambda *words: fork(*_words(recorded, *words)).wait_for_exit()
+    return lambda *words: Program(leftovers, "rollup_node", *_words(recorded, *words)).wait_for_exit()
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from rollup_node.tools.witness.manifest import ROLLUP, read_manifest
 from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, wait_for
-from tests.tools.commands.conftest import Fork
 
 RANGE = ("--from-l2", "16491247", "--to-l2", "16491249")
 NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")
@@ -49,7 +48,7 @@ def made(
 
 
 def test_the_recorded_range_round_trips_through_a_witness(
-    made: tuple[Path, str], recorded: str, recording_folder: Path, fork: Fork
+    made: tuple[Path, str], recorded: str, recording_folder: Path, leftovers: Leftovers
 ) -> None:
     """Its replay opens no socket and has the rows of a replay of L1."""
     folder, out = made
@@ -59,7 +58,7 @@ def test_the_recorded_range_round_trips_through_a_witness(
     assert (manifest.l1_base.number, manifest.l1_head.number) == (6582895, 6582952)
     assert [path.name for path in folder.parent.iterdir()] == ["one"], "nothing temporary is left"
     words = _words(recorded, recording_folder / "l2_blocks.json")
-    replayed = fork("replay", *words, *RANGE, "--json").wait_for_exit()
+    replayed = Program(leftovers, "rollup_node", "replay", *words, *RANGE, "--json").wait_for_exit()
     command = [sys.executable, "-c", WITHOUT_SOCKETS, "replay", "--witness", str(folder), "--json"]
     alone = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (alone.returncode, alone.stdout) == (0, replayed.out), alone.stderr

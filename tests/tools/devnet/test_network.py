@@ -47,7 +47,10 @@ def free_ports() -> Iterator[int]:
 
 
 class TerminalNet(Devnet):
-    """A network whose command has a terminal as standard output; `shown` is what it has written there so far."""
+    """A network that starts as a user's does: its command has a terminal as standard output, and `shown` is what it
+    has written there so far."""
+
+    is_forked = False
 
     def __init__(self, leftovers: Leftovers, *words: str) -> None:
         ours, theirs = os.openpty()
