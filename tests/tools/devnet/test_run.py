@@ -11,8 +11,7 @@ import pytest
 from rollup_node.tools.devnet import run as runs
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import parse
-from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress
-from rollup_node.tools.devnet.view import SilentView
+from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress, SilentView
 
 
 class ScriptedNetwork:

@@ -24,7 +24,7 @@ from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.l1.light_client_json import Json
+from rollup_node.tools.devnet.l1.beacon import Json
 from rollup_node.tools.devnet.l1.signed_headers import CommitteeKeys, beacon_network, committee_keys, prove
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
