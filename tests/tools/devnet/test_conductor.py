@@ -106,15 +106,6 @@ async def test_another_block_is_committed_once_the_last_one_was_replaced(
         assert (control.cluster.last == twin) is expected
 
 
-async def test_the_last_block_as_the_safe_head_is_not_replaced() -> None:
-    last, client = with_origin(2), JsonRpcClient(NOWHERE, timeout=0.5)
-    replaced = ReplacedBlocks(chain_config(), client)
-    assert not await replaced.check(last, safe_at(last, 2, last.block_hash))
-    assert not await replaced.check(last, safe_at(last, 0, bytes(32))), "L1 does not answer"
-    assert not await replaced.check(SECOND, safe_at(SECOND, 0, bytes(32))), "its L1 origin cannot be read"
-    await client.close()
-
-
 async def test_an_operator_transfers_the_lead() -> None:
     async with conductor() as (control, url):
         first, second, all_ = (JsonRpcClient(f"{url}{path}") for path in ("/sequencer", "/sequencer-2", "/"))

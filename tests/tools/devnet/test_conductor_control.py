@@ -22,12 +22,10 @@ from rollup_node.tools.devnet.conductor_control import (
     CommitRefused,
     Control,
     HealthChecks,
-    SequencerClient,
     SequencerReport,
     best,
 )
 from tests.support.p2p.blocks import block, chain
-from tests.support.timing.conditions import until
 
 
 class SequencerServer:
@@ -216,98 +214,6 @@ async def test_a_leader_whose_head_is_stuck_is_replaced_once_it_had_time() -> No
         assert network.second.active and not network.first.active
 
 
-async def test_a_stall_is_no_fault_of_a_leader_that_was_not_started() -> None:
-    (old,) = recent_chain(1, age=60)
-    async with run(old) as network:
-        network.control._leads_since -= 60  # the nodes took so long to start
-        network.second.answers = False
-        await network.step()
-        assert network.first.active and network.control.failovers == 0
-        network.first.active = False  # its engine process was killed, and nobody sequenced for a while
-        network.control._leads_since -= 60
-        await network.step()
-        assert network.first.active and network.control.failovers == 0
-
-
-async def test_a_leader_that_cannot_be_started_is_replaced() -> None:
-    first, second = recent_chain(2)
-    async with run(first) as network:
-        network.commit(first, second)
-        network.first.head = block(4, 9)
-        network.second.head = second
-        await network.step(2)
-        assert network.cluster.leader == "sequencer" and network.control._start_failing_since is not None
-        network.control._start_failing_since -= UNSAFE_INTERVAL + 1
-        await network.step()
-        assert network.cluster.leader == "sequencer-2" and network.second.active
-        assert network.says("it could not be started for 7.0 s; sequencer-2 leads")
-
-
-async def test_a_leader_off_the_committed_chain_is_not_started_unless_that_was_replaced() -> None:
-    first, second = recent_chain(2)
-    async with run(first) as network:
-        network.commit(first, second)
-        network.first.head = twin(second)
-        await network.step(2)
-        (event,) = network.control.events
-        assert event.startswith("sequencer: its head 2 ") and network.first.calls == []
-        assert "is not on the committed chain, which ends at 2" in event
-        network.replaced = True
-        await network.step()
-        assert network.first.active
-
-
-async def test_blocks_that_are_not_inserted_keep_a_leader_from_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CATCH_UP_SECONDS", 0.1)
-    first, second = recent_chain(2)
-    async with run(first) as network:
-        network.commit(first, second)
-        network.first.inserts = False
-        await network.step()
-        assert network.first.calls == ["post"]
-        assert list(network.control.events) == ["sequencer: it has not inserted the committed block 2 yet"]
-        network.first.inserts = True
-        await network.step()
-        assert network.first.active
-
-
-async def test_nodes_that_are_starting_keep_the_lead_and_a_pause_ends_all_action() -> None:
-    (only,) = recent_chain(1)
-    async with run(only) as network:
-        network.first.answers = False
-        await network.step(3)
-        assert network.cluster.leader == "sequencer" and not network.control.events
-        network.first.answers = True
-        network.control.paused = True
-        await network.step()
-        assert not network.first.active
-        network.control.paused = False
-        await network.step()
-        assert network.first.active
-        network.first.answers = network.second.answers = False
-        await network.step(3)
-        assert (
-            network.control.events[-1] == "sequencer is unhealthy (it does not answer), and no other sequencer answers"
-        )
-
-
-async def test_a_run_ends_with_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
-    (only,) = recent_chain(1)
-    closed: list[str] = []
-
-    async def close(client: SequencerClient) -> None:
-        closed.append(client.name)
-        await client._rpc.close()
-
-    monkeypatch.setattr(SequencerClient, "close", close)
-    async with run(only) as network:
-        running = asyncio.create_task(network.control.run())
-        await until(lambda: network.first.active)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-        assert closed == ["sequencer", "sequencer-2"]
-
-
 def report(number: int = 10, peers: int | None = 2) -> SequencerReport:
     return SequencerReport(number, b"\x01" * 32, 100, 90, 5, b"\x02" * 32, peers, True)
 
@@ -339,33 +245,6 @@ def test_the_next_leader() -> None:
     assert best({"c": None}, {"c": "it does not answer"}) is None
 
 
-@asynccontextmanager
-async def running_client() -> AsyncIterator[tuple[SequencerServer, SequencerClient]]:
-    async with SequencerServer(FIRST).serving() as server:
-        client = SequencerClient("sequencer", server.url)
-        try:
-            yield server, client
-        finally:
-            await client.close()
-
-
-async def test_a_report_survives_one_poll_without_an_answer() -> None:
-    async with running_client() as (server, client):
-        report = await client.poll()
-        assert report is not None
-        assert (report.head_number, report.head_hash, report.peers, report.active) == (1, FIRST.block_hash, 1, False)
-        assert (report.head_time, report.safe_time) == (FIRST.timestamp, FIRST.timestamp)
-        server.answers = False
-        assert await client.poll() == report
-        assert await client.poll() is None and client.report is None
-        server.answers, server.peers = True, None
-        again = await client.poll()
-        assert again is not None and again.peers is None
-        server.has_heads = False
-        await client.poll()
-        assert await client.poll() is None, "a reset node has no heads to start from"
-
-
 def committed(count: int) -> Cluster:
     cluster = Cluster(SERVERS)
     for payload in BLOCKS[:count]:
@@ -392,15 +271,3 @@ def test_the_blocks_that_a_server_lacks() -> None:
     assert cluster.after(BLOCKS[0].parent_hash) == BLOCKS[:4], "the parent of the first one needs all"
     assert cluster.after(b"\x77" * 32) is None
     assert Cluster(SERVERS).after(bytes(32)) is None
-
-
-def test_payloads_and_records_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_PAYLOADS", 2)
-    monkeypatch.setattr(module, "MAX_BLOCKS", 3)
-    cluster = committed(5)
-    assert cluster.after(BLOCKS[2].block_hash) == BLOCKS[3:5] and cluster.after(BLOCKS[1].block_hash) is None
-    assert [block.number for block in cluster.blocks] == [3, 4, 5] and cluster.dropped == 2
-    monkeypatch.setattr(module, "MAX_PAYLOAD_BYTES", 1)
-    cluster.commit("sequencer", BLOCKS[5])
-    assert cluster.last == BLOCKS[5] and cluster.after(BLOCKS[4].block_hash) == [BLOCKS[5]]
-    assert cluster.after(BLOCKS[3].block_hash) is None

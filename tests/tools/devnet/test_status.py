@@ -24,12 +24,10 @@ from rollup_node.tools.devnet.status import (
     NetworkStatus,
     NodeHeads,
     ProcessUsage,
-    RecentMemory,
     SilentView,
     StatusPoller,
     choose,
     compare_output_roots,
-    read_processes,
 )
 from tests.support.servers.http_listener import json_rpc_app, listening
 
@@ -169,25 +167,6 @@ async def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
     async with polling(tmp_path, has_processes=False) as poller:
         assert (await poller.poll()).processes == {}
         assert poller.processes().keys() == {"verifier"}, "they are read where they are shown"
-
-
-def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:
-    path = tmp_path / "processes.json"
-    path.write_text("[{")
-    assert read_processes(path) == []
-
-
-def test_memory_is_read_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = list[int]()
-
-    def memory_of(pid: int) -> float:
-        reads.append(pid)
-        return float(pid)
-
-    monkeypatch.setattr("rollup_node.tools.devnet.status.memory_of", memory_of)
-    recent = RecentMemory()
-    assert [recent.of_all(pids) for pids in ((1, 2), (2, 1), (3, 1), (2,))] == [[1, 2], [2, 1], [3, 1], [2]]
-    assert reads == [1, 2, 3, 2]
 
 
 async def test_what_the_conductor_said_since_the_last_poll(tmp_path: Path) -> None:

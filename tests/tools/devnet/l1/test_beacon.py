@@ -29,13 +29,11 @@ from rollup_node.tools.devnet.l1.beacon import (
     CONSENSUS_FORKS,
     BeaconBlock,
     Blob,
-    aggregate_json,
     application,
     beacon_block,
     blinded,
     block_header_json,
     bootstrap_json,
-    committee_json,
     consensus_rules,
     genesis_json,
     header_json,
@@ -76,12 +74,6 @@ def test_updates(has_finality: bool, has_committee: bool) -> None:
     )
     answer = update_json(update, header_json(HEADER), header_json(HEADER) if has_finality else None, "gloas")
     assert ("finality_branch" in answer["data"]) is has_finality and parsed(answer) == update
-
-
-def test_bits_are_in_little_endian_order() -> None:
-    shown = aggregate_json(KEYS.sign(ROOTS[0], [place in (0, 9) for place in range(32)]))
-    assert shown["sync_committee_bits"] == "0x01020000"
-    assert committee_json(KEYS.committee)["pubkeys"][0] == to_hex(KEYS.committee.pubkeys[0])
 
 
 def test_the_header_of_a_block_and_the_file_of_a_network() -> None:
