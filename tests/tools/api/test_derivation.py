@@ -16,9 +16,9 @@ from rollup_node.tools.inspect.replay_stage import ReplayFailed
 from tests.support.servers.course_servers import ServedCourse
 from tests.tools.api.conftest import FIRST, LAST, over
 from tests.tools.api.test_tables import EMPTY
-from tests.tools.witness.conftest import packs, recording, witness_folder
+from tests.tools.witness.conftest import packs, witness_folder
 
-__all__ = ["packs", "recording", "witness_folder"]
+__all__ = ["packs", "witness_folder"]
 
 FROM_L1 = 6_582_944
 """The origin of the safe head: the recording is read from before the witness on, though not for a channel's timeout."""

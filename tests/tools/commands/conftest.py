@@ -1,7 +1,6 @@
 """Commands that are forked, and the recorded OP Sepolia data that they read."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -25,16 +24,6 @@ def ranges_are_forked(fork_server: ForkServer) -> Iterator[None]:
 def fork(fork_server: ForkServer, leftovers: Leftovers) -> Fork:
     """Start a command as a forked one."""
     return lambda *words: ForkedCommand(fork_server, leftovers, *words)
-
-
-@pytest.fixture(scope="session")
-def recording_folder(shared_data: Path) -> Path:
-    return shared_data / "op_sepolia_replay"
-
-
-@pytest.fixture(scope="session")
-def recording(recording_folder: Path) -> Recording:
-    return Recording.load(recording_folder)
 
 
 @pytest.fixture(scope="module")
