@@ -34,7 +34,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "supernode": Command("rollup_node.node.supernode", "many chains on one L1, messages between them verified"),
     "devnet": Command(
-        "rollup_node.tools.multichain.cli", "run a local network: L1, batcher, engine and nodes", "devnet"
+        "rollup_node.tools.multichain.run", "run a local network: L1, batcher, engine and nodes", "devnet"
     ),
     "batches": Command("rollup_node.tools.commands.batches", "list the batches in a range of L1 blocks"),
     "replay": Command("rollup_node.tools.commands.replay", "derive L2 blocks from L1, compare them with an engine's"),

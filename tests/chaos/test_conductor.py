@@ -1,13 +1,9 @@
 """A sequencing node as a program with a conductor: it is the conductor that starts it, also after its engine process
 was killed, and no block is in the chain that the conductor does not have [CND5 to CND8]."""
 
-import asyncio
 import json
 import os
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,29 +13,7 @@ from tests.support.engine.fake_conductor import FakeConductor
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import RpcError, call, reports_problem, unready_reasons, wait_for
 from tests.support.servers.tcp_relay import LOOPBACK
-
-
-@contextmanager
-def served() -> Iterator[FakeConductor]:
-    """Yield a conductor on an event loop of its own."""
-    conductor, ready = FakeConductor(), threading.Event()
-    ended = asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    async def serve() -> None:
-        async with conductor.serving():
-            ready.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    try:
-        assert ready.wait(10)
-        yield conductor
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join()
-        loop.close()
+from tests.support.servers.threads import in_thread
 
 
 def engine_pid(runtime_dir: Path) -> int | None:
@@ -92,7 +66,7 @@ def start_sequencer(rpc: str, blocks: ConductedChain) -> None:
 @pytest.mark.condition("C10")
 def test_only_the_conductor_starts_the_sequencer_again_after_a_kill(leftovers: Leftovers) -> None:
     directory = leftovers.folder / "run"
-    with LocalChain(leftovers) as chain, served() as conductor:
+    with LocalChain(leftovers) as chain, in_thread(FakeConductor().serving()) as conductor:
         blocks = ConductedChain(chain, conductor)
         options = {"conductor_enabled": "true", "conductor_rpc": conductor.url, "sequencer_enabled": "true"}
         options |= {"sequencer_l1__confs": "0", "rpc_enable__admin": "true", "runtime_dir": str(directory)}

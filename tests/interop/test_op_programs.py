@@ -20,9 +20,9 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.stages.protocol.upgrade_transactions import load_bundle
 from rollup_node.tools.devnet.files import L2_CHAIN_ID, RECEIVER_KEY, NetworkFiles
-from rollup_node.tools.devnet.games.contracts import FACTORY
-from rollup_node.tools.watch.contracts import GameData, game_data
+from rollup_node.tools.devnet.games import FACTORY
 from rollup_node.tools.watch.games import SUPER_TYPES
+from rollup_node.tools.watch.l1_reader import GameData, game_data
 from tests.support.foreign.op_programs import ForeignProgram, find_program, op_node_options, words
 from tests.support.processes.extra_node import ExtraEngine
 from tests.support.processes.leftovers import Leftovers

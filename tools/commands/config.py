@@ -20,8 +20,7 @@ from rollup_node.stages.p2p.discv5.enode import choose_bootnodes
 from rollup_node.stages.protocol.forks.table import OPTIONAL_FORK, OVERRIDABLE
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser
-from rollup_node.tools.convert.masks import MASK, masked_address
-from rollup_node.tools.convert.options_file import toml_lines
+from rollup_node.tools.convert.conversion import MASK, masked_address, toml_lines
 
 DESCRIPTION = """Shows the value of each option and its origin: flag, variable, file, network, or default. Options are
 given as to the node or to rollup-node supernode. Secrets, and what follows the host in addresses, are shown as ***, but

@@ -9,9 +9,7 @@ from rollup_node.node.system.exit_codes import PROGRAM
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, chain_id
 from rollup_node.tools.convert import kona_node, op_node, op_supernode
-from rollup_node.tools.convert.conversion import Conversion
-from rollup_node.tools.convert.masks import MASK, masked_address
-from rollup_node.tools.convert.options_file import toml_lines
+from rollup_node.tools.convert.conversion import MASK, Conversion, masked_address, toml_lines
 from rollup_node.tools.convert.sources import PROGRAMS, Source, read_sources
 
 DESCRIPTION = f"""Writes a file for --config from what starts another rollup node: its command line, its file of

@@ -14,7 +14,7 @@ from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.p2p.peering.peer_info import Diagnosis
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, url
-from rollup_node.tools.inspect.node_client import call_node
+from rollup_node.tools.inspect.status_screen import call_node
 
 DESCRIPTION = """Reports on the peers of a running node: whether it listens and is reachable, what address its record
 has, which nodes discovery found, why dialling fails, which peers were banned or disconnected, and why gossiped blocks

@@ -16,7 +16,7 @@ from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.flags import FlagParser, block_number, url
-from rollup_node.tools.inspect.node_client import call_node
+from rollup_node.tools.inspect.status_screen import call_node
 
 DESCRIPTION = """`explain CODE` prints what a code of the log means, such as BLOB-EXPIRED, and what to do. Without one
 it lists what derivation dropped, ignored, timed out or flushed, each with the L1 block that was being read, the rule

@@ -22,7 +22,7 @@ COMMANDS = {
     "status": "history_status",
     "verify": "history_status",
     "report": "history_status",
-    "safedb": "history_safedb",
+    "safedb": "history_status",
 }
 PUBLIC = ("plan", "run", "status", "verify", "report", "safedb")
 

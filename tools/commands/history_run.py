@@ -40,8 +40,7 @@ from rollup_node.tools.history.manifest import (
     rollup_digest,
 )
 from rollup_node.tools.history.range_task import RangeTask
-from rollup_node.tools.history.run import HistoryRun, RunReport, with_last
-from rollup_node.tools.history.runner import INSTALL, RESOURCE, Outcome, executor
+from rollup_node.tools.history.runner import INSTALL, RESOURCE, HistoryRun, Outcome, RunReport, executor, with_last
 from rollup_node.tools.history.start_stage import caveats, progress
 
 RUN = """Derives L1 blocks A to B in ranges, each with a warm-up before it, and writes what was read and derived of them

@@ -8,12 +8,10 @@ from rollup_node.node.options.errors import shown
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError
 from rollup_node.tools.commands.flags import FlagParser
 from rollup_node.tools.commands.output_file import CommandOutput, open_output
-from rollup_node.tools.inspect.output import write_all
 from rollup_node.tools.inspect.replay import REPLAYED
-from rollup_node.tools.inspect.row_formats import RowFormatter
+from rollup_node.tools.inspect.row_formats import RowFormatter, write_all
 from rollup_node.tools.witness.preimages import WitnessError
-from rollup_node.tools.witness.reader import WitnessReader
-from rollup_node.tools.witness.replay import derive_witness
+from rollup_node.tools.witness.reader import WitnessReader, derive_witness
 
 DESCRIPTION = """Derives the range of a witness from its preimages alone, each checked against its key; no endpoint is
 asked. The blocks are compared with the headers in the witness."""

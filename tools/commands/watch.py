@@ -13,11 +13,10 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import escaped_line
 from rollup_node.tools.commands.common import address
 from rollup_node.tools.commands.flags import FlagParser, timeout, url
-from rollup_node.tools.inspect.node_client import no_node, no_rollup_node
+from rollup_node.tools.inspect.status_screen import no_node, no_rollup_node
 from rollup_node.tools.watch.l1_reader import FAILURES, L1Reader
-from rollup_node.tools.watch.metrics import WatchMetrics
 from rollup_node.tools.watch.node_reader import OwnSide, own_side
-from rollup_node.tools.watch.server import serving
+from rollup_node.tools.watch.server import WatchMetrics, serving
 from rollup_node.tools.watch.service import Output, Watch
 
 DESCRIPTION = """Reads the dispute games of a factory on L1, and compares each claim with the output root that a running

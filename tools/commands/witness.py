@@ -5,22 +5,129 @@ import shutil
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from rollup_node.node.options.errors import shown
 from rollup_node.node.options.given_files import read_chain_file
-from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
-from rollup_node.node.system.process_control import kept_stop_signals
+from rollup_node.node.setup.plan import derivation_config
+from rollup_node.node.system.exit_codes import PROGRAM, ExitCode, SetupError, version
+from rollup_node.node.system.process_control import kept_stop_signals, signal_when_parent_ends
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.node.system.resources import usable_cores
 from rollup_node.stages.protocol.texts import escaped_line
-from rollup_node.tools.commands import witness_range
-from rollup_node.tools.commands.common import HELP_EPILOG, ParsedCommand, check_batches_on_l1, check_endpoints, parse
+from rollup_node.tools.commands.common import (
+    HELP_EPILOG,
+    Outputs,
+    ParsedCommand,
+    check_batches_on_l1,
+    check_endpoints,
+    parse,
+    run,
+)
 from rollup_node.tools.commands.flags import FlagParser, block_number, check_l2_source, positive
+from rollup_node.tools.commands.replay import replay_config
+from rollup_node.tools.history.range_task import RangeFailed, run_processes
 from rollup_node.tools.history.runner import executor
+from rollup_node.tools.inspect.row_formats import RowFormat
 from rollup_node.tools.witness.assembly import Range, assemble
 from rollup_node.tools.witness.manifest import Manifest
-from rollup_node.tools.witness.packs import PackFolder
+from rollup_node.tools.witness.packs import PackFolder, RangeResult, base_name, range_name
 from rollup_node.tools.witness.preimages import WitnessError
-from rollup_node.tools.witness.range_task import WitnessTask, plan_ranges, run_witness_range
+from rollup_node.tools.witness.range_stage import WitnessRangeConfig
+from rollup_node.tools.witness.recording_stage import RecordingConfig
+
+MAX_RANGES = 100_000
+
+
+class WitnessTask(msgspec.Struct, frozen=True):
+    """L2 blocks `first` + 1 to `last`.
+
+    `packs` is the folder that all workers share, `arguments` are the options that are the same for all ranges."""
+
+    packs: str
+    first: int
+    last: int
+    version: str
+    arguments: tuple[str, ...]
+
+
+def plan_ranges(first: int, last: int, size: int) -> list[tuple[int, int]]:
+    """Return the ranges of `size` blocks from safe head `first` to `last`. Raises ValueError for too many."""
+    starts = range(first, last, size)
+    if len(starts) > MAX_RANGES:
+        raise ValueError(f"{len(starts)} ranges are more than {MAX_RANGES}: give a larger size")
+    return [(start, min(start + size, last)) for start in starts]
+
+
+def run_witness_range(task: WitnessTask) -> RangeResult:
+    """Derive a range and keep its packs; one that is complete is not derived again. Raises RangeFailed."""
+    if task.version != version():
+        raise RangeFailed(f"the worker has version {version()}, the run {task.version}: install the same version")
+    packs, name = PackFolder(Path(task.packs)), range_name(task.first, task.last)
+    if not packs.path.is_dir():
+        raise RangeFailed(f"{os.uname().nodename} does not see the folder {task.packs}: all workers need it")
+    what = f"the range {task.first} to {task.last}"
+    try:
+        if not packs.has(name):
+            flags = ["--from-l2", str(task.first), "--to-l2", str(task.last), "--packs", task.packs]
+            flags += ["--parent", str(os.getpid())]
+            command = [sys.executable, "-m", "rollup_node", "witness", "range", *flags, *task.arguments]
+            run_processes(lambda: command, packs.path / name)
+        return packs.get(name, RangeResult, what)
+    except OSError as error:
+        raise RangeFailed(f"its packs cannot be read: {error.strerror}") from None
+    except WitnessError as error:
+        raise RangeFailed(str(error)) from None
+
+
+RANGE_DESCRIPTION = """Derives one range of L2 blocks and keeps what it reads on L1. It is what `witness` starts for
+each range."""
+
+
+def derive_in_process(arguments: Sequence[str]) -> int:
+    """Run the command; 0 when the range is derived and all that it reads is kept."""
+    parser = FlagParser("witness range", RANGE_DESCRIPTION, HELP_EPILOG)
+    parser.add_argument("--from-l2", type=block_number, required=True, metavar="N", help="the safe head to begin with")
+    parser.add_argument("--to-l2", type=block_number, required=True, metavar="M", help="the last block to derive")
+    parser.add_argument("--packs", required=True, metavar="FOLDER", help="an existing folder for what is read")
+    parser.add_argument("--parent", type=int, metavar="PID", help="the process with which this one ends")
+    parser.add_argument("--execution", action="store_true", help="also keep what executing the blocks reads")
+    parser.add_l2_source()
+    parser.add_timeout()
+    command = parse(parser, arguments)
+    flags = command.flags
+    check_l2_source(flags)
+    signal_when_parent_ends(signal.SIGTERM)
+    # It may have ended before, while this one was starting.
+    if flags.parent is not None and os.getppid() != flags.parent:
+        raise SetupError(f"--parent: process {flags.parent}, which started this one, has ended")
+    return derive_range(command, flags.from_l2, flags.to_l2, PackFolder(Path(flags.packs)))
+
+
+def derive_range(command: ParsedCommand, first: int, last: int, packs: PackFolder) -> int:
+    """Derive L2 blocks `first` + 1 to `last` and store what is read; 0 when that is complete.
+
+    A core has a compute worker for itself, unless `workers` says otherwise: they also write the files."""
+    outputs, folder = Outputs.open(), str(packs.path)
+    replay = replay_config(command, outputs, first, last, RowFormat.JSON)
+    stage = WitnessRangeConfig(replay, folder, command.flags.execution)
+    derivation = derivation_config(command.values, command.chain, ahead=0)
+    engine = "rollup_node.tools.witness.range_stage:build"
+    specs = [
+        ProcessSpec("derivation", "rollup_node.stages.derivation.process.stage:build", derivation),
+        ProcessSpec("engine", engine, stage, one_shot=True, keep_fds=tuple(outputs)),
+    ]
+    build, config = "rollup_node.tools.witness.recording_stage:build", RecordingConfig(folder, base_name(first, last))
+    workers = command.values["workers"] or usable_cores()
+    # The supervisor takes the signals that end a command, and leaves them to nobody.
+    with kept_stop_signals():
+        code = run(command, specs, compute=lambda spec: replace(spec, build=build, config=config, copies=workers))
+    # The disk refuses to take it.
+    return ExitCode.SETUP if code == ExitCode.CRITICAL else code
+
 
 DESCRIPTION = """Derives L2 blocks N+1 to M from L1, block N being the safe head, and writes every preimage that this
 reads on L1 into a folder: headers, transactions and receipts as trie nodes, and blobs with their proofs, with the boot
@@ -32,7 +139,7 @@ MAX_WORKERS = 1_024
 def main(arguments: Sequence[str]) -> int:
     """Run the command; 0 when the witness is complete."""
     if arguments and arguments[0] == "range":
-        return witness_range.main(arguments[1:])
+        return derive_in_process(arguments[1:])
     parser = _parser()
     _, rest = parser.parse_known_args(list(arguments))
     command = parse(parser, arguments, derives=True)
@@ -46,7 +153,7 @@ def main(arguments: Sequence[str]) -> int:
         with kept_stop_signals(signal.default_int_handler):
             packs.create()
             if len(ranges) == 1:
-                code = witness_range.derive_range(command, *ranges[0], packs)
+                code = derive_range(command, *ranges[0], packs)
                 if code:
                     return code
             else:

@@ -1,19 +1,93 @@
-"""An options file in the making: settings by our names, and what has no counterpart [CMD17]."""
+"""An options file in the making: settings by our names, what has no counterpart, and its text as TOML [CMD17, OPT1]."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from rollup_node.node.options.errors import OptionError, WrongOptions, did_you_mean, error_lines, shown
+from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import FLAGS, ParsedOptions
 from rollup_node.node.options.rules import REQUIRED, RULES, broken
+from rollup_node.node.options.supernode import OWN, is_shared
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.value_types import BOOL
+from rollup_node.node.options.value_types import BOOL, read_boolean
 from rollup_node.node.options.values import GivenTexts, NodeOptions, Values
 from rollup_node.node.setup.bundles import option_of
 from rollup_node.node.setup.plan import reject_wrong_options
+from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.stages.protocol.forks.bundles import SELECTABLE
 from rollup_node.tools.convert.sources import Source
+
+
+def toml_lines(options: NodeOptions, hide: bool) -> Iterator[str]:
+    """Yield a line for each option that is given, in the order of the table; those of a chain begin with `vn.CHAIN`.
+
+    A secret becomes a comment that says so. With `hide`, for a terminal, so does what may be a key in an address.
+    Raises SetupError for a text that TOML cannot hold."""
+    yield from _lines(options.own, OWN, "", hide)
+    first = next(iter(options.chains), "")
+    for group, values in options.chains.items():
+        shared = {name: option for name, option in OPTIONS.items() if not group or is_shared(name)}
+        if group == first:
+            yield from _lines(values, shared, "", hide)
+        if group:
+            own = {name: option for name, option in OPTIONS.items() if name not in shared}
+            yield from _lines(values, own, f"vn.{group}.", hide)
+
+
+def _lines(values: Values, options: Mapping[str, AnyOption], prefix: str, hide: bool) -> Iterator[str]:
+    # A file cannot name another file.
+    for name in [name for name in values.names_given() if name in options and name != "config"]:
+        option = options[name]
+        texts = values.items(name) if option.value_type.is_list else values.texts(name)
+        yield toml_line(f"{prefix}{name}", option, texts, values.source(name), hide)
+
+
+def toml_line(key: str, option: AnyOption, texts: Sequence[str], source: str, hide: bool) -> str:
+    """Return the line of one option under a key, as toml_lines does."""
+    if option.secret:
+        return f"# {json.dumps(key)} is a secret, and is not copied from {source}"
+    if hide:
+        texts = tuple(map(masked_address, texts))
+    if option.value_type.is_list:
+        value = f"[{', '.join(map(_text, texts))}]"
+    elif option.value_type is BOOL:
+        value = str(read_boolean(texts[-1])).lower()
+    elif option.value_type.label == "int":
+        value = str(int(texts[-1]))
+    else:
+        value = _text(texts[-1])
+    return f"{json.dumps(key)} = {value}"
+
+
+def _text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SetupError("a value is not text in UTF-8, and cannot be written into an options file") from None
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+MASK = "***"
+
+
+def masked_address(text: str) -> str:
+    """Return an address without user, path and query, which hold the keys of providers, and other texts as they are."""
+    if "://" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return MASK
+    if parts.scheme not in ("http", "https", "ws", "wss"):
+        return text
+    host = parts.netloc.rpartition("@")[2]
+    user = f"{MASK}@" if "@" in parts.netloc else ""
+    rest = f"/{MASK}" if parts.path.strip("/") or parts.query or parts.fragment else ""
+    return f"{parts.scheme}://{user}{host}{rest}"
+
 
 FILES = ("rollup.config", "rollup.l1-chain-config", "interop.dependency-set", *map(option_of, SELECTABLE))
 """Options whose files a start reads: on the machine of a conversion they need not be."""

@@ -9,8 +9,7 @@ from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import FLAGS
 from rollup_node.node.options.supernode import OWN, read_supernode_options
 from rollup_node.tools.convert import op_node
-from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables
-from rollup_node.tools.convert.options_file import toml_line
+from rollup_node.tools.convert.conversion import Conversion, Given, is_boolean, read_flags, read_variables, toml_line
 from rollup_node.tools.convert.sources import Source, Word
 
 PREFIX = "OP_SUPERNODE_"

@@ -10,7 +10,7 @@ from typing import Any
 
 from rollup_node.node.system.exit_codes import ExitCode
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
-from rollup_node.tools.devnet import view as views
+from rollup_node.tools.devnet import status as views
 from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.files import NetworkFiles, l1_genesis, write_json, write_secrets
 from rollup_node.tools.devnet.fork_offsets import SettingsError

@@ -12,7 +12,7 @@ from rollup_node.stages.protocol.config import KECCAK_COMMITMENT
 from rollup_node.stages.protocol.forks.schedule import ForkSchedule
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.batcher.driver import Key
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, anchor_code, factory_code
+from rollup_node.tools.devnet.games import ANCHOR, FACTORY, anchor_code, factory_code
 from rollup_node.tools.devnet.settings import VERIFIER
 
 L1_CHAIN_ID = 900

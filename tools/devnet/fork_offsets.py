@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from rollup_node.stages.protocol.forks.schedule import fork_order_error
 from rollup_node.stages.protocol.forks.table import TIMED_FORKS
-from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS, PRAGUE
+from rollup_node.tools.devnet.evm.forks import L1_FORKS, PRAGUE
 from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
 
 DEFAULT_FORK = "jovian"

@@ -28,7 +28,7 @@ PROGRAMS: Mapping[str, str] = MappingProxyType(
         "rollup_node.tools.devnet.l1": "rollup_node.tools.devnet.l1.server",
         "rollup_node.tools.devnet.engine": "rollup_node.tools.devnet.engine.__main__",
         "rollup_node.tools.batcher": "rollup_node.tools.batcher.driver",
-        "rollup_node.tools.devnet.conductor": "rollup_node.tools.devnet.conductor.__main__",
+        "rollup_node.tools.devnet.conductor": "rollup_node.tools.devnet.conductor",
         "rollup_node.tools.devnet.signer": "rollup_node.tools.devnet.signer",
         "rollup_node.tools.devnet.da_server": "rollup_node.tools.devnet.da_server",
     }

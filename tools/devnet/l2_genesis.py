@@ -16,8 +16,7 @@ from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import GenesisError, data, number
 from rollup_node.tools.devnet.files import DEV_KEYS, EIP1559, ETHER, GAS_LIMIT, L2_CHAIN_ID
 from rollup_node.tools.devnet.fork_offsets import FORKS, SettingsError
-from rollup_node.tools.devnet.predeploys.alloc import predeploy_alloc, with_deployers
-from rollup_node.tools.devnet.predeploys.upgraded_alloc import Alloc, with_upgrades
+from rollup_node.tools.devnet.predeploys.alloc import Alloc, predeploy_alloc, with_deployers, with_upgrades
 
 _BLOCKS = ("homestead", "eip150", "eip155", "eip158", "byzantium", "constantinople", "petersburg", "istanbul")
 

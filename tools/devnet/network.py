@@ -25,9 +25,9 @@ from rollup_node.tools.devnet.files import (
     write_secrets,
 )
 from rollup_node.tools.devnet.fork_server import ForkServer
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY
+from rollup_node.tools.devnet.games import ANCHOR, FACTORY
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.l1.light_client_json import genesis_json, spec_json
+from rollup_node.tools.devnet.l1.beacon import genesis_json, spec_json
 from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT
 from rollup_node.tools.devnet.l2_genesis import l2_genesis, other_forks
 from rollup_node.tools.devnet.ports import LOOPBACK, Ports, address, peer_options

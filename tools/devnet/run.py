@@ -20,9 +20,8 @@ from rollup_node.tools.devnet.files import NetworkFiles
 from rollup_node.tools.devnet.fork_server import fork_server
 from rollup_node.tools.devnet.network import NetworkPrograms, clear
 from rollup_node.tools.devnet.settings import SEQUENCER, VERIFIER, DevnetSettings
-from rollup_node.tools.devnet.status import NetworkStatus, NoProgress, StatusPoller, compare_output_roots
+from rollup_node.tools.devnet.status import NetworkStatus, NoProgress, StatusPoller, View, compare_output_roots
 from rollup_node.tools.devnet.traffic import Traffic
-from rollup_node.tools.devnet.view import View
 
 if TYPE_CHECKING:  # not in the wheel, or imports what is not
     from rollup_node.tools.devnet.chaos import ChaosSession

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rollup_node.stages.protocol.keccak import keccak256
+from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.rules import EvmRules
-from rollup_node.tools.devnet.evm.state_transition import forks
 
 RULES = {rules.name: rules for rules in (forks.CANCUN, forks.PRAGUE, forks.OSAKA)}
 RESULTS = Path(__file__).resolve().parents[2] / "tests" / "tools" / "devnet" / "evm" / "eels_results.json"

@@ -14,10 +14,9 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.messages.derivation import Drop
 from rollup_node.stages.rpc.process.node_view import DropsClient
-from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.replay import BlockComparison
 from rollup_node.tools.inspect.replay_stage import FAILURES, RESET, ReplayConfig, ReplayStage
-from rollup_node.tools.inspect.row_formats import RowFormat
+from rollup_node.tools.inspect.row_formats import RowFormat, write_text
 
 LAST_DROPS_TIMEOUT = 5.0
 """Seconds that the drops up to the end of the replay may take to arrive."""

@@ -27,8 +27,7 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.types import Address, BlobRef, Hash, L1Block, L1BlockRef
 from rollup_node.tools.inspect.batch_summary import LISTED, BatchSummary, batch_values, block_numbers, hashes_digest
 from rollup_node.tools.inspect.channel_sources import ChannelSources, batch_shape
-from rollup_node.tools.inspect.output import write_text
-from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
+from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter, write_text
 from rollup_node.tools.inspect.status_screen import Patience
 
 

@@ -31,9 +31,8 @@ from rollup_node.stages.protocol.config import RollupConfig, end_text
 from rollup_node.stages.protocol.errors import ResetError, TemporaryError
 from rollup_node.stages.protocol.types import UNKNOWN_HASH, L2BlockContent
 from rollup_node.tools.inspect.l2_source import BlockSource, EngineSource, FileSource, SourceError
-from rollup_node.tools.inspect.output import write_text
 from rollup_node.tools.inspect.replay import REPLAYED, BlockComparison, compare_block
-from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter
+from rollup_node.tools.inspect.row_formats import RowFormat, RowFormatter, write_text
 from rollup_node.tools.inspect.status_screen import Patience
 
 RESET = 1

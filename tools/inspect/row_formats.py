@@ -1,16 +1,41 @@
-"""The forms in which the commands write their results.
+"""The forms in which the commands write their results, and how they are written.
 
 JSON, CSV, lines of text, and a table for a terminal of 100 columns. Every row begins as the same JSON object."""
 
+import asyncio
 import csv
 import enum
 import io
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
 
+from rollup_node.stages.io.task import EXIT_REPORTED, ExitRequested
 from rollup_node.stages.protocol.config import utc_time
+
+
+async def write_text(descriptor: int, text: str) -> None:
+    """Write all of `text`, however long the reader takes.
+
+    Raises ExitRequested when the reader is gone or the device is full; the latter is reported on standard error."""
+    try:
+        if text:
+            await asyncio.to_thread(write_all, descriptor, text.encode())
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(f"rollup-node: cannot write the results: {error.strerror}", file=sys.stderr)
+        raise ExitRequested(EXIT_REPORTED) from None
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`. Raises OSError."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
 
 Values = dict[str, Any]
 TABLE_WIDTH = 100

@@ -1,7 +1,8 @@
-"""A run of a local network of several chains, from its start to the comparison of all roots."""
+"""`rollup-node devnet`: one chain, or several with `--chains`, from their start to the comparison of all roots."""
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -20,7 +21,10 @@ from rich.live import Live
 from rich.text import Text
 
 from rollup_node.stages.io.http.jsonrpc import EndpointError, JsonRpcClient, RpcFailure
-from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS
+from rollup_node.tools.devnet import cli
+from rollup_node.tools.devnet.fork_server import fork_server
+from rollup_node.tools.devnet.ports import reserved_numbers
+from rollup_node.tools.devnet.run import LOCK, STALL_SECONDS, STOP_SIGNALS, data_directory
 from rollup_node.tools.devnet.settings import SEQUENCER
 from rollup_node.tools.devnet.status import (
     ATTEMPTS,
@@ -34,8 +38,8 @@ from rollup_node.tools.devnet.status import (
 from rollup_node.tools.devnet.traffic import Traffic
 from rollup_node.tools.inspect.status_screen import AnyStatus, StatusClient, StatusError, status_lines
 from rollup_node.tools.multichain.messages import Messages
-from rollup_node.tools.multichain.programs import OP_SUPERNODE, ChainsPrograms
-from rollup_node.tools.multichain.settings import ChainsSettings
+from rollup_node.tools.multichain.programs import OP_SUPERNODE, ChainsPrograms, port_count
+from rollup_node.tools.multichain.settings import ChainsSettings, parse
 
 if TYPE_CHECKING:
     from rollup_node.tools.multichain.lying_source import LyingSource
@@ -363,3 +367,36 @@ async def _super_root(client: JsonRpcClient, timestamp: int) -> str:
     if "data" not in result:
         raise NoProgress(f"no super root of {timestamp} is verified; see the logs")
     return str(result["data"]["super_root"])
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a local network; the exit code is 0 only when all roots are equal."""
+    started = time.monotonic()
+    if all(word.partition("=")[0] != "--chains" for word in argv):
+        return cli.main(argv)
+    return cli.exit_code(lambda: _run(argv, started))
+
+
+def _run(argv: Sequence[str], started: float) -> int:
+    settings = parse(argv)
+    cli.check_packages()
+    with (
+        data_directory(settings.data_dir) as root,
+        fork_server() as forks,
+        reserved_numbers(settings.base_port, port_count(settings)) as numbers,
+    ):
+        clear(root)
+        result = run(ChainsPrograms(settings, root, numbers, forks), settings, started)
+    if settings.json:
+        print(json.dumps(dataclasses.asdict(result)))
+    else:
+        _print(result)
+    return 1 if result.differences else 0
+
+
+def _print(result: ChainsResult) -> None:
+    heads = ", ".join(f"{chain} safe {safe}" for chain, safe in result.safe.items())
+    print(f"{heads}; messages {result.messages}, invalidated {result.invalidated} by {result.rules}")
+    done = f"{result.kills} kills, {result.reorgs} L1 reorgs, {result.lies} lies"
+    print(f"{done}, {result.super_roots} super roots, {result.seconds} s in all")
+    print("\n".join(result.differences) or "output roots and super roots are equal everywhere")

@@ -15,9 +15,146 @@ from rollup_node.stages.protocol.mpt import AccountProof, ProofError
 from rollup_node.stages.protocol.receipts import bloom_mask, may_have
 from rollup_node.stages.protocol.texts import one_line
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.watch import contracts
-from rollup_node.tools.watch.contracts import ContractError, Listed
-from rollup_node.tools.watch.games import Anchor, Game
+from rollup_node.tools.watch.games import SUPER_TYPES, Anchor, Game
+
+WORD = 32
+LIST_SLOT = 104
+"""The storage slot of the factory's list of games: snapshots/storageLayout/DisputeGameFactory.json."""
+MAX_ANSWER = 64 << 10
+
+
+class ContractError(ValueError):
+    """The answer of a contract does not have the form of its method."""
+
+
+def selector(signature: str) -> bytes:
+    """Return the first four bytes of a call."""
+    return keccak256(signature.encode())[:4]
+
+
+GAME_COUNT, GAME_AT_INDEX = selector("gameCount()"), selector("gameAtIndex(uint256)")
+GAME_DATA, L1_HEAD = selector("gameData()"), selector("l1Head()")
+ANCHOR_ROOT = selector("getAnchorRoot()")
+CREATED: Hash = keccak256(b"DisputeGameCreated(address,uint32,bytes32)")
+ANCHOR_UPDATED: Hash = keccak256(b"AnchorUpdated(address)")
+
+
+class Listed(NamedTuple):
+    """An entry of the factory's list; `timestamp` in seconds."""
+
+    game_type: int
+    timestamp: int
+    proxy: str
+
+
+class GameData(NamedTuple):
+    """What a game was created with."""
+
+    game_type: int
+    root_claim: Hash
+    extra_data: bytes
+
+    @property
+    def l2_sequence_number(self) -> int:
+        """The first word of the extra data, or of a super root's preimage the time [WAT2]. Raises ContractError."""
+        extra = self.extra_data
+        if self.game_type in SUPER_TYPES and len(extra) > WORD:
+            if extra[0] != 1 or (len(extra) - 9) % (2 * WORD):
+                raise ContractError(f"the extra data of the game, of {len(extra)} bytes, are no super root")
+            return int.from_bytes(extra[1:9], "big")
+        if len(extra) < WORD:
+            raise ContractError(f"the extra data of the game have {len(extra)} bytes")
+        return int.from_bytes(extra[:WORD], "big")
+
+
+def call(address: str, method: bytes, *values: int) -> dict[str, str]:
+    """Return the object for eth_call."""
+    data = method + b"".join(value.to_bytes(WORD, "big") for value in values)
+    return {"to": address, "data": to_hex(data)}
+
+
+def words(answer: Any, least: int) -> list[bytes]:
+    """Return the words of an answer. Raises ContractError for fewer than `least`."""
+    data = answer_bytes(answer)
+    result = [data[at : at + WORD] for at in range(0, len(data) - WORD + 1, WORD)]
+    if len(result) < least:
+        raise ContractError(f"the answer has {len(data)} bytes: the contract has no such method")
+    return result
+
+
+def answer_bytes(answer: Any) -> bytes:
+    """Return the bytes of an answer. Raises ContractError."""
+    try:
+        data = from_hex(answer)
+    except HexError as error:
+        raise ContractError(f"the answer is malformed: {error}") from None
+    if len(data) > MAX_ANSWER:
+        raise ContractError(f"the answer has {len(data)} bytes")
+    return data
+
+
+def number(word: bytes) -> int:
+    """Return the number in a word."""
+    return int.from_bytes(word, "big")
+
+
+def _bounded(word: bytes, bits: int) -> int:
+    value = number(word)
+    if value >> bits:
+        raise ContractError(f"a number of {bits} bits is {value}")
+    return value
+
+
+def address(word: bytes) -> str:
+    """Return the address in the low bytes of a word, in hex."""
+    return to_hex(word[-20:])
+
+
+def listed(answer: Any) -> Listed:
+    """Read the answer to gameAtIndex. Raises ContractError."""
+    kind, time, proxy = words(answer, 3)[:3]
+    return Listed(_bounded(kind, 32), _bounded(time, 64), address(proxy))
+
+
+def game_data(answer: Any) -> GameData:
+    """Read the answer to gameData. Raises ContractError."""
+    data = answer_bytes(answer)
+    kind, claim, offset = words(answer, 4)[:3]
+    start = number(offset)
+    size = number(data[start : start + WORD])
+    extra = data[start + WORD : start + WORD + size]
+    if start + WORD > len(data) or len(extra) != size:
+        raise ContractError("the extra data of the game are cut off")
+    return GameData(_bounded(kind, 32), claim, extra)
+
+
+def created(log: Any) -> tuple[str, int, Hash]:
+    """Read address, type and claim of a DisputeGameCreated log. Raises ContractError."""
+    topics = log.get("topics") if isinstance(log, dict) else None
+    if not isinstance(topics, list) or len(topics) != 4:
+        raise ContractError("a log of the factory does not have four topics")
+    proxy, kind, claim = (answer_bytes(topic) for topic in topics[1:])
+    return address(proxy), _bounded(kind, 32), claim
+
+
+def list_slot(index: int) -> Hash:
+    """Return the storage slot of an entry of the factory's list."""
+    first = number(keccak256(LIST_SLOT.to_bytes(WORD, "big")))
+    return ((first + index) % (1 << 256)).to_bytes(WORD, "big")
+
+
+def packed(entry: Listed) -> bytes:
+    """Return an entry of the factory's list as its slot holds it."""
+    return entry.game_type.to_bytes(4, "big") + entry.timestamp.to_bytes(8, "big") + bytes.fromhex(entry.proxy[2:])
+
+
+def code_shows(code: bytes, data: GameData, l1_head: Hash) -> bool:
+    """Whether the code of a game's proxy has these data as its immutable arguments [WAT3].
+
+    They follow each other: claim, L1 head, from newer factories on the game type, and the extra data."""
+    head = data.root_claim + l1_head
+    return head + data.extra_data in code or head + data.game_type.to_bytes(4, "big") + data.extra_data in code
+
 
 MAX_WALK = 64
 """Blocks that are walked back from a new head. After more the factory's list is read."""
@@ -59,8 +196,8 @@ class L1Reader:
         self._recent: OrderedDict[int, Hash] = OrderedDict()
         self._listed = 0
         address = bloom_mask(from_hex(factory))
-        self._created = address, bloom_mask(contracts.CREATED)
-        self._moved = None if anchor is None else (bloom_mask(from_hex(anchor)), bloom_mask(contracts.ANCHOR_UPDATED))
+        self._created = address, bloom_mask(CREATED)
+        self._moved = None if anchor is None else (bloom_mask(from_hex(anchor)), bloom_mask(ANCHOR_UPDATED))
 
     async def check(self, chain_id: int | None) -> str | None:
         """Return what is wrong with the endpoint or the contracts; None if nothing is. Any chain with None."""
@@ -71,9 +208,9 @@ class L1Reader:
             if address is not None and not from_hex(await self._client.call("eth_getCode", address, "latest")):
                 return f"{name}: there is no contract at {address} on L1 chain {known}"
         try:
-            contracts.words(await self._call(self.factory, contracts.GAME_COUNT), 1)
+            words(await self._call(self.factory, GAME_COUNT), 1)
             if self.anchor is not None:
-                contracts.words(await self._call(self.anchor, contracts.ANCHOR_ROOT), 2)
+                words(await self._call(self.anchor, ANCHOR_ROOT), 2)
         except (RpcFailure, ContractError) as error:
             return f"--games or --anchor: the contract is no DisputeGameFactory or AnchorStateRegistry: {error}"
         return None
@@ -134,14 +271,14 @@ class L1Reader:
         """Return the games that a block creates: one call for their logs, and one for each game."""
         logs = await self._client.call(
             "eth_getLogs",
-            {"blockHash": to_hex(block.hash), "address": self.factory, "topics": [to_hex(contracts.CREATED)]},
+            {"blockHash": to_hex(block.hash), "address": self.factory, "topics": [to_hex(CREATED)]},
         )
         if not isinstance(logs, list):
             raise ContractError("the answer to eth_getLogs is no list")
         header = block.header
         games = []
         for index, log in enumerate(logs):
-            proxy, kind, claim = contracts.created(log)
+            proxy, kind, claim = created(log)
             entry = Listed(kind, header.timestamp, proxy)
             game = await self._game(entry, self._listed + index, block, block)
             games.append(msgspec.structs.replace(game, root_claim=to_hex(claim)) if game.problem else game)
@@ -153,15 +290,15 @@ class L1Reader:
         Those that were listed before are left out; at most `known` are returned."""
         head = self.head
         assert head is not None, "the head is read first"
-        count = contracts.number(contracts.words(await self._call(self.factory, contracts.GAME_COUNT), 1)[0])
+        count = number(words(await self._call(self.factory, GAME_COUNT), 1)[0])
         entries: list[tuple[int, Listed]] = []
         index = count
         while index > self._listed and len(entries) < known:
             indexes = range(max(self._listed, index - BATCH), index)
-            answers = await self._calls([(self.factory, contracts.GAME_AT_INDEX, (at,)) for at in indexes])
-            listed = [(at, contracts.listed(answer)) for at, answer in zip(indexes, answers, strict=True)]
-            entries = [item for item in listed if item[1].timestamp >= oldest] + entries
-            if listed[0][1].timestamp < oldest:
+            answers = await self._calls([(self.factory, GAME_AT_INDEX, (at,)) for at in indexes])
+            batch = [(at, listed(answer)) for at, answer in zip(indexes, answers, strict=True)]
+            entries = [item for item in batch if item[1].timestamp >= oldest] + entries
+            if batch[0][1].timestamp < oldest:
                 break
             index = indexes.start
         games = [await self._game(entry, at, head, None) for at, entry in entries]
@@ -172,16 +309,16 @@ class L1Reader:
         """Read a game by one request; `created` is the block that creates it, None where that is unknown."""
         tag = hex(at.header.number)
         calls: list[tuple[str, Sequence[object]]] = [
-            ("eth_call", (contracts.call(entry.proxy, contracts.GAME_DATA), tag)),
-            ("eth_call", (contracts.call(entry.proxy, contracts.L1_HEAD), tag)),
+            ("eth_call", (call(entry.proxy, GAME_DATA), tag)),
+            ("eth_call", (call(entry.proxy, L1_HEAD), tag)),
         ]
         if self.proves:
-            slot = to_hex(contracts.list_slot(index))
+            slot = to_hex(list_slot(index))
             calls += [("eth_getCode", (entry.proxy, tag)), ("eth_getProof", (entry.proxy, [], tag))]
             calls += [("eth_getProof", (self.factory, [slot], tag))]
         answers = await self._client.batch(calls, Any)
         try:
-            data, l1_head = contracts.game_data(_result(answers[0])), contracts.words(_result(answers[1]), 1)[0]
+            data, l1_head = game_data(_result(answers[0])), words(_result(answers[1]), 1)[0]
             sequence_number = data.l2_sequence_number
         except (ContractError, _Reverted) as error:
             return _unreadable(entry, created, str(error))
@@ -204,26 +341,26 @@ class L1Reader:
         )
 
     def _is_proven(
-        self, entry: Listed, index: int, at: Block, data: contracts.GameData, l1_head: Hash, answers: Sequence[Any]
+        self, entry: Listed, index: int, at: Block, data: GameData, l1_head: Hash, answers: Sequence[Any]
     ) -> bool:
         """Whether the state of a block has the game in the factory's list, with a code that shows its data [WAT3]."""
         code, account_proof, list_proof = answers
         try:
             of_game, of_list = msgspec.convert((account_proof, list_proof), tuple[AccountProof, AccountProof])
-            value = proven_value(of_list, at.header.state_root, from_hex(self.factory), contracts.list_slot(index))
+            value = proven_value(of_list, at.header.state_root, from_hex(self.factory), list_slot(index))
             account = of_game.account(at.header.state_root, from_hex(entry.proxy))
             raw = from_hex(code)
         except (InvalidDataError, ProofError, HexError, msgspec.ValidationError):
             return False
         is_code = account is not None and account.code_hash == keccak256(raw)
-        return is_code and value == contracts.packed(entry) and contracts.code_shows(raw, data, l1_head)
+        return is_code and value == packed(entry) and code_shows(raw, data, l1_head)
 
     async def read_anchor(self) -> Anchor | None:
         """Return the anchor; None without its contract."""
         if self.anchor is None:
             return None
-        root, number = contracts.words(await self._call(self.anchor, contracts.ANCHOR_ROOT), 2)[:2]
-        return Anchor(self.anchor, to_hex(root), contracts.number(number))
+        root, block = words(await self._call(self.anchor, ANCHOR_ROOT), 2)[:2]
+        return Anchor(self.anchor, to_hex(root), number(block))
 
     async def _block(self, method: str, which: str) -> Block:
         answer = await self._client.call(method, which, False)
@@ -240,12 +377,10 @@ class L1Reader:
         return "latest" if self.head is None else hex(self.head.header.number)
 
     async def _call(self, address: str, method: bytes) -> Any:
-        return await self._client.call("eth_call", contracts.call(address, method), self._tag)
+        return await self._client.call("eth_call", call(address, method), self._tag)
 
     async def _calls(self, calls: Sequence[tuple[str, bytes, tuple[int, ...]]]) -> list[Any]:
-        requests = [
-            ("eth_call", (contracts.call(address, method, *values), self._tag)) for address, method, values in calls
-        ]
+        requests = [("eth_call", (call(address, method, *values), self._tag)) for address, method, values in calls]
         answers = await self._client.batch(requests, Any)
         for answer in answers:
             if isinstance(answer, RpcFailure):

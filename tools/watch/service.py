@@ -24,9 +24,8 @@ from rollup_node.tools.watch.games import (
     waits_for,
 )
 from rollup_node.tools.watch.l1_reader import FAILURES, L1Reader
-from rollup_node.tools.watch.metrics import MONITOR, OWN, WatchMetrics
 from rollup_node.tools.watch.node_reader import OwnSide, View
-from rollup_node.tools.watch.server import Pages, page
+from rollup_node.tools.watch.server import MONITOR, OWN, Pages, WatchMetrics, page
 
 AT_ONCE = 200
 """Games that are judged in one step; the others follow in the next ones."""

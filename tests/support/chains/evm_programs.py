@@ -1,10 +1,10 @@
 """Runs small EVM programs on an empty state."""
 
+from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallFrame, CallMessage, TransactionEnvironment
+from rollup_node.tools.devnet.evm.interpreter import execute
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 
 CONTRACT, CALLER, OTHER = b"\xaa" * 20, b"\xbb" * 20, b"\xcc" * 20
 GAS = 1_000_000

@@ -22,7 +22,7 @@ from rollup_node.stages.l1.light_client.containers import (
 from rollup_node.stages.l1.light_client.network import EXECUTION_PAYLOAD, BeaconFork, BeaconNetwork, Preset
 from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_signing_root
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.l1.light_client_json import Json, bootstrap_json, header_json, update_json
+from rollup_node.tools.devnet.l1.beacon import Json, bootstrap_json, header_json, update_json
 from rollup_node.tools.devnet.l1.signed_headers import CommitteeKeys, prove
 from tests.support.servers.http_listener import app_for_every_path
 

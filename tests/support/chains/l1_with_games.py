@@ -10,7 +10,7 @@ from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, RECEIVER_KEY, l1_genesis
-from rollup_node.tools.devnet.games.contracts import FACTORY, create_call
+from rollup_node.tools.devnet.games import FACTORY, create_call
 from rollup_node.tools.devnet.l1.backend import L1Backend
 
 FEES = Fees(10**9, 10**11)

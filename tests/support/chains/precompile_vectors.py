@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.call_frame import ExceptionalHalt
-from rollup_node.tools.devnet.evm.state_transition import forks
 
-_FILE = Path(__file__).parents[2] / "tools" / "devnet" / "evm" / "precompiles" / "vectors.json"
+_FILE = Path(__file__).parents[2] / "tools" / "devnet" / "evm" / "precompile_vectors.json"
 
 
 class PrecompileVector(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, Hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import Fees, Key, blob_transaction, dynamic_fee_transaction
 from rollup_node.tools.devnet.evm.state import EventLog
-from rollup_node.tools.devnet.evm.state_transition.transition import encode_receipt
+from rollup_node.tools.devnet.evm.transition import encode_receipt
 from rollup_node.tools.recorded.server import BEACON_GENESIS_TIME, SEPOLIA_CHAIN_ID, SLOT_SECONDS
 
 KEY = Key(b"\x07" * 32)

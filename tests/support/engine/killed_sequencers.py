@@ -55,7 +55,7 @@ from rollup_node.stages.protocol.transactions import Transaction, encode_transac
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
-from rollup_node.tools.devnet.conductor.control import Cluster, CommitRefused
+from rollup_node.tools.devnet.conductor_control import Cluster, CommitRefused
 from tests.support.chains.chain_fixture import chain_with
 from tests.support.engine.engine_node import EngineNode
 from tests.support.engine.fake_engine import FakeExecutionEngine

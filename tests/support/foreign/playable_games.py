@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
-from rollup_node.tools.devnet.games.contracts import (
+from rollup_node.tools.devnet.games import (
     DEPLOYMENT,
     GAME_BODY,
     GAME_METHODS,

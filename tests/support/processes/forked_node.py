@@ -10,7 +10,7 @@ from rollup_node.node import cli
 from rollup_node.node.setup import start as _start
 from rollup_node.node.system.process_table import PROCESSES
 from rollup_node.tools.devnet import child_programs, fork_server
-from rollup_node.tools.multichain import cli as _network
+from rollup_node.tools.multichain import run as _network
 from tests.support.processes.forked_programs import COMMANDS
 
 __all__ = ["_network", "_start", "main"]

@@ -6,7 +6,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Address
 from rollup_node.tools.batcher.driver import Fees, dynamic_fee_transaction
 from rollup_node.tools.devnet.files import L1_CHAIN_ID, RECEIVER_KEY
-from rollup_node.tools.devnet.games.contracts import FACTORY, create_call
+from rollup_node.tools.devnet.games import FACTORY, create_call
 from tests.support.processes.programs import call, wait_for
 
 FEES = Fees(10**9, 10**11)

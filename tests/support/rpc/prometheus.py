@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rollup_node.stages.io.metrics.meter import LABELLED_FAMILIES, TABLE
 from rollup_node.stages.io.metrics.tables import ExposedMetric
-from rollup_node.tools.watch.metrics import HELP
+from rollup_node.tools.watch.server import HELP
 
 ADDED = {"instance", "job"}
 """Labels that Prometheus adds."""

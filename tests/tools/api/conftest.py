@@ -10,18 +10,10 @@ from typing import Any
 import pytest
 
 import rollup_node
-from tests.stages.engine.conftest import chain, rollup
 from tests.support.servers.course_servers import ServedCourse, course_servers
-
-__all__ = ["chain", "rollup"]
 
 FIRST, LAST = 16_491_244, 16_491_249
 """The safe head before the last span of the recording, and its last block."""
-
-
-@pytest.fixture(scope="session")
-def recording_folder(shared_data: Path) -> Path:
-    return shared_data / "op_sepolia_replay"
 
 
 @pytest.fixture(scope="module")

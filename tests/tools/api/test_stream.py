@@ -6,14 +6,83 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
 import rollup_node
-from rollup_node.tools.api import background, run
+from rollup_node.tools.api import run, stream
+from rollup_node.tools.api.stream import QUEUED, Background, Ended
 from tests.support.servers.course_servers import ServedCourse
 from tests.tools.api.conftest import over
+
+Emit = Callable[[int], Awaitable[None]]
+
+
+class Counting:
+    """Emits numbers up to `last`, without end for None; `emitted` counts them."""
+
+    def __init__(self, last: int | None, error: Exception | None = None) -> None:
+        self.emitted, self.closed = 0, False
+        self._last, self._error = last, error
+
+    async def main(self, emit: Emit) -> None:
+        try:
+            while self._last is None or self.emitted < self._last:
+                await emit(self.emitted)
+                self.emitted += 1
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.closed = True
+
+
+def _drain(background: Background[int]) -> tuple[list[int], BaseException | None]:
+    taken: list[int] = []
+    while not isinstance(result := background.take(), Ended):
+        taken.append(result)
+    return taken, result.error
+
+
+@pytest.mark.parametrize("error", [None, ValueError("no more")])
+def test_results_come_in_order_and_then_the_end(error: Exception | None) -> None:
+    background = Background(Counting(3 * QUEUED, error).main)
+    background.start()
+    assert _drain(background) == (list(range(3 * QUEUED)), error)
+    background.stop()
+
+
+def test_what_nobody_takes_is_bounded() -> None:
+    counting = Counting(None)
+    background = Background(counting.main)
+    background.start()
+    assert [background.take() for _ in range(5)] == list(range(5))
+    background.stop()
+    assert counting.emitted <= QUEUED + 5 and counting.closed
+    assert not any(thread.name == "rollup_node" for thread in threading.enumerate())
+    background.stop()
+
+
+def test_one_that_was_never_started_ends_at_once() -> None:
+    Background(Counting(1).main).stop()
+
+
+async def test_an_event_loop_is_not_blocked() -> None:
+    """Nothing comes before another task of the loop has had its turn."""
+    counting, turned = Counting(2 * QUEUED), threading.Event()
+
+    async def main(emit: Emit) -> None:
+        await asyncio.to_thread(turned.wait, 30)
+        await counting.main(emit)
+
+    background = Background(main)
+    background.start()
+    asyncio.get_running_loop().call_later(0.05, turned.set)
+    async with asyncio.timeout(20):
+        taken = [await background.take_async() for _ in range(2 * QUEUED)]
+    assert taken == list(range(2 * QUEUED)) and await background.take_async() == Ended(None)
+    background.stop()
+
 
 BLOCKS = 56
 
@@ -44,7 +113,7 @@ async def test_an_event_loop_takes_blocks(course: ServedCourse, hanging: rollup_
 
 
 def test_what_is_not_taken_is_bounded(course: ServedCourse, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "QUEUED", 3)
+    monkeypatch.setattr(stream, "QUEUED", 3)
     derivation = over(course)
     next(derivation)
     emitted = threading.Event()

@@ -34,16 +34,6 @@ def ranges_are_forked(fork_server: ForkServer, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(range_task, "_run", run)
 
 
-@pytest.fixture(scope="session")
-def recording_folder(shared_data: Path) -> Path:
-    return shared_data / "op_sepolia_replay"
-
-
-@pytest.fixture(scope="session")
-def recording(recording_folder: Path) -> Recording:
-    return Recording.load(recording_folder)
-
-
 @pytest.fixture(scope="module")
 def recorded(recording: Recording) -> Iterator[str]:
     """Yield the URL of a server of the recording as it is."""

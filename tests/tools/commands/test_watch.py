@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY
+from rollup_node.tools.devnet.games import ANCHOR, FACTORY
 from tests.support.chains.l1_with_games import L1WithGames
 from tests.support.processes.cli import Cli
 from tests.support.servers.http_listener import json_rpc_app, listening

@@ -5,16 +5,100 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rollup_node.node.system.exit_codes import ExitCode, version
+from rollup_node.node.system.process_table import ProcessSpec
+from rollup_node.stages.protocol.types import BlockId
 from rollup_node.tools.commands import witness
+from rollup_node.tools.commands.witness import MAX_RANGES, WitnessTask, plan_ranges, run_witness_range
 from rollup_node.tools.history.range_task import RangeFailed
 from rollup_node.tools.witness.manifest import ROLLUP, read_manifest
+from rollup_node.tools.witness.packs import PackFolder, RangeResult, base_name, range_name
+from rollup_node.tools.witness.recording_stage import RecordingConfig
 from tests.support.processes.cli import Cli
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Program, wait_for
+
+RESULT = RangeResult(BlockId(1, bytes(32)), BlockId(2, bytes(32)), b"", b"")
+
+
+def _task(folder: Path, known: str | None = None) -> WitnessTask:
+    return WitnessTask(str(folder), 5, 9, known or version(), ("--l2", "http://x"))
+
+
+def test_ranges_meet_and_end_where_the_last_does() -> None:
+    assert plan_ranges(5, 12, 3) == [(5, 8), (8, 11), (11, 12)]
+    assert plan_ranges(5, 6, 100) == [(5, 6)]
+    with pytest.raises(ValueError, match="give a larger size"):
+        plan_ranges(0, MAX_RANGES + 1, 1)
+
+
+def test_a_range_is_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    def run(prepared: Callable[[], list[str]], result: Path) -> bytes:
+        ran.append(prepared())
+        PackFolder(tmp_path).put(result.name, RESULT)
+        return b""
+
+    monkeypatch.setattr(witness, "run_processes", run)
+    assert run_witness_range(_task(tmp_path)) == RESULT == run_witness_range(_task(tmp_path))
+    (command,) = ran
+    assert command[:5] == [sys.executable, "-m", "rollup_node", "witness", "range"]
+    assert command[5:11] == ["--from-l2", "5", "--to-l2", "9", "--packs", str(tmp_path)]
+    assert command[-2:] == ["--l2", "http://x"]
+
+
+def test_a_range_that_cannot_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RangeFailed, match=r"the worker has version .*, the run v0: install the same version"):
+        run_witness_range(_task(tmp_path, "v0"))
+    with pytest.raises(RangeFailed, match="does not see the folder"):
+        run_witness_range(_task(tmp_path / "none"))
+    (tmp_path / range_name(5, 9)).write_bytes(b"cut")
+    with pytest.raises(RangeFailed, match="the pack of the range 5 to 9 is damaged"):
+        run_witness_range(_task(tmp_path))
+
+
+RANGE_NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")
+RANGE_WORDS = ("--from-l2", "5", "--to-l2", "6", "--packs", "x")
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (RANGE_WORDS, "give the L2 source"),
+        (RANGE_WORDS[:-2], "--packs"),
+        (
+            (*RANGE_WORDS, "--l2", "http://127.0.0.1:9", "--parent", str(os.getpid())),
+            "which started this one, has ended",
+        ),
+    ],
+)
+def test_wrong_flags_of_a_range_are_rejected_in_one_line(flags: tuple[str, ...], text: str, cli: Cli) -> None:
+    assert text in cli.refused("witness", "range", *flags, *RANGE_NODE)
+
+
+def test_a_core_has_a_worker_and_a_full_disk_is_no_bug(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs: list[ProcessSpec] = []
+
+    def run(*values: object, compute: Callable[[ProcessSpec], ProcessSpec]) -> int:
+        specs.append(compute(ProcessSpec("compute", "", None, copies=7)))
+        return ExitCode.CRITICAL if len(specs) == 1 else ExitCode.INTERRUPTED
+
+    monkeypatch.setattr(witness, "run", run)
+    monkeypatch.setattr(witness, "usable_cores", lambda: 5)
+    flags = ("--from-l2", "5", "--to-l2", "6", "--packs", str(tmp_path), "--l2", "http://127.0.0.1:9")
+    assert cli("witness", "range", *flags, *RANGE_NODE).code == ExitCode.SETUP
+    assert cli("witness", "range", *flags, *RANGE_NODE, "--workers", "2").code == ExitCode.INTERRUPTED
+    assert [spec.copies for spec in specs] == [5, 2]
+    assert specs[0].config == RecordingConfig(str(tmp_path), base_name(5, 6))
+
 
 RANGE = ("--from-l2", "16491247", "--to-l2", "16491249")
 NODE = ("--network", "op-sepolia", "--l1", "http://127.0.0.1:9", "--l1.beacon", "http://127.0.0.1:9")

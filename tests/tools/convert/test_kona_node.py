@@ -4,8 +4,8 @@ import pytest
 
 from rollup_node.node.options.errors import WrongOptions
 from rollup_node.node.options.parsing import FLAGS as OURS
+from rollup_node.tools.convert.conversion import toml_lines
 from rollup_node.tools.convert.kona_node import FLAGS, ROWS, convert
-from rollup_node.tools.convert.options_file import toml_lines
 from tests.tools.convert.test_op_node import source
 
 NODE = ("node", "--l1", "http://127.0.0.1:1", "--l1-beacon=http://127.0.0.1:2", "--l2-engine-rpc=http://127.0.0.1:3")

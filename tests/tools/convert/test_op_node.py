@@ -8,8 +8,8 @@ import pytest
 
 from rollup_node.node.options.errors import WrongOptions
 from rollup_node.node.options.table import OPTIONS
+from rollup_node.tools.convert.conversion import toml_lines
 from rollup_node.tools.convert.op_node import NAMES, convert
-from rollup_node.tools.convert.options_file import toml_lines
 from rollup_node.tools.convert.sources import Source, Word
 from tests.support.foreign.op_programs import find_program
 

@@ -8,8 +8,8 @@ import pytest
 
 from rollup_node.node.options.errors import WrongOptions
 from rollup_node.node.options.supernode import read_supernode_options
+from rollup_node.tools.convert.conversion import toml_lines
 from rollup_node.tools.convert.op_supernode import ALONE, RENAMED, convert, convert_all
-from rollup_node.tools.convert.options_file import toml_lines
 from tests.support.foreign.op_programs import find_program
 from tests.tools.convert.test_op_node import source
 

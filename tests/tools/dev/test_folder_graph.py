@@ -9,7 +9,6 @@ import pytest
 from rollup_node.tools.dev.folder_graph import (
     Graph,
     cycles,
-    folder_of,
     imported_names,
     levels,
     main,
@@ -58,17 +57,6 @@ def test_modules_and_their_imports(tree: Path) -> None:
     assert graph["ipc.clock"] == frozenset()
 
 
-def test_packages_go_by_their_folder(tmp_path: Path) -> None:
-    known = modules(_write(tmp_path, {"ipc/__init__.py": "", "ipc/wire.py": "import rollup_node.ipc\n"}))
-    assert {name: folder_of(name, known) for name in known} == {"ipc": "ipc", "ipc.wire": "ipc"}
-    assert module_graph(known)["ipc.wire"] == frozenset()
-
-
-def test_a_level_is_above_all_that_is_imported() -> None:
-    graph = _graph(a="bc", b="d", c="", d="", e="c")
-    assert levels(graph) == [["a"], ["b", "e"], ["c", "d"]]
-
-
 @pytest.mark.parametrize(
     ("graph", "expected"),
     [
@@ -94,13 +82,6 @@ def test_the_command_prints_levels(tree: Path, capsys: pytest.CaptureFixture[str
         "level  0  ipc",
         "4 folders on 4 levels, no cycles",
     ]
-
-
-def test_the_command_prints_imports(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--imports"], tree) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["level 3", "  node", "      imports stages/engine"]
-    assert lines[-1] == "4 folders on 4 levels, no cycles"
 
 
 def test_the_command_shows_one_folder(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:

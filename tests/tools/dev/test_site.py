@@ -43,13 +43,6 @@ def test_cited_rules_are_links_that_show_their_beginning() -> None:
     assert site_markdown(f"{rule} x", "docs/rules/node-engine.md").startswith(rule)
 
 
-def test_code_is_left_alone_and_diagrams_become_tables() -> None:
-    code = "```sh\nx [y](../z.py)\n```"
-    diagram = '```mermaid\nflowchart LR\n  a["one"]\n  subgraph s\n  end\n  a --> b\n  a -.->|status| c\n```'
-    shown = site_markdown(f"{code}\n\n{diagram}\n", "docs/a.md")
-    assert shown == f"{code}\n\n| From | To |\n|---|---|\n| `one` | `b`, `c` (status) |\n"
-
-
 def test_sources_on_other_hosts_are_found(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<link rel="canonical" href="https://x/a"><link rel="stylesheet" href="b.css"><script src="//x/s.js"></script>'

@@ -49,20 +49,6 @@ def test_a_program_is_started_again_a_few_times_a_minute(tmp_path: Path) -> None
     children.stop()
 
 
-def test_a_program_is_killed_for_a_while(tmp_path: Path) -> None:
-    children = ChildPrograms()
-    child = children.start("node", SLEEP, tmp_path / "log")
-    before = child.process
-    with children.stopped("node"):
-        assert before.returncode == -9
-        children.check()
-        assert child.process is before, "nobody starts it meanwhile"
-    assert child.process is not before and child.process.poll() is None
-    with children.stopped("node"):
-        children.stop()
-    assert child.process.returncode == -9, "no program starts once all were stopped"
-
-
 class Forks:
     """A fork server that starts a shell in place of each program, and notes what it was asked for."""
 

@@ -11,8 +11,7 @@ from rollup_node.tools.devnet.child_programs import ProgramExited
 from rollup_node.tools.devnet.faults.report import ChaosReport
 from rollup_node.tools.devnet.run import RunResult
 from rollup_node.tools.devnet.settings import FAULTS, DevnetSettings
-from rollup_node.tools.devnet.status import NoProgress
-from rollup_node.tools.devnet.view import View
+from rollup_node.tools.devnet.status import NoProgress, View
 
 EQUAL = RunResult(31, 30, 26, True, 40.5, {"sequencer": []}, None, 12.3)
 

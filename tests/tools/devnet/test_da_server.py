@@ -1,6 +1,5 @@
 """The DA server of the local network with the node's client, in every mode."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
@@ -14,7 +13,6 @@ from rollup_node.stages.io.http.jsonrpc import EndpointError
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.blobs import InputResponse
 from rollup_node.stages.protocol.commitments import keccak_commitment
-from rollup_node.tools.devnet import da_server
 from rollup_node.tools.devnet.da_server import LIES, DaServer
 from tests.support.servers.http_listener import listening
 
@@ -68,14 +66,6 @@ async def test_an_honest_server() -> None:
                 assert response.status == 400
 
 
-async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(da_server, "MAX_STORED", len(DATA[0]) * 2)
-    async with serving("honest") as server:
-        for number in (0, 1, 0, 2):
-            await server.put(number)
-        assert [await server.get(number) is not None for number in range(3)] == [True, False, True]
-
-
 async def test_a_lying_server_tells_the_truth_in_the_end() -> None:
     async with serving("lying") as server:
         await server.put(0)
@@ -83,15 +73,6 @@ async def test_a_lying_server_tells_the_truth_in_the_end() -> None:
             with pytest.raises(EndpointError, match="do not match commitment"):
                 await server.get(0)
         assert await server.get(0) == DATA[0]
-
-
-async def test_a_slow_server_sends_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(da_server, "SLOW_SECONDS", 0.2)
-    async with serving("slow") as server:
-        await server.put(0)
-        start = asyncio.get_running_loop().time()
-        assert await server.get(0) == DATA[0]
-        assert asyncio.get_running_loop().time() - start >= 0.15
 
 
 @pytest.mark.parametrize("mode", ["losing", "withholding"])

@@ -11,8 +11,7 @@ import pytest
 from rollup_node.tools.devnet import run as runs
 from rollup_node.tools.devnet.run import UnusableDirectory, data_directory
 from rollup_node.tools.devnet.settings import parse
-from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress
-from rollup_node.tools.devnet.view import SilentView
+from rollup_node.tools.devnet.status import NetworkStatus, NodeHeads, NoProgress, SilentView
 
 
 class ScriptedNetwork:
@@ -64,16 +63,6 @@ async def run_until_end(
 async def test_the_end_of_a_run(safe: tuple[int | None, ...], flags: str, options: dict[str, Any], end: int) -> None:
     heads, first_safe = await run_until_end(ScriptedNetwork(*safe), *flags.split(), **options)
     assert heads == NodeHeads(end + 1, end, 0) and (first_safe is not None) == (end > 0)
-
-
-CHAOS = ("--sequencers", "2", "--conductor", "--chaos", "2", "--chaos-faults", "3")
-
-
-@pytest.mark.parametrize(("blocks", "polls"), [((), 3), (("--blocks", "2"), 3), (("--blocks", "5"), 5)])
-async def test_a_run_goes_on_until_all_its_faults_are_made(blocks: tuple[str, ...], polls: int) -> None:
-    network = ScriptedNetwork(1, 2, 3, 4, 5, 6)
-    await run_until_end(network, *CHAOS, *blocks, faults=lambda: network.polls)
-    assert network.polls == polls
 
 
 async def test_a_run_without_progress(monkeypatch: pytest.MonkeyPatch) -> None:

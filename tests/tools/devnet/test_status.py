@@ -1,7 +1,9 @@
-"""The status of a network: heads, peers, L1, batches and memory."""
+"""The status of a network: heads, peers, L1, batches and memory, and its display."""
 
 import json
 import os
+import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain, repeat
@@ -9,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from rich.console import Console
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient, RpcFailure
 from rollup_node.stages.protocol.errors import SERVER_ERROR
@@ -16,14 +19,89 @@ from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet import status as module
 from rollup_node.tools.devnet.status import (
     Comparison,
+    LineView,
+    LiveView,
     NetworkStatus,
     NodeHeads,
-    RecentMemory,
+    ProcessUsage,
+    SilentView,
     StatusPoller,
+    choose,
     compare_output_roots,
-    read_processes,
 )
 from tests.support.servers.http_listener import json_rpc_app, listening
+
+STATUS = NetworkStatus(
+    l1_head=30,
+    nodes={"sequencer": NodeHeads(9, 7, 5, 2), "verifier": None},
+    batches={"channels": 4, "blobs": 3},
+    processes={"sequencer": [ProcessUsage("l1", 123, 2, 40.4), ProcessUsage("engine", 124, 1, 60.0)], "verifier": []},
+)
+
+
+def test_the_display_fits_the_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(choose(True, None), SilentView)
+    assert isinstance(choose(False, None), LineView)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    live = choose(False, 5)
+    assert isinstance(live, LiveView)
+    live.close()
+
+
+def test_lines_have_all_heads_every_two_seconds(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([10.0, 10.0, 11.0, 12.5, 12.5])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    lines = LineView(30)
+    lines.message("starting")
+    for status in (STATUS, STATUS, NetworkStatus(l1_head=31, leader="sequencer-2")):
+        lines.show(status)
+    lines.close()
+    assert capsys.readouterr().out.splitlines() == [
+        "starting",
+        "L1 30  sequencer unsafe/safe/finalized 9/7/5 peers 2  verifier unsafe/safe/finalized starting  "
+        "batches 4 blobs 3  of 30",
+        "L1 31  leader sequencer-2  batches 0 blobs 0  of 30",
+    ]
+
+
+ROLES = ("supervisor", "sweeper", "l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc")
+
+
+@pytest.mark.parametrize(("nodes", "copies"), [(2, 1), (2, 6), (4, 1), (4, 6), (1, 30)])
+def test_all_processes_have_room_on_a_small_screen(monkeypatch: pytest.MonkeyPatch, nodes: int, copies: int) -> None:
+    console = Console(record=True, force_terminal=True, width=80, height=24)
+    monkeypatch.setattr(module, "Console", lambda: console)
+    live = LiveView(30)
+    names = ["sequencer", "sequencer-2", "sequencer-3", "verifier"][:nodes]
+    roles = [role for role in ROLES for _ in range(copies if role == "compute" else 1)]
+    processes = {name: [ProcessUsage(role, 10000, 1, 33) for role in roles] for name in names}
+    live.show(NetworkStatus(7, dict.fromkeys(names, NodeHeads(9, 7, 5, 2)), {}, processes, leader="sequencer"))
+    live.close()
+    lines = console.export_text().rstrip("\n").split("\n")
+    assert len(lines) < 24 and max(map(len, lines)) <= 80 and not [line for line in lines if "…" in line]
+    for role in ROLES:
+        (*_, row) = (line for line in lines if line.split()[:1] == [role])
+        assert row.count("x ") >= nodes
+    (total,) = (line for line in lines if line.split()[:1] == ["total"])
+    assert total.split()[1:] == [str(33 * len(roles))] * nodes
+    assert lines[-1].endswith("7 of 30 blocks safe on all nodes")
+
+
+@pytest.mark.parametrize(
+    ("target", "progress"), [(30, "0 of 30 blocks safe on all nodes"), (None, "safe on all nodes: 0 (Ctrl-C to stop)")]
+)
+def test_the_live_table(monkeypatch: pytest.MonkeyPatch, target: int | None, progress: str) -> None:
+    console = Console(record=True, force_terminal=True, width=100, height=60)
+    monkeypatch.setattr(module, "Console", lambda: console)
+    live = LiveView(target)
+    live.message("starting")
+    live.show(STATUS)
+    live.close()
+    text, parts = console.export_text(), ("starting", "L1 head 30", "sequencer", "4 channels posted, 3 blobs")
+    assert [part for part in (*parts, "123", "2x", "total", "100", progress) if part not in text] == []
+
 
 HASH = "0x" + "11" * 32
 Methods = dict[str, Callable[..., Any]]
@@ -89,25 +167,6 @@ async def test_files_of_batcher_and_supervisor(tmp_path: Path) -> None:
     async with polling(tmp_path, has_processes=False) as poller:
         assert (await poller.poll()).processes == {}
         assert poller.processes().keys() == {"verifier"}, "they are read where they are shown"
-
-
-def test_an_incomplete_file_counts_as_none(tmp_path: Path) -> None:
-    path = tmp_path / "processes.json"
-    path.write_text("[{")
-    assert read_processes(path) == []
-
-
-def test_memory_is_read_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads = list[int]()
-
-    def memory_of(pid: int) -> float:
-        reads.append(pid)
-        return float(pid)
-
-    monkeypatch.setattr("rollup_node.tools.devnet.status.memory_of", memory_of)
-    recent = RecentMemory()
-    assert [recent.of_all(pids) for pids in ((1, 2), (2, 1), (3, 1), (2,))] == [[1, 2], [2, 1], [3, 1], [2]]
-    assert reads == [1, 2, 3, 2]
 
 
 async def test_what_the_conductor_said_since_the_last_poll(tmp_path: Path) -> None:

@@ -51,11 +51,3 @@ async def test_rounds_of_transfers_and_deposits() -> None:
     assert {(sent.sender, sent.body.to) for sent in deposits} == {(DEPOSITOR_KEY.address, PORTAL)}
     assert {(sent.sender, sent.body.to) for sent in transfers} == {(TRANSFER_KEY.address, RECEIVER_KEY.address)}
     assert [sent.body.nonce for sent in transfers] == list(range(len(transfers)))
-
-
-async def test_a_refused_round_is_reported() -> None:
-    errors = list[str]()
-    async with traffic(errors, json_rpc_app({}), json_rpc_app({})) as rounds:
-        await rounds.send_round()
-    (error,) = errors
-    assert error.startswith("traffic: ")

@@ -3,15 +3,12 @@
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rollup_node.tools.faults.damage import PAGE, damaged
 from rollup_node.tools.faults.proxy import FaultProxy
@@ -134,25 +131,6 @@ def test_what_is_at_a_path(action: Action, path: str, expected: Any) -> None:
     assert after(action, path, value="new") == expected
 
 
-def test_a_response_without_its_envelope() -> None:
-    fault = Fault(Role.BEACON, Action.BARE)
-    assert damaged({"version": "gloas", "data": ["0x1"]}, fault) == ["0x1"]
-    assert damaged({"code": 404, "message": "no"}, fault) == {"code": 404, "message": "no"}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
-    max_leaves=10,
-)
-
-
-@given(JSON, st.sampled_from(Action), st.lists(st.sampled_from(["a", "b", "*", "0", "-1"]), max_size=3))
-def test_any_value_can_be_damaged(value: Any, action: Action, path: list[str]) -> None:
-    fault = Fault(Role.L1, action, path=".".join(path), value=1)
-    assert isinstance(damaged({"id": 1, "result": value}, fault), dict)
-
-
 # --- the proxy -------------------------------------------------------------------------------------------------------
 
 CHAIN = FakeL1Chain(30)
@@ -237,35 +215,6 @@ async def test_a_lagging_endpoint() -> None:
         assert [load["result"] for load in orjson.loads((await post(proxy, both))[2])] == [None, None]
 
 
-async def get(proxy: FaultProxy, path: str) -> Any:
-    async with aiohttp.ClientSession() as session, session.get(proxy.url + path) as response:
-        return await response.json()
-
-
-async def test_rest_in_json() -> None:
-    """A fault meets each object of a list; an old response is one of the same path; another chain is another server."""
-    numbers = count()
-
-    async def numbered(request: web.Request) -> web.Response:
-        answer = {"data": {"slot": str(next(numbers))}}
-        return web.json_response([answer] if request.path == "/updates" else answer)
-
-    async with listening(app_for_every_path(numbered), app_for_every_path(_echo)) as (url, forged):
-        proxy = FaultProxy(Role.BEACON, url, forged)
-        await proxy.start()
-        try:
-            await proxy.set_plan(FaultPlan([Fault(Role.BEACON, Action.STALE)], random.Random(0)))
-            slots = [(await get(proxy, path))["data"]["slot"] for path in ("/head", "/head", "/final", "/head")]
-            assert slots == ["0", "0", "2", "0"]
-            edit = Fault(Role.BEACON, Action.EDIT, path="slot", value="x")
-            await proxy.set_plan(FaultPlan([edit], random.Random(0)))
-            assert await get(proxy, "/updates") == [{"data": {"slot": "x"}}]
-            await proxy.set_plan(FaultPlan([Fault(Role.BEACON, Action.FORGED)], random.Random(0)))
-            assert (await get(proxy, "/head?a=1"))["data"][0] == "/head?a=1"
-        finally:
-            await proxy.stop()
-
-
 # --- the verdict -----------------------------------------------------------------------------------------------------
 
 SCENARIO = Scenario("l1-lost", (Fault(Role.L1, Action.RESET),), names="L1 .* lost", dies=("l1",), recovers=30.0)
@@ -283,12 +232,6 @@ def test_a_scenario_that_passed() -> None:
     assert row.startswith("ok     l1-lost ") and "1.5 s  200 MB 0.30 cores    7 lines     4 met  L1 is lost" in row
     assert total == "1 scenarios, 0 failed"
     assert summary(verdict)["passed"] is True and summary(verdict)["recovered_after_s"] == 1.5
-
-
-def test_a_condition_that_was_logged_in_the_minute_before_is_named() -> None:
-    verdict = evaluate(SCENARIO, seen(texts=["nothing"], earlier=["t=4 L1 is lost"], ended=("l1",)))
-    assert verdict.passed and verdict.named == "t=4 L1 is lost"
-    assert evaluate(SCENARIO, seen(texts=["t=9 L1 is lost"], earlier=["t=4 L1 is lost"])).named == "t=9 L1 is lost"
 
 
 @pytest.mark.parametrize(

@@ -69,12 +69,6 @@ def test_another_reference_and_another_worker_are_noticed(
         differential.body(BODY)
 
 
-def test_valid_inputs_of_connections_are_accepted() -> None:
-    request = TARGETS["http-request"].run
-    assert {str(request(data))[11:14] for data in connections._REQUESTS} == {"200", "204", "403"}
-    assert TARGETS["web-socket"].run(b"\n".join(connections._ANSWERS)) == (["answered", "answered"], 0, True)
-
-
 def test_a_crash_of_a_handler_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     def crash(*_: object) -> None:
         raise ZeroDivisionError

@@ -13,7 +13,7 @@ import pytest
 from rollup_node.node.system.exit_codes import SetupError
 from rollup_node.tools.history.folder import HistoryFolder, RunFile, file_entry
 from rollup_node.tools.history.manifest import L1Range, ManifestRow, RunConfig, TableFile, with_checksum
-from rollup_node.tools.history.row_checks import RangeRows
+from rollup_node.tools.history.report import RangeRows
 from tests.support.chains.history_values import row
 
 CONFIG = RunConfig("v1", 1, "aa", 100, 10, 50, "jsonl", "engine", False)

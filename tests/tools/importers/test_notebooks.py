@@ -51,10 +51,6 @@ def test_its_links_lead_to_pages(path: Path) -> None:
     assert links and all((path.parent / link).exists() for link in links)
 
 
-def test_there_are_three() -> None:
-    assert [path.stem for path in notebooks.notebooks()] == ["a-day-in-pictures", "compare-two-nodes", "why-dropped"]
-
-
 @pytest.mark.usefixtures("drawing")
 def test_a_cell_that_fails_is_seen(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": ["import os\n", "print(os.environ['ROLLUP_NODE_RECORDING'])"]}

@@ -177,18 +177,8 @@ def test_the_members_of_a_dependency_set_agree(
     check_dependencies({"a": own})
 
 
-def test_a_folder_without_chains_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path), "--commit", "abc", "--date", "2026-08-04", "--out", str(tmp_path / "x.json")]) == 1
-    assert "as a superchain registry: no chain files found" in capsys.readouterr().err
-    assert not (tmp_path / "x.json").exists()
-
-
 def test_the_built_in_file_is_current(shared_data: Path) -> None:
     version = registry_version()
     networks, additions = read_registry(shared_data / "registry"), read_additions(ADDITIONS_FILE)
     text = networks_text(networks, version.commit, date.fromisoformat(version.date), additions)
     assert NETWORKS_FILE.read_text() == text
-
-
-def test_no_public_server_is_named_in_the_file() -> None:
-    assert "http" not in NETWORKS_FILE.read_text()

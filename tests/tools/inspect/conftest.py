@@ -1,6 +1,5 @@
-"""Fixtures of the stages that the inspection commands run."""
+"""The recorded OP Sepolia data as derivation reads them."""
 
 from tests.stages.derivation.conftest import recording
-from tests.stages.engine.conftest import chain, rollup
 
-__all__ = ["chain", "recording", "rollup"]
+__all__ = ["recording"]

@@ -74,9 +74,3 @@ async def test_what_is_told(told: Told) -> None:
     order = heard["heads in another order"]
     assert order["safe_l2"]["number"] > order["local_safe_l2"]["number"]
     assert heard["the first status again"] == status_at(9) and heard["no status"] is None
-
-
-async def test_a_source_without_heads_has_nothing_to_lie_about(told: Told) -> None:
-    told.status = status_at(9) | {name: {"hash": ZERO, "number": 0} for name in HEADS}
-    told.source.turn()
-    assert await told.ask() == told.status and told.source.lies == 0

@@ -2,7 +2,6 @@
 
 import asyncio
 import struct
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import partial
@@ -15,7 +14,6 @@ import pytest
 
 from rollup_node.stages.rpc.status.node_status import State
 from rollup_node.stages.rpc.status.readiness import upgrade_warnings
-from rollup_node.tools.status_page import pictures
 from rollup_node.tools.status_page.pictures import (
     FOLDER,
     NARROW,
@@ -25,7 +23,6 @@ from rollup_node.tools.status_page.pictures import (
     WAIT_SECONDS,
     WIDE,
     browser,
-    indexed_png,
     missing,
     open_page,
     picture,
@@ -321,32 +318,3 @@ def test_the_pictures_of_the_documents_are_there_and_small() -> None:
         header = (FOLDER / shown.name).read_bytes()[:20]
         assert header.startswith(SIGNATURE) and struct.unpack_from(">I", header, 16)[0] == shown.width
     assert {path.name for path in FOLDER.iterdir()} == set(sizes)
-
-
-def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("shutil.which", lambda program: None)
-    assert missing() == "chromium is not installed"
-    assert pictures.main([]) == 1
-    assert capsys.readouterr().err == "chromium is not installed\n"
-
-
-def test_a_picture_of_two_rows() -> None:
-    data = indexed_png(3, b"\xff\xff\xff\x00\x00\x00", bytes((0, 1, 0, 1, 1, 0)))
-    assert data.startswith(SIGNATURE)
-    chunks, at = {}, len(SIGNATURE)
-    while at < len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        name, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + size]
-        assert struct.unpack_from(">I", data, at + 8 + size)[0] == zlib.crc32(name + body)
-        chunks[name], at = body, at + 12 + size
-    assert list(chunks) == [b"IHDR", b"PLTE", b"IDAT", b"IEND"]
-    assert struct.unpack(">IIBBBBB", chunks[b"IHDR"]) == (3, 2, 8, 3, 0, 0, 0)
-    assert zlib.decompress(chunks[b"IDAT"]) == bytes((0, 0, 1, 0, 0, 1, 1, 0))
-
-
-@pytest.mark.parametrize(
-    ("width", "palette", "pixels"), [(0, b"abc", b"\0"), (2, b"abc", b"\0"), (1, b"ab", b"\0"), (1, b"abc", b"\1")]
-)
-def test_what_makes_no_picture(width: int, palette: bytes, pixels: bytes) -> None:
-    with pytest.raises(ValueError, match="pixels"):
-        indexed_png(width, palette, pixels)

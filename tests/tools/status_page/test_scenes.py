@@ -5,7 +5,7 @@ import pytest
 from aiohttp import ClientSession
 
 from rollup_node.stages.rpc.status.node_status import EndpointState, NodeStatus, State
-from rollup_node.tools.status_page.scenes import SCENES, scene
+from rollup_node.tools.status_page.scenes import scene
 from rollup_node.tools.status_page.server import SceneServer
 
 
@@ -30,10 +30,6 @@ def test_states(name: str, state: State, ready: bool, sentence: str) -> None:
     assert any(process.up is False for process in status.processes or ()) is (name == "process-killed")
     assert (status.progress.limited_by == "l1") is (name == "syncing")
     assert status.drops_1h == 2
-
-
-def test_every_state_is_tested() -> None:
-    assert set(SCENES) == {"in-step", "syncing", "blobs-missing", "process-killed", "l1-throttled"}
 
 
 async def test_the_real_page_with_the_status_of_a_scene() -> None:

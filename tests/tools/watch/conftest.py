@@ -6,7 +6,7 @@ import pytest
 
 from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY
+from rollup_node.tools.devnet.games import ANCHOR, FACTORY
 from rollup_node.tools.watch.l1_reader import L1Reader
 from tests.support.chains.l1_with_games import L1WithGames
 from tests.support.servers.http_listener import json_rpc_app, listening

@@ -13,7 +13,7 @@ from rollup_node.stages.protocol.hex_encoding import from_hex, to_hex
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.stages.protocol.payloads import super_preimage
 from rollup_node.tools.devnet.files import L2_CHAIN_ID
-from rollup_node.tools.devnet.games.contracts import ANCHOR, FACTORY, set_anchor_call
+from rollup_node.tools.devnet.games import ANCHOR, FACTORY, set_anchor_call
 from tests.support.processes.games import claim, send_to_l1
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import Devnet, Program, call, http_get, wait_for

@@ -9,11 +9,11 @@ import pytest
 from rollup_node.stages.io.http.jsonrpc import EndpointError, RpcFailure
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
-from rollup_node.tools.devnet.games.contracts import ANCHOR, set_anchor_call
+from rollup_node.tools.devnet.games import ANCHOR, set_anchor_call
 from rollup_node.tools.watch.games import Game, Opinion
 from rollup_node.tools.watch.l1_reader import L1Reader
-from rollup_node.tools.watch.metrics import WatchMetrics
 from rollup_node.tools.watch.node_reader import OwnSide, View
+from rollup_node.tools.watch.server import WatchMetrics
 from rollup_node.tools.watch.service import Output, Watch
 from tests.support.chains.l1_with_games import GENESIS_TIME, L1WithGames
 

@@ -8,20 +8,7 @@ import pytest
 
 from rollup_node.tools.recorded.recording import Recording
 from rollup_node.tools.witness.packs import PackFolder
-from tests.stages.engine.conftest import chain, rollup
 from tests.support.chains.recorded_witness import assembled, record
-
-__all__ = ["chain", "rollup"]
-
-
-@pytest.fixture(scope="session")
-def recording_folder(shared_data: Path) -> Path:
-    return shared_data / "op_sepolia_replay"
-
-
-@pytest.fixture(scope="session")
-def recording(recording_folder: Path) -> Recording:
-    return Recording.load(recording_folder)
 
 
 @pytest.fixture(scope="session")

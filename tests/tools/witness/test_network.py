@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from rollup_node.tools.witness.manifest import read_manifest
-from rollup_node.tools.witness.reader import WitnessReader
-from rollup_node.tools.witness.replay import derive_witness
+from rollup_node.tools.witness.reader import WitnessReader, derive_witness
 from tests.support.processes.leftovers import Leftovers
 from tests.support.processes.programs import CALLDATA, Devnet, Program, call
 

@@ -15,8 +15,8 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.tools.devnet.chain.jsonrpc_server import Method
-from rollup_node.tools.devnet.evm.state_transition.transition import ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, Deposit, SignedTransaction
+from rollup_node.tools.devnet.evm.transition import ExecutedTransaction
 
 
 class Block(NamedTuple):

@@ -24,8 +24,8 @@ from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import EvmRules, blob_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.transition import ExecutionResult, intrinsic_gas, run_body
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
+from rollup_node.tools.devnet.evm.transition import ExecutionResult, intrinsic_gas, run_body
 
 REVERTED = 3
 TIP = 1_000_000

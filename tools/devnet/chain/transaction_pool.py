@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from rollup_node.stages.protocol.types import Address, Hash
-from rollup_node.tools.devnet.evm.state_transition.transition import BlockExecution
 from rollup_node.tools.devnet.evm.transactions import AnyTransaction, InvalidTransaction, SignedTransaction
+from rollup_node.tools.devnet.evm.transition import BlockExecution
 
 MAX_TRANSACTIONS = 20_000
 MAX_SIZE = 128 * 1024

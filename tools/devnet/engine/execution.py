@@ -24,19 +24,24 @@ from rollup_node.stages.protocol.types import L2_TO_L1_MESSAGE_PASSER, OPERATOR_
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.engine.forks import (
     CREATE2_DEPLOYER,
+    SIZE_SCALE,
     ExecutionRules,
     ExecutionSchedule,
-    create2_deployer_code,
-)
-from rollup_node.tools.devnet.engine.rollup_cost import (
-    SIZE_SCALE,
     FeeParameters,
+    create2_deployer_code,
     estimated_size_scaled,
 )
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, TransactionEnvironment
 from rollup_node.tools.devnet.evm.rules import next_base_fee
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.transition import (
+from rollup_node.tools.devnet.evm.transactions import (
+    AnyTransaction,
+    Deposit,
+    InvalidTransaction,
+    SignedTransaction,
+    UnusableTransaction,
+)
+from rollup_node.tools.devnet.evm.transition import (
     BEACON_ROOTS,
     BLOCK_HASHES,
     BlockExecution,
@@ -46,13 +51,6 @@ from rollup_node.tools.devnet.evm.state_transition.transition import (
     IntrinsicGas,
     intrinsic_gas,
     run_body,
-)
-from rollup_node.tools.devnet.evm.transactions import (
-    AnyTransaction,
-    Deposit,
-    InvalidTransaction,
-    SignedTransaction,
-    UnusableTransaction,
 )
 
 BASE_FEE_VAULT = predeploy(0x19)

@@ -19,6 +19,7 @@ from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
 from rollup_node.tools.devnet.chain.transaction_pool import TransactionPool
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
+from rollup_node.tools.devnet.evm.forks import l1_rules
 from rollup_node.tools.devnet.evm.rules import (
     L1_DENOMINATOR,
     L1_ELASTICITY,
@@ -28,8 +29,7 @@ from rollup_node.tools.devnet.evm.rules import (
     next_excess_blob_gas,
 )
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, load_alloc
-from rollup_node.tools.devnet.evm.state_transition.forks import l1_rules
-from rollup_node.tools.devnet.evm.state_transition.transition import (
+from rollup_node.tools.devnet.evm.transition import (
     BEACON_ROOTS,
     BLOCK_HASHES,
     BlockExecution,

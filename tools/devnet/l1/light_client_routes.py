@@ -10,8 +10,7 @@ from aiohttp import web
 from rollup_node.stages.protocol.hex_encoding import HexError, from_hex_sized, to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.l1.backend import L1Backend
-from rollup_node.tools.devnet.l1.beacon import NO_SIGNATURE, error_response, json_response
-from rollup_node.tools.devnet.l1.light_client_json import block_header_json
+from rollup_node.tools.devnet.l1.beacon import NO_SIGNATURE, block_header_json, error_response, json_response
 
 MAX_UPDATES = 128
 TOPIC = "light_client_optimistic_update"

@@ -33,8 +33,7 @@ from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, Root, compute_sign
 from rollup_node.stages.l1.light_client.store import DST
 from rollup_node.stages.protocol.types import ZERO_HASH, Hash
 from rollup_node.tools.devnet.chain.blocks import Block, BlockChain
-from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS
-from rollup_node.tools.devnet.l1.light_client_json import Json, bootstrap_json, header_json, update_json
+from rollup_node.tools.devnet.l1.beacon import CONSENSUS_FORKS, Json, bootstrap_json, header_json, update_json
 
 DEVELOPMENT = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=16)
 """With a new committee every 64 slots."""

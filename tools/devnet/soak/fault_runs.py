@@ -27,7 +27,7 @@ from rollup_node.tools.devnet.run import data_directory, run
 from rollup_node.tools.devnet.settings import parse, unmet, with_scenarios
 from rollup_node.tools.devnet.soak.report import PageError, with_table
 from rollup_node.tools.devnet.soak.watch import commit_of_checkout, machine_text
-from rollup_node.tools.devnet.view import choose
+from rollup_node.tools.devnet.status import choose
 from rollup_node.tools.faults.scenario import Need, Scenario, ScenarioError, parse_scenarios, select
 from rollup_node.tools.faults.verdict import ResultsError, Verdict, parse_run, results_table, roots_text, summary, table
 

@@ -35,12 +35,12 @@ from rollup_node.tools.commands.explain import _line, drops_of
 from rollup_node.tools.fuzz.targets.chain_seeds import answer, payload, rollup
 from rollup_node.tools.fuzz.targets.target import JSON_TOKENS, FuzzTarget, one_of
 from rollup_node.tools.inspect.status_screen import StatusClient, StatusError
-from rollup_node.tools.preflight.blob_probe import find_blob_block
 from rollup_node.tools.preflight.chain_checks import (
     check_capabilities,
     check_finality,
     check_forks,
     check_head,
+    find_blob_block,
     read_block,
     read_safe_head,
 )

@@ -18,7 +18,6 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.chain.eth_api import EthApi
 from rollup_node.tools.devnet.chain.jsonrpc_server import JsonRpc, Listener, application
-from rollup_node.tools.devnet.engine import chain_sync
 from rollup_node.tools.devnet.engine.__main__ import main
 from rollup_node.tools.devnet.engine.backend import L2Backend, payload_of
 from rollup_node.tools.devnet.engine.chain_sync import BATCH
@@ -161,41 +160,6 @@ async def test_another_branch_is_followed_from_where_the_chains_part(pair: Pair)
     assert await pair.choose(head) == "VALID"
 
 
-async def test_a_block_that_the_source_gets_later(pair: Pair) -> None:
-    other = pair.l2.backend()
-    head = [pair.l2.extend(other) for _ in range(3)][-1]
-    assert await pair.new_payload(head) == "SYNCING"
-    pair.grow(3)
-    await pair.fetched(head)
-
-
-async def test_blocks_are_fetched_once_though_the_target_moves(pair: Pair) -> None:
-    """Targets come one after the other while the source's blocks are on their way, and when they are there."""
-    for number in range(12):
-        head = pair.grow(BATCH)
-        if number % 3 == 1:
-            pair.source.answers.clear()
-        assert await pair.choose(head) == "SYNCING"
-        if number % 3 == 2:
-            pair.source.answers.set()
-        if number % 3 != 1:
-            await pair.fetched(head)
-    assert sorted(pair.source.served) == list(range(1, 12 * BATCH + 1))
-    await pair.synced()
-
-
-async def test_another_branch_than_what_was_fetched(pair: Pair) -> None:
-    """The blocks fetched last are not on the source's chain any more."""
-    common = pair.grow(BATCH)
-    await pair.fetch(pair.grow(BATCH))
-    pair.source.backend.set_head(common)
-    head = pair.grow(3 * BATCH, OTHER)
-    pair.source.served.clear()
-    await pair.fetch(head)
-    assert await pair.choose(head) == "VALID"
-    assert min(pair.source.served) > 1 and len(pair.source.served) <= 5 * BATCH
-
-
 async def test_a_chain_with_another_genesis_is_given_up() -> None:
     foreign = L2TestChain()
     foreign.file["alloc"]["0x" + "77" * 20] = {"balance": "0x1"}
@@ -229,45 +193,6 @@ async def test_a_target_above_an_invalid_block_is_invalid(pair: Pair) -> None:
     assert await pair.client.call("eth_syncing") is False and len(pair.source.served) == served
     backend.set_head(valid)
     await pair.fetch(pair.grow(1, OTHER))
-
-
-SPOILT: tuple[dict[str, Any], ...] = (
-    {"hash": ZERO},
-    {"number": "0xzz"},
-    {"extraData": "0x1"},
-    {"transactions": [{"type": "0x7e"}]},
-    {"parentHash": 7},
-)
-
-
-@pytest.mark.parametrize("fields", SPOILT, ids=str)
-async def test_a_source_that_answers_nonsense_is_asked_again(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch, pair: Pair
-) -> None:
-    monkeypatch.setattr(chain_sync, "RETRY_SECONDS", 0.01)
-    head, spoilt = pair.grow(2), list[Any]()
-
-    def spoil(block: dict[str, Any]) -> Any:
-        spoilt.append(block)
-        return block | fields
-
-    pair.source.spoil = spoil
-    assert await pair.choose(head) == "SYNCING"
-    await until(lambda: len(spoilt) > 3)
-    assert isinstance(await pair.client.call("eth_syncing"), dict)
-    pair.source.spoil = lambda block: block
-    await pair.fetched(head)
-
-
-async def test_a_bug_ends_the_fetch_with_a_line_in_the_log(capsys: pytest.CaptureFixture[str], pair: Pair) -> None:
-    """And the next target begins another."""
-    head, backend = pair.grow(2), pair.engine.backend
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(backend, "check", lambda parent, payload: {}[payload.block_hash])
-        assert await pair.choose(head) == "SYNCING"
-        await pair.synced()
-    assert "chain sync ended" in capsys.readouterr().err
-    await pair.fetch(head)
 
 
 async def test_a_source_that_is_away(pair: Pair) -> None:

@@ -29,8 +29,8 @@ from rollup_node.tools.devnet.engine.execution import (
 from rollup_node.tools.devnet.engine.forks import CREATE2_DEPLOYER
 from rollup_node.tools.devnet.engine.genesis import make_chain_spec
 from rollup_node.tools.devnet.evm.state import State, StateDatabase, data
-from rollup_node.tools.devnet.evm.state_transition.transition import BEACON_ROOTS, BLOCK_HASHES, ExecutedTransaction
 from rollup_node.tools.devnet.evm.transactions import Deposit, read_transaction
+from rollup_node.tools.devnet.evm.transition import BEACON_ROOTS, BLOCK_HASHES, ExecutedTransaction
 from rollup_node.tools.recorded.encoded_blocks import decode_header
 from tests.support.chains.l2_test_chain import L2TestChain
 

@@ -8,13 +8,13 @@ import pytest
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.keccak import keccak256
 from rollup_node.tools.batcher.driver import Fees, Key, dynamic_fee_transaction
+from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.access_list import EMPTY_ACCESS_LIST_HASH, RecordingState
 from rollup_node.tools.devnet.evm.call_frame import BlockContext
-from rollup_node.tools.devnet.evm.instructions.system import created_address
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition import forks
-from rollup_node.tools.devnet.evm.state_transition.transition import BlockExecution, burn_base_fee
+from rollup_node.tools.devnet.evm.system_instructions import created_address
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction, read_signed
+from rollup_node.tools.devnet.evm.transition import BlockExecution, burn_base_fee
 
 KEY = Key(b"\x41" * 32)
 CHAIN_ID, BASE_FEE = 5, 7

@@ -1,11 +1,11 @@
 """The analysis of code; what frames do is compared in test_eels_differential."""
 
+from rollup_node.tools.devnet.evm import instruction_table
 from rollup_node.tools.devnet.evm.call_frame import CodeAnalysis
-from rollup_node.tools.devnet.evm.instructions import table
 
 
 def analysis(code: str) -> CodeAnalysis:
-    return table.OSAKA.analyse(bytes.fromhex(code))
+    return instruction_table.OSAKA.analyse(bytes.fromhex(code))
 
 
 def test_decoded_blocks_are_kept() -> None:

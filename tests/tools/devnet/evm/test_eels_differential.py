@@ -9,9 +9,9 @@ import random
 import pytest
 
 from rollup_node.tools.devnet.evm.call_frame import BlockContext, CallMessage, TransactionEnvironment
+from rollup_node.tools.devnet.evm.interpreter import execute
 from rollup_node.tools.devnet.evm.rules import EvmRules
 from rollup_node.tools.devnet.evm.state import State, StateDatabase
-from rollup_node.tools.devnet.evm.state_transition.interpreter import execute
 from rollup_node.tools.importers.evm_results import (
     ACCOUNTS,
     COINBASE,

@@ -2,8 +2,8 @@
 
 import pytest
 
+from rollup_node.tools.devnet.evm import forks
 from rollup_node.tools.devnet.evm.rules import BLOB_GAS, BlobRules, blob_fee, next_base_fee, next_excess_blob_gas
-from rollup_node.tools.devnet.evm.state_transition import forks
 
 CANCUN, PRAGUE, OSAKA = (rules.blobs or BlobRules(0, 0, 1) for rules in (forks.CANCUN, forks.PRAGUE, forks.OSAKA))
 

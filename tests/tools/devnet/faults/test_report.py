@@ -1,9 +1,7 @@
 """The report on a run with faults."""
 
-from rollup_node.stages.io.http.jsonrpc import JsonRpcClient
 from rollup_node.stages.protocol.hex_encoding import to_hex
-from rollup_node.tools.devnet.faults.report import ChaosReport, all_commits, chain_hashes, chaos_report
-from tests.support.servers.http_listener import json_rpc_app, listening
+from rollup_node.tools.devnet.faults.report import ChaosReport, chaos_report
 
 HASHES = {number: bytes([number]) * 32 for number in range(6)}
 COMMITS = [(number, to_hex(HASHES[number])) for number in (1, 2, 3, 4)]
@@ -46,14 +44,3 @@ def test_a_committed_block_that_is_not_on_the_chain() -> None:
     result = report(canonical={**CANONICAL, 3: to_hex(HASHES[5])})
     assert result.off_the_chain == (3,) and not result.passed
     assert "committed blocks that are NOT ON THE CHAIN: 3" in result.lines()
-
-
-async def test_commits_come_in_pages_and_the_chain_in_batches() -> None:
-    pages = {"dev_commits": lambda first: [[*commit, "sequencer"] for commit in COMMITS[first : first + 3]]}
-    blocks = {"eth_getBlockByNumber": lambda number, full: {"hash": CANONICAL.get(int(number, 16), "0x")}}
-    async with listening(json_rpc_app(pages), json_rpc_app(blocks)) as urls:
-        conductor, engine = map(JsonRpcClient, urls)
-        assert await all_commits(conductor) == COMMITS
-        assert await chain_hashes(engine, 3) == CANONICAL
-        for client in (conductor, engine):
-            await client.close()

@@ -8,13 +8,20 @@ import orjson
 import pytest
 
 from rollup_node.stages.blobs.beacon_api import parse_block_commitments
-from rollup_node.stages.l1.light_client.network import parse_network
+from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update
+from rollup_node.stages.l1.light_client.containers import (
+    BeaconBlockHeader,
+    LightClientBootstrap,
+    LightClientHeader,
+    LightClientUpdate,
+)
+from rollup_node.stages.l1.light_client.network import BeaconNetwork, parse_network
 from rollup_node.stages.protocol import rlp
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import Hash
 from rollup_node.tools.batcher.channels import encode_blob
 from rollup_node.tools.batcher.driver import BlobTransaction, Fees, Key, blob_transaction, dynamic_fee_transaction
-from rollup_node.tools.devnet.evm.state_transition.forks import L1_FORKS
+from rollup_node.tools.devnet.evm.forks import L1_FORKS
 from rollup_node.tools.devnet.evm.transactions import InvalidTransaction
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.l1.backend import L1Backend
@@ -25,10 +32,55 @@ from rollup_node.tools.devnet.l1.beacon import (
     application,
     beacon_block,
     blinded,
+    block_header_json,
+    bootstrap_json,
     consensus_rules,
+    genesis_json,
+    header_json,
     read_pooled,
+    spec_json,
+    update_json,
 )
+from rollup_node.tools.devnet.l1.signed_headers import DEVELOPMENT, beacon_network, committee_keys
 from tests.support.servers.http_listener import listening
+
+NETWORK = beacon_network(l1_genesis(1_700_000_000)["config"], 1_700_000_000, 2, DEVELOPMENT)
+ROOTS = [bytes([number]) * 32 for number in range(1, 9)]
+BEACON = BeaconBlockHeader(9, 1, *ROOTS[:3])
+HEADER = LightClientHeader(BEACON, ROOTS[3], (ROOTS[4], ROOTS[5]))
+KEYS = committee_keys(0, 32)
+
+
+def parsed(value: Any, network: BeaconNetwork = NETWORK) -> LightClientUpdate:
+    return parse_update(orjson.dumps(value), network)
+
+
+def test_a_bootstrap() -> None:
+    bootstrap = LightClientBootstrap(HEADER, KEYS.committee, (ROOTS[6], ROOTS[7]))
+    answer = bootstrap_json(bootstrap, header_json(HEADER), "gloas")
+    assert answer["version"] == "gloas" and parse_bootstrap(orjson.dumps(answer), NETWORK) == bootstrap
+
+
+@pytest.mark.parametrize(("has_finality", "has_committee"), [(False, False), (True, False), (True, True)])
+def test_updates(has_finality: bool, has_committee: bool) -> None:
+    update = LightClientUpdate(
+        HEADER,
+        KEYS.sign(ROOTS[0], [place < 5 for place in range(32)]),
+        10,
+        HEADER if has_finality else None,
+        (ROOTS[1],) if has_finality else (),
+        KEYS.committee if has_committee else None,
+        (ROOTS[2],) if has_committee else (),
+    )
+    answer = update_json(update, header_json(HEADER), header_json(HEADER) if has_finality else None, "gloas")
+    assert ("finality_branch" in answer["data"]) is has_finality and parsed(answer) == update
+
+
+def test_the_header_of_a_block_and_the_file_of_a_network() -> None:
+    answer = block_header_json(BEACON, "0x")
+    assert answer["root"] == to_hex(BEACON.root) and answer["header"]["message"]["slot"] == "9"
+    assert parse_network(orjson.dumps(spec_json(NETWORK) | genesis_json(NETWORK))) == NETWORK
+
 
 BLOBS = [(bytes([number]) * 32, Blob(bytes([number]) * 4, bytes([number]) * 48, b"p" * 48)) for number in (1, 2)]
 

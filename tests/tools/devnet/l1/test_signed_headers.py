@@ -1,9 +1,5 @@
 """The signed beacon chain of the local network: the node's light client follows it over periods and forks."""
 
-from collections.abc import Callable
-from hashlib import sha256
-
-import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -12,20 +8,17 @@ from hypothesis import strategies as st
 from rollup_node.stages.l1.light_client.beacon_json import parse_bootstrap, parse_update, parse_updates
 from rollup_node.stages.l1.light_client.containers import LightClientHeader, LightClientUpdate
 from rollup_node.stages.l1.light_client.network import BeaconNetwork, Preset
-from rollup_node.stages.l1.light_client.ssz import ZERO_ROOT, hash_pair, is_valid_branch
+from rollup_node.stages.l1.light_client.ssz import is_valid_branch
 from rollup_node.stages.l1.light_client.store import (
     LightClientStore,
     Refusal,
     check_bootstrap,
-    fast_aggregate_verify,
-    public_keys,
 )
 from rollup_node.tools.devnet.chain.blocks import Block
 from rollup_node.tools.devnet.files import l1_genesis
 from rollup_node.tools.devnet.fork_offsets import l1_fork_offsets
 from rollup_node.tools.devnet.l1.backend import FINALIZED_DISTANCE, L1Backend
-from rollup_node.tools.devnet.l1.light_client_json import Json
-from rollup_node.tools.devnet.l1.signed_headers import CommitteeKeys, beacon_network, committee_keys, prove
+from rollup_node.tools.devnet.l1.signed_headers import beacon_network, committee_keys, prove
 
 GENESIS_TIME, SLOT = 1_700_000_000, 2
 PRESET = Preset(sync_committee_size=32, slots_per_epoch=4, epochs_per_period=4)
@@ -115,35 +108,6 @@ def test_a_client_starts_at_any_finalized_block() -> None:
     proves(chain, client.optimistic, head.number)
 
 
-def test_the_best_update_of_a_period_finalizes_a_block_of_it() -> None:
-    chain = l1()
-    mine(chain, PERIOD + 2)
-    first, second = updates(chain, count=1)[0], updates(chain, start=1)
-    assert first.finalized_slot == 1 and first.attested_header.beacon.slot == 1 + FINALIZED_DISTANCE
-    assert [update.finalized_slot for update in second] == [PERIOD - FINALIZED_DISTANCE]
-    mine(chain, PERIOD)
-    assert updates(chain, start=1)[0].finalized_slot == PERIOD
-    assert updates(chain, start=3) == [] == updates(chain, start=0, count=0)
-
-
-def test_nothing_is_signed_or_final_at_genesis() -> None:
-    chain = l1()
-    assert chain.headers.bootstrap(chain.headers.root(chain.chain.genesis)) is not None
-    assert chain.headers.newest_update(with_finality=False) is None and updates(chain) == []
-    mine(chain)
-    assert newest(chain, with_finality=False).attested_header.beacon.slot == 0
-    assert chain.headers.newest_update(with_finality=True) is None
-
-
-def test_execution_blocks_have_the_root_of_the_beacon_block_before() -> None:
-    chain = l1()
-    mine(chain, 2)
-    blocks = [block for number in range(3) if (block := chain.chain.at(number))]
-    roots = [chain.headers.root(block) for block in blocks]
-    assert [block.header.parent_beacon_root for block in blocks[1:]] == roots[:2]
-    assert chain.headers.record(blocks[2]).light.beacon.parent_root == roots[1]
-
-
 @pytest.mark.parametrize(
     ("signers", "is_head", "is_final"), [(10, False, False), (16, False, False), (21, True, False), (22, True, True)]
 )
@@ -164,52 +128,12 @@ def test_a_part_of_the_committee_signs(signers: int, is_head: bool, is_final: bo
     assert (client.finalized.beacon.slot == 5) is is_final
 
 
-def _signature_slot(update: Json) -> None:
-    update["data"]["signature_slot"] = str(int(update["data"]["signature_slot"]) + PERIOD)
-
-
-def _finalized_slot(update: Json) -> None:
-    update["data"]["finalized_header"]["beacon"]["slot"] = "2"
-
-
-def _block_hash(update: Json) -> None:
-    update["data"]["attested_header"]["execution"]["block_hash"] = "0x" + "11" * 32
-
-
-@pytest.mark.parametrize(
-    ("change", "later", "refusal"),
-    [
-        (_signature_slot, 0, Refusal.FUTURE),
-        (_signature_slot, 2 * PERIOD, Refusal.PERIOD),
-        (_finalized_slot, 0, Refusal.FINALITY),
-        (_block_hash, 0, Refusal.HEADER),
-    ],
-)
-def test_altered_updates_are_refused(change: Callable[[Json], None], later: int, refusal: Refusal) -> None:
-    chain = l1()
-    mine(chain, 8)
-    client, answer = started(chain), chain.headers.newest_update(with_finality=True)
-    assert answer is not None
-    change(answer)
-    assert client.process(parse_update(orjson.dumps(answer), chain.network), slot(chain) + later) is refusal
-
-
-def test_another_genesis_root_refuses_every_signature() -> None:
-    chain = l1()
-    mine(chain, 8)
-    network = msgspec.structs.replace(chain.network, genesis_validators_root=bytes(32))
-    assert started(chain, network).process(newest(chain), slot(chain)) is Refusal.SIGNATURE
-
-
 def test_forks_activate_with_epochs() -> None:
     """The local network has the forks of the execution layer at the same time, or an epoch later."""
     config = l1_genesis(GENESIS_TIME, l1_fork_offsets("fulu=8,gloas=17"))["config"]
     forks = beacon_network(config, GENESIS_TIME, SLOT, PRESET).forks
     assert [(fork.name, fork.epoch) for fork in forks[-3:]] == [("electra", 0), ("fulu", 1), ("gloas", 3)]
     assert len({fork.version for fork in forks}) == len(forks) == 8
-
-
-MESSAGE = sha256(b"message").digest()
 
 
 @given(st.dictionaries(st.integers(16, 31), st.binary(min_size=32, max_size=32), min_size=1))
@@ -220,26 +144,3 @@ def test_every_leaf_is_proven(leaves: dict[int, bytes]) -> None:
         assert is_valid_branch(leaf, branches[index], index, root)
         other = bytes(32) if any(leaf) else b"\x01" * 32
         assert not is_valid_branch(other, branches[index], index, root)
-
-
-def test_leaves_of_different_depths() -> None:
-    root, branches = prove({4: b"\x04" * 32, 11: b"\x0b" * 32})
-    five = hash_pair(ZERO_ROOT, b"\x0b" * 32)
-    assert root == hash_pair(hash_pair(b"\x04" * 32, five), ZERO_ROOT)
-    assert branches == {4: (five, ZERO_ROOT), 11: (ZERO_ROOT, b"\x04" * 32, ZERO_ROOT)}
-
-
-@pytest.mark.parametrize("size", [4, 32])
-def test_who_has_signed(size: int) -> None:
-    keys = CommitteeKeys(b"seed", size)
-    assert len(set(keys.committee.pubkeys)) == size and keys.committee == CommitteeKeys(b"seed", size).committee
-    points = public_keys(keys.committee.pubkeys)
-    assert sum(points[1:], points[0]) == public_keys([keys.committee.aggregate_pubkey])[0]
-    for bits in (None, [place % 3 == 0 for place in range(size)], [place == 1 for place in range(size)]):
-        aggregate = keys.sign(MESSAGE, bits)
-        signers = [point for point, bit in zip(points, aggregate.bits, strict=True) if bit]
-        assert len(signers) == aggregate.participants == (size if bits is None else sum(bits))
-        assert fast_aggregate_verify(signers, MESSAGE, aggregate.signature)
-        assert not fast_aggregate_verify(signers, sha256(MESSAGE).digest(), aggregate.signature)
-    others = public_keys(CommitteeKeys(b"other", size).committee.pubkeys)
-    assert not fast_aggregate_verify(others, MESSAGE, keys.sign(MESSAGE).signature)

@@ -2,21 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rollup_node.tools.devnet.child_programs import ProgramExited
-from rollup_node.tools.devnet.settings import DevnetSettings
 from rollup_node.tools.devnet.soak import cli, fault_runs
 from rollup_node.tools.devnet.soak.cli import TABLE
-from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS, _order
+from rollup_node.tools.devnet.soak.fault_runs import SCENARIOS
 from rollup_node.tools.devnet.soak.lanes import Kind
-from rollup_node.tools.devnet.soak.report import ActionDone, Line, RunEnded, RunStarted, encode, marks
-from rollup_node.tools.devnet.soak.run import SoakSettings
-from rollup_node.tools.faults.scenario import Event, Scenario, parse_scenarios
-from rollup_node.tools.faults.verdict import Observation, Verdict, evaluate
+from rollup_node.tools.devnet.soak.report import ActionDone, RunStarted, encode, marks
 
 BEGIN, END = marks(TABLE)
 
@@ -70,35 +64,6 @@ def test_the_report_is_printed_and_written_into_a_page(tmp_path: Path, capsys: p
     assert f"error: {path}: line 1: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("problems", "equal", "code"), [((), True, 0), (("x",), True, 1), ((), False, 1)])
-def test_three_runs_add_up(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    problems: tuple[str, ...],
-    equal: bool,
-    code: int,
-) -> None:
-    value: list[SoakSettings] = []
-
-    async def soak(settings: SoakSettings, root: Path, write: Callable[[Line], None], say: object) -> RunEnded:
-        value.append(settings)
-        write(started(settings.run))
-        write(kill(settings.run))
-        end = RunEnded(settings.run, settings.seconds, 10, equal, 1.0, {}, problems)
-        write(end)
-        return end
-
-    monkeypatch.setattr(cli, "soak", soak)
-    report = tmp_path / "soak.jsonl"
-    for words in (["--hours", "1"], ["--hours", "1", "--seed", "7"], ["--hours", "0.5", "--minutes", "30"]):
-        assert main(["soak", *words, "--report", str(report)]) == code
-    assert [item.run for item in value] == ["1", "2", "3"] and value[1].seed == 7 and value[0].seed != value[2].seed
-    printed = capsys.readouterr().out
-    assert "| Time | 3.00 hours in 3 runs |" in printed and "| Kills | 3 |" in printed
-    assert ("the same schedule: tools/chaos soak --seed 7 --nodes 4 --pause 9" in printed) == bool(code)
-
-
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "--only", "kill-"]) == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["kill-l1", "F56"]
@@ -125,17 +90,6 @@ def test_the_table_of_results_goes_into_a_page(tmp_path: Path, capsys: pytest.Ca
     assert f"error: {file}: not the output of" in capsys.readouterr().err
 
 
-def test_the_order_follows_from_the_seed_and_the_time_is_filled() -> None:
-    scenarios = parse_scenarios(SCENARIOS.read_text())[:10]
-    assert _order(scenarios, 1, None) == _order(scenarios, 1, None) != _order(scenarios, 2, None)
-    names = {scenario.name for scenario in scenarios}
-    assert {item.name for item in _order(scenarios, 1, None)} == names
-    repeated = _order(scenarios, 1, 3600.0)
-    assert sum(item.seconds for item in repeated) > 3600 and {item.name for item in repeated} == names
-    once = [Scenario("a", events=(Event(reorg=64, across=True),)), Scenario("b", events=(Event(kill="l1"),))]
-    assert {*_order(once, 1, 3600.0)} == {*once} and len(_order(once, 1, 3600.0)) == 2, "a fork activates once"
-
-
 def test_scenarios_that_cannot_run_here_are_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -144,27 +98,3 @@ def test_scenarios_that_cannot_run_here_are_skipped(
     shown = capsys.readouterr().out
     assert "skipped clock-ahead-5-minutes: libfaketime.so.1 is not installed" in shown
     assert "0 scenarios, 0 failed" in shown
-
-
-@pytest.mark.parametrize("end", [ProgramExited("l1 ended"), KeyboardInterrupt()])
-def test_an_early_end_loses_no_verdict(
-    end: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The first network ends after one scenario: a program's end is that of its network, a signal that of the run."""
-    networks = list[tuple[str, ...]]()
-
-    def run(
-        settings: DevnetSettings, root: Path, view: object, started: float, on_verdict: Callable[[Verdict], None]
-    ) -> object:
-        networks.append(tuple(scenario.name for scenario in settings.scenarios))
-        on_verdict(evaluate(settings.scenarios[0], Observation()))
-        raise end
-
-    monkeypatch.setattr(fault_runs, "run", run)
-    words = ["run", "--only", "kill-l1", "--only", "da-reset", "--json", "--data-dir", str(tmp_path / "data")]
-    assert main(words) != 0
-    shown = capsys.readouterr()
-    result = json.loads(shown.out)
-    assert result["equal"] is None and len(networks) == (2 if isinstance(end, ProgramExited) else 1)
-    assert [item["name"] for item in result["scenarios"]] == [names[0] for names in networks]
-    assert ("error: the network ended: l1 ended" in shown.err) == isinstance(end, ProgramExited)

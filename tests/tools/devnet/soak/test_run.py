@@ -166,11 +166,5 @@ def test_a_soak(case: str, tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
 
 
-def test_the_network_of_a_soak() -> None:
-    devnet = SoakSettings("1", 60.0, 1, 5, 9.0, ()).devnet()
-    assert devnet.nodes == ("sequencer", "verifier", "verifier-2", "verifier-3", "verifier-4")
-    assert devnet.keeps_engines and (devnet.l1_block_time, devnet.l2_block_time) == (4, 2)
-
-
 if __name__ == "__main__":
     play(Path(sys.argv[1]), sys.argv[2])

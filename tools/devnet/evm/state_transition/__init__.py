@@ -1,1 +1,0 @@
-"""The state transition: running code, applying transactions, executing blocks, and the fork table."""
