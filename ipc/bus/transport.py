@@ -80,7 +80,7 @@ class Transport:
         if socket.send([*route, header, payload if descriptor is None else b""]):
             return True
         if descriptor is not None:
-            self.arenas[self.process_id.slot].withdraw(descriptor, receiver)
+            self.arenas[self.process_id.slot].withdraw(descriptor)
         self.counters["sends_failed"] += 1
         return False
 
@@ -88,7 +88,7 @@ class Transport:
         if len(payload) <= INLINE_LIMIT or self.process_id.slot not in self.arenas:
             return None
         self._check_reader(reader)
-        descriptor = self.arenas[self.process_id.slot].put(payload, (reader,))
+        descriptor = self.arenas[self.process_id.slot].put(payload, reader)
         if descriptor is None:
             self.counters["arena_full_inline"] += 1
         return descriptor

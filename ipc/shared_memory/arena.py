@@ -6,7 +6,6 @@ reader has one acknowledgement cell per chunk, which only it writes and which on
 So a death at any instruction leaves descriptors that are valid or void, never wrong. A void descriptor is a lost
 message. A full arena is no error: the payload then travels inline."""
 
-from collections.abc import Collection
 from typing import Annotated
 
 import msgspec
@@ -42,7 +41,7 @@ class Arena:
         self._words, self._octets = self._memory.words, self._memory.octets
         self._incarnation, self._counter = 0, 0
         self._free: list[int] = []
-        self._busy: dict[int, tuple[int, set[int]]] = {}
+        self._busy: dict[int, tuple[int, int]] = {}
 
     @property
     def fd(self) -> int:
@@ -77,17 +76,17 @@ class Arena:
         self._busy = {}
         self._free = list(range(self.chunks - 1, -1, -1))
 
-    def put(self, data: bytes, readers: Collection[int]) -> Descriptor | None:
-        """Store `data` until all `readers` have acknowledged it or died; None when there is no room for it."""
+    def put(self, data: bytes, reader: int) -> Descriptor | None:
+        """Store `data` until `reader` has acknowledged it or died; None when there is no room for it."""
         needed = max(1, -(-len(data) // self.chunk_bytes))
         self.reap()
         if len(self._free) < needed:
             return None
         view = memoryview(data)
         pieces = (view[at : at + self.chunk_bytes] for at in range(0, needed * self.chunk_bytes, self.chunk_bytes))
-        return Descriptor(len(data), tuple(self._write(piece, set(readers)) for piece in pieces))
+        return Descriptor(len(data), tuple(self._write(piece, reader) for piece in pieces))
 
-    def _write(self, piece: memoryview, readers: set[int]) -> tuple[int, int]:
+    def _write(self, piece: memoryview, reader: int) -> tuple[int, int]:
         chunk = self._free.pop()
         self._counter += 1
         generation = self._incarnation << GENERATION_SHIFT | self._counter
@@ -97,32 +96,25 @@ class Arena:
         self._octets[start : start + len(piece)] = piece
         self._words[word + 1] = len(piece)
         self._words[word] = generation
-        self._busy[chunk] = (generation, readers)
+        self._busy[chunk] = (generation, reader)
         return chunk, generation
 
     def reap(self) -> None:
-        """Free the chunks that all readers have acknowledged, so that little data touches little memory."""
-        for chunk, (generation, readers) in list(self._busy.items()):
-            readers.difference_update(
-                [reader for reader in readers if self._words[self._ack_word(reader, chunk)] >= generation]
-            )
-            if not readers:
+        """Free the chunks that their readers have acknowledged, so that little data touches little memory."""
+        for chunk, (generation, reader) in list(self._busy.items()):
+            if self._words[self._ack_word(reader, chunk)] >= generation:
                 self._release(chunk)
 
-    def withdraw(self, descriptor: Descriptor, reader: int) -> None:
-        """Free the chunks of a value that could not be sent to `reader`."""
+    def withdraw(self, descriptor: Descriptor) -> None:
+        """Free the chunks of a value that could not be sent."""
         for chunk, generation in descriptor.chunks:
-            held = self._busy.get(chunk)
-            if held is not None and held[0] == generation:
-                held[1].discard(reader)
-                if not held[1]:
-                    self._release(chunk)
+            if chunk in self._busy and self._busy[chunk][0] == generation:
+                self._release(chunk)
 
     def reader_died(self, reader: int) -> None:
-        """Free the chunks that only `reader` still held; called when the liveness table shows its successor."""
-        for _, readers in self._busy.values():
-            readers.discard(reader)
-        self.reap()
+        """Free the chunks that `reader` still held; called when the liveness table shows its successor."""
+        for chunk in [chunk for chunk, (_, holder) in self._busy.items() if holder == reader]:
+            self._release(chunk)
 
     def _release(self, chunk: int) -> None:
         del self._busy[chunk]

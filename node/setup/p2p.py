@@ -1,7 +1,6 @@
 """Checks of peer-to-peer options that need parsers or files, the remote signer, and the network key."""
 
 import re
-from typing import NamedTuple
 
 from rollup_node.node.options import value_types
 from rollup_node.node.options.errors import OptionError, shown
@@ -13,17 +12,10 @@ from rollup_node.stages.p2p.config import P2pConfig, SignerConfig
 from rollup_node.stages.p2p.discv5.enode import parse_bootnode
 from rollup_node.stages.p2p.peering.peer_info import StaticPeerError, parse_static_peers
 from rollup_node.stages.p2p.signer.io.remote_signer import TlsFileError, TlsFiles
-from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, load_identity
+from rollup_node.stages.p2p.storage.io.key_file import IdentityFileError, LoadedIdentity, load_identity
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 MAX_KEY_FILE = 4096
-
-
-class NetworkKey(NamedTuple):
-    """The private key of the host, and whether it was created now."""
-
-    secret: bytes
-    is_new: bool
 
 
 def sequencer_key(values: Values) -> bytes | None:
@@ -75,8 +67,8 @@ def _check_signer_config(config: SignerConfig) -> None:
         raise OptionError(str(error)) from None
 
 
-def load_network_key(config: P2pConfig) -> NetworkKey:
-    """Return the key of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
+def load_network_key(config: P2pConfig) -> LoadedIdentity:
+    """Return the identity of `p2p.priv.raw` or of the file `p2p.priv.path`, which is created if it is missing.
 
     The p2p process gets the key itself, so that a file that changes while the node runs does not change its peer id.
     Raises SetupError for a key or a static peer that cannot be used."""
@@ -85,4 +77,4 @@ def load_network_key(config: P2pConfig) -> NetworkKey:
         parse_static_peers(config.static, loaded.identity.peer_id)
     except (IdentityFileError, StaticPeerError) as error:
         raise SetupError(str(error)) from None
-    return NetworkKey(loaded.identity.secret, loaded.is_new)
+    return loaded

@@ -66,24 +66,10 @@ REQUIRED = {"l1", "engine", "rpc"}
 
 
 def node_processes(configs: Mapping[str, Mapping[str, object]], workers: int) -> tuple[ProcessSpec, ...]:
-    """Return the processes of a node with `workers` compute processes (at least 1), given their configs by role.
+    """Return the processes of the table that have a config, with `workers` compute processes (at least 1).
 
-    The group "" has the configs of the shared roles, and those of its chain if there is one; else each chain has a
-    group by its L2 chain id. Raises ValueError when a config is missing or has no process."""
-    for group in [group for group in configs if group] or [""]:
-        roles = configs[""].keys() | configs[group].keys()
-        if not REQUIRED <= roles <= {spec.role for spec in PROCESSES}:
-            shown = ", ".join(sorted(roles))
-            raise ValueError(f"the configs are those of {shown}, required are {', '.join(sorted(REQUIRED))}")
-    return _configured(configs, workers)
-
-
-def command_processes(configs: Mapping[str, object], workers: int) -> tuple[ProcessSpec, ...]:
-    """Those processes of the table that have a config, for a command that needs no others."""
-    return _configured({"": configs}, workers)
-
-
-def _configured(configs: Mapping[str, Mapping[str, object]], workers: int) -> tuple[ProcessSpec, ...]:
+    The configs are by group and role. The group "" has those of the shared roles, and those of its chain if there is
+    one; else each chain has a group by its L2 chain id."""
     return tuple(
         replace(spec, config=by_role[spec.role], group=group, copies=workers if spec.numbered else 1)
         for spec in PROCESSES

@@ -25,15 +25,15 @@ class RpcConfig(msgspec.Struct, frozen=True):
     there is none. `ready_*` are the limits of `/readyz` in L1 blocks and seconds, 0 for none [RPC92]. `sequencer_api`
     serves the namespace `opstack`, `ws_enabled` a WebSocket [RPC100]. See Access for who may call what."""
 
-    addr: str
-    port: int
-    enable_admin: bool
     version: str
-    metrics_enabled: bool
-    metrics_addr: str
-    metrics_port: int
-    metrics_dir: str
     rollup: RollupConfig
+    addr: str = ""
+    port: int = 0
+    enable_admin: bool = False
+    metrics_enabled: bool = False
+    metrics_addr: str = ""
+    metrics_port: int = 0
+    metrics_dir: str = ""
     dependency_set: DependencySet | None = None
     p2p: bool = False
     finds_peers: bool = True

@@ -251,7 +251,7 @@ async def write_forever(bus: Bus, report: Reporter) -> None:
     arena, chance = bus.transport.arenas[PRODUCER], random.Random()
     for number in itertools.count():
         data = number.to_bytes(8, "big") * chance.randrange(1, 160_000)
-        descriptor = arena.put(data, (1,))
+        descriptor = arena.put(data, 1)
         if descriptor is not None:
             report(length=descriptor.length, chunks=descriptor.chunks)
 

@@ -31,7 +31,7 @@ from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.process_table import ProcessSpec, command_processes
+from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level
@@ -122,7 +122,7 @@ def run(
     values, chain = command.values, command.chain
     l1 = l1_config(values, chain, runtime_config=False, inbox_hashes=inbox_hashes)
     blobs = blobs_config(values)
-    shared = command_processes({"l1": l1, "blobs": blobs, "compute": ComputeConfig()}, worker_count(values))
+    shared = node_processes({"": {"l1": l1, "blobs": blobs, "compute": ComputeConfig()}}, worker_count(values))
     if archive is not None:
         shared = tuple(archived(spec, archive) for spec in shared)
     if compute is not None:

@@ -15,10 +15,11 @@ from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.config import Genesis, RollupConfig, SystemConfig
 from rollup_node.stages.protocol.types import ZERO_ADDRESS, ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
 from rollup_node.stages.rpc.status.progress import STEP_SECONDS, HeadHistory
-from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
-from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import Snapshot, StatusBuilder
 
 NOW = 1_795_434_065
 L1_BLOCK, L2_BLOCK, BATCH, EPOCH = 12, 2, 180, 384
@@ -169,8 +170,8 @@ SCENES: Mapping[str, Shape] = {
 def scene(name: str) -> Scene:
     """Return a state by its name in SCENES, after an hour in steps of the history."""
     shape = SCENES[name]
-    facts = NodeFacts("v0.1.0", "op-mainnet", ROLLUP, True, ReadyLimits(12))
-    builder, history = StatusBuilder(facts), HeadHistory()
+    builder = StatusBuilder(RpcConfig("v0.1.0", ROLLUP, network="op-mainnet", ready_l1_lag=12))
+    history = HeadHistory()
     step = int(STEP_SECONDS)
     for ago in (*range(HOUR, 2 * step, -step), *range(2 * step, -1, -1)):
         status = builder.build(shape(ago), HOUR - ago, NOW - ago)

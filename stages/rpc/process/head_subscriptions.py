@@ -49,12 +49,12 @@ class WebSocketRpcServer:
         self.close = self._sessions.close
         node.on_engine = self._notify
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
-        """Answer an HTTP request, which may become a WebSocket connection; `path` as for the server by HTTP."""
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer an HTTP request, which may become a WebSocket connection."""
         access = self._http.access
         # The others are refused as every request is.
-        if not asks_for_websocket(request, path) or not access.accepts_host(request.headers.get("Host")):
-            return await self._http.handle(request, exchange, path)
+        if not asks_for_websocket(request) or not access.accepts_host(request.headers.get("Host")):
+            return await self._http.handle(request, exchange)
         if not access.accepts_origin(request.headers.get("Origin")):
             return web.Response(status=403, text="origin not allowed; name it in rpc.corsdomain\n")
         if self.connections >= MAX_SESSIONS:

@@ -57,9 +57,9 @@ class RpcServer:
         self.access = Access(node.config.vhosts, node.config.cors_domains, node.config.jwt_secret)
         self._methods: dict[str, Method] = {method.name: method for method in methods}
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
-        """Answer a request; `path` is the part of its path that is this server's, None for all of it."""
-        response = await self._route(request, exchange, request.path if path is None else path)
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer a request."""
+        response = await self._route(request, exchange)
         if not response.prepared:
             self._add_headers(request, response)
         return response
@@ -76,7 +76,8 @@ class RpcServer:
         if _accepts_gzip(request) and (not isinstance(response, web.Response) or response.body):
             response.enable_compression(web.ContentCoding.gzip)
 
-    async def _route(self, request: web.BaseRequest, exchange: Exchange, path: str) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        path = request.path
         if not self.access.accepts_host(request.headers.get("Host")):
             return web.Response(status=403, text="invalid host specified; name it in rpc.vhosts\n")
         method = request.headers.get("Access-Control-Request-Method")
@@ -156,7 +157,7 @@ class RpcServer:
                 await sent.add(orjson.dumps(item))
                 continue
             self._count_size(item.method, "rpc_server_params_size_total", len(orjson.dumps(item.params)))
-            response = await self._call(item, deadline, sent.size, admin_error)
+            response = await self.call(item, deadline, sent.size, admin_error)
             # A notification is run all the same.
             if not item.is_notification:
                 encoded = orjson.dumps(response)
@@ -167,11 +168,9 @@ class RpcServer:
     async def call(
         self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None = None
     ) -> Response:
-        """Answer a call that did not come by HTTP; `size` is that of the batch's responses so far."""
-        return await self._call(request, deadline, size, admin_error)
+        """Return the response to a call; `size` is that of the batch's responses so far.
 
-    async def _call(self, request: JsonRpcRequest, deadline: float, size: int, admin_error: str | None) -> Response:
-        """Return the response to a call; `admin_error` is why the admin API is not for this client."""
+        `admin_error` is why the admin API is not for this client."""
         start = time.monotonic()
         try:
             if size > jsonrpc.MAX_BATCH_RESPONSE:

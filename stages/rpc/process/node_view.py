@@ -12,16 +12,24 @@ from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.ipc.bus.status import Subscriber
 from rollup_node.stages.io.requests import RequestClient
 from rollup_node.stages.messages import derivation
-from rollup_node.stages.messages.base import EndpointCounts, Endpoints, Health, Problem, QueueLength
-from rollup_node.stages.messages.engine import EngineStatus, ForkDoubt, ForkDoubts, Halting
+from rollup_node.stages.messages.base import Endpoints, Health, Problem, QueueLength
+from rollup_node.stages.messages.engine import EngineStatus, ForkDoubts, Halting
 from rollup_node.stages.messages.interop import RoundRequest, RoundResponse, Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
+from rollup_node.stages.rpc.status.status_builder import Snapshot
 
 STATUS_SECONDS = 1.0
+_FIELDS: dict[type, str] = {
+    L1Heads: "l1",
+    L1Proof: "l1_proof",
+    derivation.DerivationStatus: "derivation",
+    PeerStatus: "peers",
+}
+"""Where in a Snapshot a message is kept as it is."""
 
 
 class NodeView:
@@ -32,17 +40,8 @@ class NodeView:
     def __init__(self, config: RpcConfig, bus: Bus | GroupView, rounds: RequestClient | None = None) -> None:
         self.config, self._rounds = config, rounds
         self.verdicts: Verdicts | None = None
-        self.l1: L1Heads | None = None
-        self.l1_proof: L1Proof | None = None
-        self.engine: EngineStatus | None = None
-        self.fork_doubts: tuple[ForkDoubt, ...] = ()
-        self.derivation: derivation.DerivationStatus | None = None
-        self.peer_status: PeerStatus | None = None
-        self.drops_total: int | None = None
-        self.drop_counts: tuple[derivation.DropCount, ...] = ()
-        self.queues: dict[str, QueueLength] = {}
-        self._endpoints: dict[str, tuple[EndpointCounts, ...]] = {}
-        self.health: dict[str, tuple[Problem, ...]] = {}
+        self.seen = Snapshot()
+        self._health: dict[str, tuple[Problem, ...]] = {}
         self.on_halt: Callable[[], None] = lambda: None
         self.on_engine: Callable[[EngineStatus], None] = lambda status: None
         self._engine_changed = asyncio.Event()
@@ -62,14 +61,20 @@ class NodeView:
         return {process: None if at is None else now - at for process, at in last_seen.items()}
 
     @property
-    def endpoints(self) -> dict[str, tuple[EndpointCounts, ...]] | None:
-        """How the endpoints of each process answer, l1 first; None before the first counts."""
-        known = [process for process in self._subscribers if process in self._endpoints]
-        return {process: self._endpoints[process] for process in known} or None
+    def l1(self) -> L1Heads | None:
+        return self.seen.l1
+
+    @property
+    def engine(self) -> EngineStatus | None:
+        return self.seen.engine
+
+    @property
+    def derivation(self) -> derivation.DerivationStatus | None:
+        return self.seen.derivation
 
     def faults(self) -> list[UnreadyReason]:
         """Return what is wrong with the processes at this moment [RPC2]."""
-        return process_faults(self.health, self.ages(), self.l1, self.engine)
+        return process_faults(self._health, self.ages(), self.l1, self.engine)
 
     def sync_status(self) -> dict[str, Any]:
         """Return the result of optimism_syncStatus at this moment."""
@@ -92,38 +97,37 @@ class NodeView:
 
     def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
         def on_status(message: Any) -> None:
-            if isinstance(message, Health):
-                self.health[process] = message.problems
-            elif isinstance(message, L1Heads):
-                self.l1 = message
-            elif isinstance(message, L1Proof):
-                self.l1_proof = message
+            if (field := _FIELDS.get(type(message))) is not None:
+                self._see(**{field: message})
+            elif isinstance(message, Health):
+                self._health[process] = message.problems
             elif isinstance(message, EngineStatus):
-                self.engine = self._with_finality(message)
+                engine = self._with_finality(message)
+                self._see(engine=engine)
                 self._engine_changed.set()
-                self.on_engine(self.engine)
+                self.on_engine(engine)
             elif isinstance(message, Halting):
                 self.on_halt()
             elif isinstance(message, ForkDoubts):
-                self.fork_doubts = message.forks
-            elif isinstance(message, derivation.DerivationStatus):
-                self.derivation = message
+                self._see(fork_doubts=message.forks)
             elif isinstance(message, derivation.Drops):
-                if message.total < (self.drops_total or 0):
-                    self.drop_counts = ()
-                self.drops_total = message.total
+                is_less = message.total < (self.seen.drops or 0)
+                self._see(drops=message.total, drop_counts=() if is_less else self.seen.drop_counts)
             elif isinstance(message, derivation.DropCounts):
-                self.drop_counts = message.kinds
+                self._see(drop_counts=message.kinds)
             elif isinstance(message, Endpoints):
-                self._endpoints[process] = message.endpoints
+                known = {**(self.seen.endpoints or {}), process: message.endpoints}
+                # l1 first, whichever was heard of first.
+                self._see(endpoints={name: known[name] for name in self._subscribers if name in known})
             elif isinstance(message, QueueLength):
-                self.queues[process] = message
-            elif isinstance(message, PeerStatus):
-                self.peer_status = message
+                self._see(queues={**self.seen.queues, process: message})
             elif isinstance(message, Verdicts):
                 self.verdicts = message
 
         return bus.subscribe(f"status.{process}", on_status)
+
+    def _see(self, **fields: Any) -> None:
+        self.seen = self.seen._replace(**fields)
 
     def _with_finality(self, status: EngineStatus) -> EngineStatus:
         """Return the status with the finalized head kept during a start search: what was final stays final [RPC40].

@@ -59,9 +59,9 @@ class StatusServer:
         self._closing = asyncio.Event()
         self.periodic_task = PeriodicTask("status history", self._sample, is_aligned=True)
 
-    async def handle(self, request: web.BaseRequest, exchange: Exchange, path: str | None = None) -> web.StreamResponse:
-        """Answer a request; `path` is the part of its path that is this server's, None for all of it."""
-        response = await self._route(request, exchange, request.path if path is None else path)
+    async def handle(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        """Answer a request."""
+        response = await self._route(request, exchange)
         if not response.prepared:
             add_headers(response)
         return response
@@ -74,7 +74,8 @@ class StatusServer:
         self.history.add(self._status.status())
         return STEP_SECONDS
 
-    async def _route(self, request: web.BaseRequest, exchange: Exchange, path: str) -> web.StreamResponse:
+    async def _route(self, request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
+        path = request.path
         if (refused := refused_page(request, self._access)) is not None:
             return refused
         if path in ("/", f"{PATH}/"):

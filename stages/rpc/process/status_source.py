@@ -16,8 +16,8 @@ from rollup_node.stages.messages.codes import Code
 from rollup_node.stages.protocol.errors import DECODE_ERRORS
 from rollup_node.stages.rpc.process.node_view import NodeView
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus
-from rollup_node.stages.rpc.status.readiness import Readiness, ReadyLimits, UnreadyReason, lag_reason
-from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.readiness import Readiness, UnreadyReason, lag_reason
+from rollup_node.stages.rpc.status.status_builder import StatusBuilder
 
 KEPT_SECONDS = 0.25
 """How long a status serves further requests."""
@@ -46,13 +46,9 @@ class StatusSource:
         self, node: NodeView, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
     ) -> None:
         config = node.config
-        limits = ReadyLimits(config.ready_l1_lag, config.ready_safe_age, config.ready_unsafe_age)
-        facts = NodeFacts(
-            config.version, config.network or None, config.rollup, config.derives, limits, config.l1_confs
-        )
         self.clock = clock
         self._node, self._wall = node, wall
-        self._builder = StatusBuilder(facts)
+        self._builder = StatusBuilder(config)
         self._files = SupervisorFiles(config.processes_file, config.metrics_dir, str(config.rollup.l2_chain_id))
         self._last: tuple[float, NodeStatus] | None = None
         self._json: tuple[NodeStatus, bytes] | None = None
@@ -87,21 +83,8 @@ class StatusSource:
     def _build(self, now: float) -> NodeStatus:
         node, wall = self._node, self._wall()
         processes, uptime = self._files.processes(node.ages(), now, wall)
-        seen = Snapshot(
-            node.l1,
-            node.engine,
-            node.derivation,
-            node.peer_status,
-            node.drops_total,
-            [*self._aside(), *node.faults()],
-            processes,
-            uptime,
-            node.endpoints,
-            node.drop_counts,
-            node.queues,
-            node.fork_doubts,
-            node.l1_proof,
-        )
+        faults = [*self._aside(), *node.faults()]
+        seen = node.seen._replace(faults=faults, processes=processes, uptime=uptime)
         return self._builder.build(seen, now, wall)
 
     def _aside(self) -> list[UnreadyReason]:

@@ -1,7 +1,7 @@
 """The root path of a supernode: all of its chains at once [SNO7]."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -65,15 +65,7 @@ def _shared(lines: Mapping[str, list[str]]) -> list[str]:
     return [*sorted(common), *own]
 
 
-class ChainHandler(Protocol):
-    """Answers a request by the part of its path below `/<chain id>`."""
-
-    async def __call__(
-        self, request: web.BaseRequest, exchange: Exchange, path: str | None = None
-    ) -> web.StreamResponse: ...
-
-
-def route(root: Handler, chains: Mapping[str, ChainHandler]) -> Handler:
+def route(root: Handler, chains: Mapping[str, Handler]) -> Handler:
     """Return the handler of a supernode: `/<chain id>` and what is below it is of the chain, all else of the root."""
 
     async def handle(request: web.BaseRequest, exchange: Exchange) -> web.StreamResponse:
@@ -82,6 +74,6 @@ def route(root: Handler, chains: Mapping[str, ChainHandler]) -> Handler:
         chain = chains.get(name)
         if chain is None:
             return await root(request, exchange)
-        return await chain(request, exchange, f"/{below}")
+        return await chain(request.clone(rel_url=request.rel_url.with_path(f"/{below}", keep_query=True)), exchange)
 
     return handle

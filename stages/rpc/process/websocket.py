@@ -32,10 +32,9 @@ PING_SECONDS = 30.0
 log = get_logger("rpc")
 
 
-def asks_for_websocket(request: web.BaseRequest, path: str | None = None) -> bool:
-    """Whether a request is to become a WebSocket connection; `path` is the part of its path that counts, None: all."""
-    asked = request.path if path is None else path
-    return request.headers.get("Upgrade", "").lower() == "websocket" and asked in ("/", "/ws")
+def asks_for_websocket(request: web.BaseRequest) -> bool:
+    """Whether a request is to become a WebSocket connection."""
+    return request.headers.get("Upgrade", "").lower() == "websocket" and request.path in ("/", "/ws")
 
 
 class AcceptedSocket(NamedTuple):

@@ -13,6 +13,7 @@ from rollup_node.stages.protocol.config import RollupConfig, utc_time
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import ForkBundle, unconfirmed_bundles
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status import node_status
 from rollup_node.stages.rpc.status.node_status import State
 
@@ -38,14 +39,6 @@ class Readiness(NamedTuple):
 
     reasons: list[str]
     warnings: list[str]
-
-
-class ReadyLimits(NamedTuple):
-    """The options `rpc.ready-*`: L1 blocks and seconds, 0 for no limit."""
-
-    l1_lag: int = 0
-    safe_age: float = 0.0
-    unsafe_age: float = 0.0
 
 
 def process_faults(
@@ -84,10 +77,11 @@ def slow_sync_reason(progress: node_status.DerivationProgress, chain_speed: floa
     return _reason("derivation", f"{speeds}{limit}", Code.SYNC_SLOW)
 
 
-def age_reasons(heads: node_status.HeadsStatus, limits: ReadyLimits) -> list[UnreadyReason]:
+def age_reasons(heads: node_status.HeadsStatus, config: RpcConfig) -> list[UnreadyReason]:
     """Return the L2 heads that are older than the options allow [RPC92]."""
     reasons = []
-    for name, head, limit in (("unsafe", heads.unsafe, limits.unsafe_age), ("safe", heads.safe, limits.safe_age)):
+    limits = (("unsafe", heads.unsafe, config.ready_unsafe_age), ("safe", heads.safe, config.ready_safe_age))
+    for name, head, limit in limits:
         if limit and head is not None and head.age_s > limit:
             age = f"the {name} head {head.number} is {head.age_s:.1f} s old"
             reasons.append(_reason("engine", f"{age}; the limit is {limit:g} s", Code.HEAD_OLD, name))

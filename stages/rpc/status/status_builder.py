@@ -17,6 +17,7 @@ from rollup_node.stages.protocol.forks.table import FORKS
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status import readiness
 from rollup_node.stages.rpc.status.node_status import (
     BlockStatus,
@@ -80,31 +81,20 @@ _SECTIONS = {
 _LETTERS = re.compile("[A-Z]+")
 
 
-class NodeFacts(NamedTuple):
-    """What is the same as long as the node runs; `network` is None where its name is not known."""
-
-    version: str
-    network: str | None
-    rollup: RollupConfig
-    derives: bool
-    limits: readiness.ReadyLimits
-    l1_confs: int = 0
-
-
 class Snapshot(NamedTuple):
     """What is known at one moment; None for what is not. `drops` are those since derivation started."""
 
-    l1: L1Heads | None
-    engine: EngineStatus | None
-    derivation: DerivationStatus | None
-    peers: PeerStatus | None
-    drops: int | None
-    faults: Sequence[readiness.UnreadyReason]
+    l1: L1Heads | None = None
+    engine: EngineStatus | None = None
+    derivation: DerivationStatus | None = None
+    peers: PeerStatus | None = None
+    drops: int | None = None
+    faults: Sequence[readiness.UnreadyReason] = ()
     processes: list[ProcessStatus] | None = None
     uptime: float | None = None
     endpoints: Mapping[str, Sequence[EndpointCounts]] | None = None
     drop_counts: Sequence[DropCount] = ()
-    queues: Mapping[str, QueueLength] | None = None
+    queues: Mapping[str, QueueLength] = {}
     fork_doubts: Sequence[ForkDoubt] = ()
     l1_proof: L1Proof | None = None
 
@@ -112,10 +102,10 @@ class Snapshot(NamedTuple):
 class StatusBuilder:
     """Makes one status after the other, with what needs a while to be seen; `reasons` are those of the last one."""
 
-    def __init__(self, facts: NodeFacts) -> None:
-        self._facts = facts
-        self._state = NodeState(facts.derives)
-        self._lag, self._slow = L1Lag(facts.l1_confs), SlowSync()
+    def __init__(self, config: RpcConfig) -> None:
+        self._config = config
+        self._state = NodeState(config.derives)
+        self._lag, self._slow = L1Lag(config.l1_confs), SlowSync()
         self._safe, self._waits, self._drops = RateWindow(), RecentWaits(), RecentDrops()
         self._drops_by_kind: dict[tuple[str, str], RecentDrops] = {}
         self._requests = RecentRequests()
@@ -126,7 +116,7 @@ class StatusBuilder:
     def build(self, seen: Snapshot, now: float, wall: float) -> NodeStatus:
         """Return the status now; `wall` in Unix seconds."""
         self._add(seen, now)
-        facts, engine, rollup = self._facts, seen.engine, self._facts.rollup
+        config, engine, rollup = self._config, seen.engine, self._config.rollup
         head = None if seen.l1 is None else seen.l1.head
         behind = self._lag.step(head, seen.derivation, now)
         state = self._state.step(seen.faults, behind, now)
@@ -140,11 +130,11 @@ class StatusBuilder:
             reasons.append(readiness.slow_sync_reason(progress, chain_speed))
         self.reasons, texts = reasons, [str(reason) for reason in reasons]
         return NodeStatus(
-            version=facts.version,
+            version=config.version,
             time=round(wall, 3),
             uptime_s=seen.uptime,
             chain=ChainStatus(
-                network=facts.network,
+                network=config.network or None,
                 l1_chain_id=rollup.l1_chain_id,
                 l2_chain_id=rollup.l2_chain_id,
                 block_time_s=rollup.block_time,
@@ -164,7 +154,7 @@ class StatusBuilder:
             peers=None if seen.peers is None else Peers(seen.peers.connected, seen.peers.mesh),
             drops_1h=None if seen.drops is None else self._drops.recent(now),
             problems=self._problems(seen.faults, now, wall),
-            processes=_with_queues(seen.processes, seen.queues or {}),
+            processes=_with_queues(seen.processes, seen.queues),
             endpoints=None if seen.endpoints is None else _endpoints(seen.endpoints, wall),
             drops=None if seen.drops is None else self._drop_statuses(seen.drop_counts, now),
             l1_req_per_block=self._requests.per_block(),
@@ -174,9 +164,9 @@ class StatusBuilder:
 
     def _warnings(self, engine: EngineStatus | None, wall: float) -> list[StatusWarning]:
         # One that follows another node and does not sequence takes blocks as they are.
-        if not self._facts.derives and (engine is None or not engine.sequencer_enabled):
+        if not self._config.derives and (engine is None or not engine.sequencer_enabled):
             return []
-        return readiness.upgrade_warnings(self._facts.rollup, None if engine is None else engine.safe, wall)
+        return readiness.upgrade_warnings(self._config.rollup, None if engine is None else engine.safe, wall)
 
     def _add(self, seen: Snapshot, now: float) -> None:
         if seen.engine is not None and seen.engine.safe is not None:
@@ -221,16 +211,16 @@ class StatusBuilder:
     def _reasons(
         self, faults: Sequence[readiness.UnreadyReason], heads: HeadsStatus, l1: L1Status, now: float
     ) -> list[readiness.UnreadyReason]:
-        limits = self._facts.limits
+        limit = self._config.ready_l1_lag
         reasons = list(faults)
-        is_over = limits.l1_lag > 0 and self._facts.derives and self._lag.is_over(limits.l1_lag, now)
+        is_over = limit > 0 and self._config.derives and self._lag.is_over(limit, now)
         # What is unknown because of a fault is no reason of its own.
         if is_over and not (faults and l1.lag_blocks is None):
-            reasons.append(readiness.l1_lag_reason(l1, limits.l1_lag))
-        return reasons + readiness.age_reasons(heads, limits)
+            reasons.append(readiness.l1_lag_reason(l1, limit))
+        return reasons + readiness.age_reasons(heads, self._config)
 
     def _progress(self, seen: Snapshot, l1: L1Status, state: State, now: float) -> DerivationProgress:
-        rollup, derivation = self._facts.rollup, seen.derivation
+        rollup, derivation = self._config.rollup, seen.derivation
         safe, target = (None if seen.engine is None else seen.engine.safe), None
         if safe is not None and l1.head is not None:
             target = max(_block_at(rollup, l1.head.timestamp), safe.number)

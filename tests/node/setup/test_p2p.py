@@ -121,7 +121,8 @@ def test_bootnodes_and_the_sequencer_key_are_checked_without_files(working_direc
 def test_the_network_key_is_created_once(working_directory: Path) -> None:
     config = P2pConfig(ROLLUP, priv_path="key.txt")
     first, second = load_network_key(config), load_network_key(config)
-    assert (first.is_new, second.is_new) == (True, False) and first.secret == second.secret
+    assert (first.is_new, second.is_new) == (True, False) and first.identity.secret == second.identity.secret
     file = working_directory / "key.txt"
-    assert file.read_text().strip() == first.secret.hex() and file.stat().st_mode & 0o777 == 0o600
-    assert load_network_key(P2pConfig(ROLLUP, priv_path="key.txt", priv_raw=b"\x12" * 32)).secret == b"\x12" * 32
+    assert file.read_text().strip() == first.identity.secret.hex() and file.stat().st_mode & 0o777 == 0o600
+    raw = load_network_key(P2pConfig(ROLLUP, priv_path="key.txt", priv_raw=b"\x12" * 32))
+    assert raw.identity.secret == b"\x12" * 32

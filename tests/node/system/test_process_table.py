@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rollup_node.ipc.bus.bus import Bus
-from rollup_node.node.system.process_table import PROCESSES, ProcessSpec, command_processes, load, node_processes
+from rollup_node.node.system.process_table import PROCESSES, ProcessSpec, load, node_processes
 from rollup_node.stages.blobs.process import stage as blobs_stage
 from rollup_node.stages.compute.process import stage as compute_stage
 from rollup_node.stages.derivation.process import stage as derivation_stage
@@ -32,11 +32,6 @@ def test_processes_stand_in_start_order() -> None:
     assert specs[0].name(0) == "l1"
 
 
-def test_the_p2p_process_comes_after_the_engine_if_there_is_one() -> None:
-    specs = node_processes({"": {role: None for role in (*ROLES, "p2p")}}, workers=1)
-    assert [spec.role for spec in specs][4:] == ["engine", "p2p", "rpc"]
-
-
 def test_each_chain_has_processes_of_its_own_beside_the_shared_ones() -> None:
     """In the order of roles [LIF33]."""
     shared = dict.fromkeys(("l1", "blobs", "compute", "rpc"), "shared")
@@ -48,20 +43,6 @@ def test_each_chain_has_processes_of_its_own_beside_the_shared_ones() -> None:
         *("engine.10", "engine.130", "p2p.10", "p2p.130", "rpc"),
     ]
     assert all(spec.config == (spec.group or "shared") for spec in specs)
-    del chains["130"]["engine"]
-    with pytest.raises(ValueError, match="required are engine, l1, rpc"):
-        node_processes({"": shared, **chains}, workers=1)
-
-
-@pytest.mark.parametrize("roles", [("l1", "rpc"), (*ROLES, "another")])
-def test_a_missing_or_unknown_config_is_an_error(roles: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="required are engine, l1, rpc"):
-        node_processes({"": dict.fromkeys(roles)}, workers=1)
-
-
-def test_a_command_may_do_with_fewer_processes() -> None:
-    specs = command_processes({"compute": "config", "l1": "config"}, workers=2)
-    assert [(spec.role, spec.copies) for spec in specs] == [("l1", 1), ("compute", 2)]
 
 
 def test_channels_connect_exactly_these_roles() -> None:

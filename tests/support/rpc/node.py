@@ -14,7 +14,7 @@ from rollup_node.ipc.bus.bus import Bus
 from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.log_formats import LogSettings
-from rollup_node.node.system.process_table import ProcessSpec, command_processes
+from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.runtime_dir import METRICS
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.io.metrics.meter import Meter
@@ -55,16 +55,16 @@ def rpc_row(folder: Path, rollup: RollupConfig, **fields: Any) -> ProcessSpec:
     ones."""
     config = RpcConfig(
         addr="127.0.0.1",
-        port=0,
         enable_admin=True,
         version="v0.0.0-dev",
         metrics_enabled=True,
         metrics_addr="127.0.0.1",
-        metrics_port=0,
         metrics_dir=str(folder / METRICS),
         rollup=rollup,
     )
-    (spec,) = command_processes({"rpc": RpcProcessConfig({"": msgspec.structs.replace(config, **fields)})}, workers=1)
+    (spec,) = node_processes(
+        {"": {"rpc": RpcProcessConfig({"": msgspec.structs.replace(config, **fields)})}}, workers=1
+    )
     return spec
 
 

@@ -52,7 +52,7 @@ class SupernodeHarness:
         self.buses = in_process_buses(CHANNELS, directory, dict.fromkeys((*shared, *groups), 1))
         configs = {
             str(chain): msgspec.structs.replace(
-                RpcConfig(*("127.0.0.1", 0, False, "v1.2.3-dev", False, "127.0.0.1", 0, str(directory), ROLLUP)),
+                RpcConfig("v1.2.3-dev", ROLLUP, "127.0.0.1", metrics_dir=str(directory)),
                 rollup=msgspec.structs.replace(ROLLUP, l2_chain_id=chain),
                 safedb=True,
                 verified=verified,

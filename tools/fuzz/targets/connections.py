@@ -127,7 +127,8 @@ async def _idle(client: _Client) -> None:
 @cache
 def _listener() -> Listener:
     config = RpcConfig(
-        *("127.0.0.1", 0, True, "v1", False, "", 0, "", rollup()),
+        *("v1", rollup(), "127.0.0.1"),
+        enable_admin=True,
         vhosts=("node.example",),
         cors_domains=("http://page.example",),
         jwt_secret=bytes(32),

@@ -61,7 +61,7 @@ def _arena() -> tuple[Arena, bytes]:
     arena = Arena(2, chunks=4, chunk_bytes=4096)
     arena.take_over(1)
     value = bytes(range(256)) * 20
-    stored = arena.put(value, (0, 1))
+    stored = arena.put(value, 1)
     assert stored is not None
     _STORED.append(stored)
     return arena, value

@@ -51,11 +51,7 @@ class Supervisor:
     async def running(self) -> AsyncIterator["Supervisor"]:
         """Run engine and rpc process."""
         self.node = EngineNode(self.chain, self.engine, self._directory, interop=True)
-        config = RpcConfig(
-            *("127.0.0.1", 0, False, "v", False, "", 0, str(self._directory), self.chain.rollup),
-            interop_addr="127.0.0.1",
-            interop_jwt=SECRET,
-        )
+        config = RpcConfig("v", self.chain.rollup, "127.0.0.1", interop_addr="127.0.0.1", interop_jwt=SECRET)
         self.stage = RpcStage(RpcProcessConfig({"": config}), self.node.buses["rpc"], Meter("rpc"))
         async with self.node.running(), ClientSession() as self.http:
             await self.stage.start()

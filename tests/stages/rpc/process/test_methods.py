@@ -252,7 +252,7 @@ async def test_a_block_is_built_and_committed_over_http(tmp_path: Path) -> None:
     called: set[str] = set()
 
     async with asyncio.timeout(30), engine.serving(), EngineNode(chain, engine, tmp_path).running() as node:
-        config = RpcConfig(*("127.0.0.1", 0, False, "v", False, "", 0, str(tmp_path), chain.rollup), sequencer_api=True)
+        config = RpcConfig("v", chain.rollup, "127.0.0.1", metrics_dir=str(tmp_path), sequencer_api=True)
         stage = build(RpcProcessConfig({"": config}), node.buses["rpc"], Meter("rpc"))
         await stage.start()
 

@@ -37,11 +37,11 @@ async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
     buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
     metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
     config = RpcConfig(
-        *("127.0.0.1", 0, False, "v", True),
+        *("v", ROLLUP, "127.0.0.1"),
+        metrics_enabled=True,
         metrics_addr="127.0.0.2",
         metrics_port=metrics_port,
         metrics_dir=str(tmp_path),
-        rollup=ROLLUP,
         pprof_enabled=True,
         pprof_addr="127.0.0.3",
         pprof_port=pprof_port,

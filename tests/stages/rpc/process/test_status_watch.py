@@ -22,6 +22,7 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import status_watch
 from rollup_node.stages.rpc.process.status_source import StatusSource
 from rollup_node.stages.rpc.process.status_watch import (
@@ -34,8 +35,8 @@ from rollup_node.stages.rpc.process.status_watch import (
     StatusWatch,
 )
 from rollup_node.stages.rpc.status import node_status
-from rollup_node.stages.rpc.status.readiness import SLOW_SECONDS, ReadyLimits, UnreadyReason
-from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.readiness import SLOW_SECONDS, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP, RunWithRpc
 from tests.support.rpc.node_statuses import UNKNOWN
 
@@ -202,7 +203,7 @@ async def test_statuses_become_lines(
         await rpc.until_ready()
         rpc.status["derivation"].set(Drops(3, ()))
         rpc.status["p2p"].set(PeerStatus(22, 8))
-        await rpc.until(lambda: (rpc.stage.node.drops_total, rpc.stage.node.peer_status is None) == (3, False))
+        await rpc.until(lambda: (rpc.stage.node.seen.drops, rpc.stage.node.seen.peers is None) == (3, False))
         for second in range(5, 30):
             now = float(second)
             await progress.step()
@@ -232,8 +233,7 @@ class DayAtTheTip:
     minutes, seven slots without a block, and no peers for five minutes."""
 
     def __init__(self) -> None:
-        facts = NodeFacts("v1", "test", ROLLUP, True, ReadyLimits(12))
-        self._builder, self.now = StatusBuilder(facts), 0
+        self._builder, self.now = StatusBuilder(RpcConfig("v1", ROLLUP, ready_l1_lag=12)), 0
 
     def clock(self) -> float:
         return float(self.now)
@@ -276,9 +276,6 @@ async def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -
     assert {record.fields["code"] for record in warnings} == {"PEERS-NONE"} and len(warnings) <= 6
 
 
-NOTHING = Snapshot(None, None, None, None, None, ())
-
-
 def shown(meter: Meter) -> dict[str, float]:
     """Return the values by name, and the value of the only label."""
     families = text_string_to_metric_families(meter.text().decode())
@@ -301,8 +298,7 @@ def test_states_are_those_of_the_table() -> None:
 async def test_a_syncing_node_and_one_of_which_nothing_is_known(running_rpc: RunWithRpc) -> None:
     async with running_rpc() as rpc:
         source = StatusSource(rpc.stage.node)
-        facts = NodeFacts("v1", None, ROLLUP, True, ReadyLimits(0, 0, 0))
-        nothing = StatusBuilder(facts).build(NOTHING, 0.0, 1000.0)
+        nothing = StatusBuilder(RpcConfig("v1", ROLLUP)).build(Snapshot(), 0.0, 1000.0)
         result = metrics_of(nothing, source)
         unknown = {name for name, value in result.items() if math.isnan(value)}
         times = {"sync_eta_seconds", "sync_head_age_seconds safe", "sync_l1_lag_seconds"}

@@ -16,6 +16,7 @@ from rollup_node.stages.messages.log_fields import Scalar, json_fields
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.texts import duration
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import BlockStatus, HeadsStatus
 from rollup_node.stages.rpc.status.progress import (
     KEPT_SECONDS,
@@ -31,8 +32,8 @@ from rollup_node.stages.rpc.status.progress import (
     RecentRequests,
     RecentWaits,
 )
-from rollup_node.stages.rpc.status.readiness import HOLD_SECONDS, ReadyLimits, UnreadyReason
-from rollup_node.stages.rpc.status.status_builder import NodeFacts, Snapshot, StatusBuilder
+from rollup_node.stages.rpc.status.readiness import HOLD_SECONDS, UnreadyReason
+from rollup_node.stages.rpc.status.status_builder import Snapshot, StatusBuilder
 from tests.support.rpc.harness import ROLLUP
 from tests.support.rpc.node_statuses import UNKNOWN
 
@@ -134,7 +135,7 @@ def snapshot(
 ) -> Snapshot:
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
     derivation = DerivationStatus(1, l1_ref(current), idle, 0)
-    return Snapshot(L1Heads(l1_ref(head, head_age), None, None), engine, derivation, None, None, faults)
+    return Snapshot(L1Heads(l1_ref(head, head_age), None, None), engine, derivation, faults=faults)
 
 
 def typed(line: Line) -> dict[str, Scalar]:
@@ -142,7 +143,7 @@ def typed(line: Line) -> dict[str, Scalar]:
     return dict(json_fields(line.fields))
 
 
-NOTHING = Snapshot(None, None, None, None, None, (UnreadyReason("l1", Problem(None, "", "no status received yet")),))
+NOTHING = Snapshot(faults=(UnreadyReason("l1", Problem(None, "", "no status received yet")),))
 TIP = snapshot(900, 50, 50, idle=True)
 
 
@@ -150,8 +151,8 @@ class Node:
     """Steps a second each; `lines` are those written, with their times."""
 
     def __init__(self, derives: bool = True) -> None:
-        facts = NodeFacts("v1", "test", ROLLUP, derives, ReadyLimits(12))
-        self.builder, self.progress, self.now = StatusBuilder(facts), Progress(), 0.0
+        config = RpcConfig("v1", ROLLUP, derives=derives, ready_l1_lag=12)
+        self.builder, self.progress, self.now = StatusBuilder(config), Progress(), 0.0
         self.lines: list[tuple[float, Line]] = []
 
     def run(self, seen: Snapshot, seconds: int = 1) -> list[Line]:

@@ -12,13 +12,13 @@ from rollup_node.stages.messages.l1 import L1Heads
 from rollup_node.stages.protocol.config import RollupConfig
 from rollup_node.stages.protocol.types import ZERO_HASH, ZERO_L1_REF, ZERO_L2_REF, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.protocol.upgrade_transactions import PROVEN_SECONDS, load_bundle
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import BlockStatus, DerivationProgress, HeadsStatus, L1Status, State
 from rollup_node.stages.rpc.status.readiness import (
     HOLD_SECONDS,
     SLOW_SECONDS,
     L1Lag,
     NodeState,
-    ReadyLimits,
     SlowSync,
     UnreadyReason,
     age_reasons,
@@ -56,6 +56,10 @@ def test_each_fault() -> None:
         assert list(map(str, process_faults({}, AGES, l1, engine))) == unknown
 
 
+def limits(safe: float = 0.0, unsafe: float = 0.0) -> RpcConfig:
+    return RpcConfig("v1", PLAIN_ROLLUP, ready_safe_age=safe, ready_unsafe_age=unsafe)
+
+
 @pytest.mark.sign("HEAD-OLD", readyz=True)
 def test_reasons_of_lag_have_numbers() -> None:
     """[RPC92]"""
@@ -66,10 +70,10 @@ def test_reasons_of_lag_have_numbers() -> None:
     unknown = L1Status(None, block(285), None, None, None, None)
     assert str(l1_lag_reason(unknown, 12)) == "derivation: the L1 block that it reads is not known yet"
     heads = HeadsStatus(block(7, 30.0), block(5, 600.5), None)
-    assert age_reasons(heads, ReadyLimits()) == []
-    assert age_reasons(heads, ReadyLimits(0, 600.5, 30.0)) == []
-    assert age_reasons(HeadsStatus(None, None, None), ReadyLimits(0, 1, 1)) == []
-    assert list(map(str, age_reasons(heads, ReadyLimits(0, 600, 29.5)))) == [
+    assert age_reasons(heads, limits()) == []
+    assert age_reasons(heads, limits(600.5, 30.0)) == []
+    assert age_reasons(HeadsStatus(None, None, None), limits(1, 1)) == []
+    assert list(map(str, age_reasons(heads, limits(600, 29.5)))) == [
         "engine: HEAD-OLD: the unsafe head 7 is 30.0 s old; the limit is 29.5 s",
         "engine: HEAD-OLD: the safe head 5 is 600.5 s old; the limit is 600 s",
     ]

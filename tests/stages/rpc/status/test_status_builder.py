@@ -10,11 +10,11 @@ from rollup_node.stages.messages.engine import EngineStatus
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
 from rollup_node.stages.protocol.types import BlockId, L1BlockRef, L2BlockRef
+from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.status.node_status import NodeStatus, ProcessStatus, ProofStatus, State
-from rollup_node.stages.rpc.status.readiness import ReadyLimits, UnreadyReason
+from rollup_node.stages.rpc.status.readiness import UnreadyReason
 from rollup_node.stages.rpc.status.status_builder import (
     SPECS,
-    NodeFacts,
     Snapshot,
     StatusBuilder,
     active_fork,
@@ -36,8 +36,8 @@ def l2(number: int, origin: int) -> L2BlockRef:
     return L2BlockRef(b"\x02" * 32, number, bytes(32), 5 + 2 * number, BlockId(origin, b"\x01" * 32), 0)
 
 
-def facts(*limits: int, network: str | None = "test-net", derives: bool = True) -> NodeFacts:
-    return NodeFacts("v1.2.3", network, PLANNED, derives, ReadyLimits(*limits))
+def facts(l1_lag: int = 0, network: str = "test-net", derives: bool = True) -> RpcConfig:
+    return RpcConfig("v1.2.3", PLANNED, network=network, derives=derives, ready_l1_lag=l1_lag)
 
 
 def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
@@ -48,7 +48,7 @@ def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
 
 def test_what_is_not_known_is_null() -> None:
     """[RPC94] Never zero."""
-    result = msgspec.to_builtins(StatusBuilder(facts(network=None)).build(NOTHING, 0.0, 1000.0))
+    result = msgspec.to_builtins(StatusBuilder(facts(network="")).build(NOTHING, 0.0, 1000.0))
     nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes", "endpoints", "drops")
     assert {name: result[name] for name in nulls} == dict.fromkeys(nulls)
     assert set(result["heads"].values()) == set(result["l1"].values()) == set(result["progress"].values()) == {None}
@@ -62,7 +62,7 @@ def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
     engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), False, False)
     sequencing = msgspec.structs.replace(engine, sequencer_enabled=True)
     for derives, status, expected in ((1, None, 1), (1, engine, 1), (0, None, 0), (0, engine, 0), (0, sequencing, 1)):
-        builder = StatusBuilder(facts(derives=bool(derives))._replace(rollup=crossing))
+        builder = StatusBuilder(RpcConfig("v1", crossing, derives=bool(derives)))
         assert len(builder.build(NOTHING._replace(engine=status), 0.0, 1000.0).warnings) == expected
 
 
@@ -246,7 +246,9 @@ def test_readiness_follows_the_limits() -> None:
     assert StatusBuilder(facts(12)).build(seen(88, 100), 0.0, 1205.0).ready
     assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
     assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
-    late = StatusBuilder(facts(12, 200, 150)).build(seen(100, 100), 0.0, 1205.0)
+    late = StatusBuilder(msgspec.structs.replace(facts(12), ready_safe_age=200, ready_unsafe_age=150)).build(
+        seen(100, 100), 0.0, 1205.0
+    )
     assert late.state is State.SYNCED
     assert late.sentence.startswith("synced: engine: HEAD-OLD: the unsafe head 510 is 180.0 s old")
     assert len(late.reasons) == 2 and not late.ready
