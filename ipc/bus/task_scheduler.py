@@ -60,16 +60,8 @@ class TaskScheduler:
     one worker may hold it, `max_deaths` the workers it may kill. Adds to `counters` tasks_reissued, tasks_poisoned and
     task_duplicates (results of tasks that have completed or were cancelled)."""
 
-    def __init__(
-        self,
-        incarnation: int,
-        counters: Counter[str],
-        *,
-        report_timeout: float = 2.0,
-        task_timeout: float = 120.0,
-        max_deaths: int = 3,
-    ) -> None:
-        self.report_timeout, self.task_timeout, self.max_deaths = report_timeout, task_timeout, max_deaths
+    def __init__(self, incarnation: int, counters: Counter[str]) -> None:
+        self.report_timeout, self.task_timeout, self.max_deaths = 2.0, 120.0, 3
         self._counters = counters
         self._last_id = incarnation << TASK_ID_SHIFT
         self._tasks: dict[int, _Task] = {}

@@ -14,12 +14,11 @@ class LivenessTable:
     """Liveness of the processes in all slots.
 
     The supervisor writes the incarnation, the process in a slot the other cells. Created by the supervisor
-    before its first fork; `fd` is the descriptor that children keep. A process that was not forked attaches with
-    `LivenessTable(slots, fd)`."""
+    before its first fork; `fd` is the descriptor that children keep."""
 
-    def __init__(self, slots: int, fd: int | None = None) -> None:
+    def __init__(self, slots: int) -> None:
         self.slots = slots
-        self._memory = SharedMemory("liveness", slots * _SLOT_WORDS * 8, fd)
+        self._memory = SharedMemory("liveness", slots * _SLOT_WORDS * 8)
         self._words = self._memory.words
 
     @property
@@ -42,9 +41,9 @@ class LivenessTable:
         self._set(slot, _LAST_BEAT, time.monotonic_ns())
         self._set(slot, _BEATS, self.beats(slot) + 1)
 
-    def set_ready(self, slot: int, ready: bool = True) -> None:
+    def set_ready(self, slot: int) -> None:
         """Note that the slot's own process has bound its sockets and runs its event loop."""
-        self._set(slot, _READY, int(ready))
+        self._set(slot, _READY, 1)
 
     def set_states(self, slot: int, number: int) -> None:
         """Note the number of the state that the slot's own process has sent last."""

@@ -30,16 +30,14 @@ def sealed_memfd(name: str, size: int) -> int:
 
 
 class SharedMemory:
-    """`size` bytes, rounded up to whole pages, shared with every process that is forked afterwards or attaches by `fd`.
+    """`size` bytes, rounded up to whole pages, shared with every process that is forked afterwards.
 
     `octets` and `words` are the same memory as bytes and as u64; loads and stores of words are atomic. Raises
-    ValueError when the file behind `fd` has another size, OSError when it cannot be mapped."""
+    OSError when it cannot be mapped."""
 
-    def __init__(self, name: str, size: int, fd: int | None = None) -> None:
+    def __init__(self, name: str, size: int) -> None:
         self.size = -(-size // _PAGE) * _PAGE
-        self.fd = sealed_memfd(name, self.size) if fd is None else fd
-        if (actual := os.fstat(self.fd).st_size) != self.size:
-            raise ValueError(f"shared memory {name} has {actual} bytes, expected {self.size}")
+        self.fd = sealed_memfd(name, self.size)
         address = _libc.mmap(None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, self.fd, 0)
         if address == _MAP_FAILED:
             raise OSError(ctypes.get_errno(), f"cannot map {self.size} bytes of shared memory for {name}")

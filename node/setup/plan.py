@@ -6,7 +6,7 @@ secrets.py and state_files.py)."""
 import os
 import secrets
 import tempfile
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from rollup_node.node.setup.endpoint_checks import NodeEndpoints
 from rollup_node.node.setup.networks import built_in_name
 from rollup_node.node.setup.notices import Notice
 from rollup_node.node.setup.p2p import check_p2p_config, sequencer_key, signer_config
-from rollup_node.node.supervisor.settings import NodeSettings
+from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
 from rollup_node.node.system.exit_codes import SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
@@ -276,9 +276,7 @@ def _present(configs: Mapping[str, object]) -> dict[str, object]:
     return {role: config for role, config in configs.items() if config is not None}
 
 
-def node_settings(
-    plan: NodePlan, chains: Collection[NodeConfigs], precheck: Callable[[], Awaitable[None]]
-) -> NodeSettings:
+def node_settings(plan: NodePlan, chains: Collection[NodeConfigs], precheck: PrecheckFunction) -> NodeSettings:
     """Return the settings of the supervisor, by the options that all chains share."""
     configs = next(iter(chains))
     return NodeSettings(

@@ -86,14 +86,10 @@ def run_precheck(pipe: int, check: PrecheckFunction, log: LogSettings) -> int:
 
 def _error_of(check: PrecheckFunction) -> str:
     try:
-        asyncio.new_event_loop().run_until_complete(_run(check))
+        asyncio.new_event_loop().run_until_complete(check())
     except SetupError as error:
         return " ".join(str(error).split()) or "the check before the start failed"
     except Exception as error:
         get_logger(PRECHECK).crash("the check before the start failed by a bug", error)
         return f"the check before the start failed by a bug ({type(error).__name__}): see the log"
     return ""
-
-
-async def _run(check: PrecheckFunction) -> None:
-    await check()

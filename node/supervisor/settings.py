@@ -1,8 +1,9 @@
 """The settings of the supervisor."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rollup_node.ipc.bus.channels import Channel
 from rollup_node.node.supervisor.watchdog import RestartPolicy
@@ -13,7 +14,7 @@ from rollup_node.node.system.profiling import ProfilingSettings
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.topology import CHANNELS
 
-PrecheckFunction = Callable[[], Awaitable[None]]
+PrecheckFunction = Callable[[], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ class RequestClient:
         """Send a message that has no response of its own."""
         self._client.send(message)
 
-    async def request(self, new_request: Callable[[int], Any]) -> Any:
+    async def request(self, new_request: Callable[..., Any], *params: object) -> Any:
         """Return the response to the message that `new_request` returns for an id. Waits without a timeout."""
         async with self._free:
             self._last_id += 1
-            message = new_request(self._last_id)
+            message = new_request(self._last_id, *params)
             response: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._pending[message.id] = response
             try:

@@ -126,7 +126,7 @@ class ChainView:
     async def _find_segment(self, number: int) -> _Segment | WaitReason:
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
-                response = await self._control.request(lambda id_: L1AtSafeHeadRequest(id_, number))
+                response = await self._control.request(L1AtSafeHeadRequest, number)
         except TimeoutError:
             raise TemporaryError("its engine process does not answer") from None
         if isinstance(response, SafeHeadResponse) and response.error is None:

@@ -212,7 +212,7 @@ class PayloadClient:
     async def read(self, number: int) -> ExecutionPayload | None:
         """Return the canonical block of a number, if any. Raises TimeoutError without an answer, or for an error."""
         async with asyncio.timeout(TIMEOUT_SECONDS):
-            result: PayloadResponse = await self._client.request(lambda call: PayloadRequest(call, number))
+            result: PayloadResponse = await self._client.request(PayloadRequest, number)
         if result.error is not None:
             raise TimeoutError(result.error)
         return result.payload

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
@@ -18,12 +19,12 @@ from rollup_node.stages.messages.interop import (
     InteropResponse,
 )
 from rollup_node.stages.protocol.block_refs import ref_object
-from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND, SERVER_ERROR
+from rollup_node.stages.protocol.errors import METHOD_NOT_FOUND
 from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import BlockId, BlockRef
 from rollup_node.stages.rpc import parameters
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.node_view import NodeView, answer
 
 MAX_QUEUED = 100
 OUT_OF_EVENTS = -39001
@@ -107,12 +108,7 @@ class InteropClient:
 
     async def call(self, method: str, **params: Any) -> Any:
         """Return the result of a method of the engine process, as JSON text. Raises JsonRpcError with its error."""
-        response = await self._client.request(lambda request_id: InteropRequest(request_id, method, **params))
-        if not isinstance(response, InteropResponse):
-            raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
-        if response.error is not None:
-            data = None if response.data is None else orjson.Fragment(response.data)
-            raise JsonRpcError(response.code, response.error, data)
+        response = await answer(self._client, InteropResponse, partial(InteropRequest, **params), method)
         return orjson.Fragment(response.result)
 
     def _take_events(self, message: Any) -> None:

@@ -28,7 +28,7 @@ from rollup_node.stages.rpc import parameters, responses
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError, method_not_found
 from rollup_node.stages.rpc.parameters import Method, Parser, PayloadInfo, SignedPayload
-from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.node_view import NodeView, answer
 from rollup_node.stages.rpc.process.supernode import Supernode
 from rollup_node.stages.rpc.process.superroot import super_root, supernode_super_root
 
@@ -57,9 +57,7 @@ def _shown(read: Callable[[NodeView], Any]) -> Handler:
 
 async def _output_at_block(node: NodeView, number: int) -> Any:
     derivation = node.derivation
-    response = await node.control.request(lambda request_id: control.OutputRequest(request_id, number))
-    if not isinstance(response, control.OutputResponse) or response.error is not None:
-        raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no output")
+    response = await answer(node.control, control.OutputResponse, control.OutputRequest, number)
     return responses.output(response, responses.sync_status(node.l1, response.status, derivation))
 
 
@@ -67,9 +65,7 @@ async def _safe_head_at_l1_block(node: NodeView, number: int) -> Any:
     if not node.config.safedb:
         text = f"failed to get safe head at l1 block {hex(number)}: safe head database not enabled"
         raise JsonRpcError(SERVER_ERROR, text)
-    response = await node.control.request(lambda request_id: control.SafeHeadRequest(request_id, number))
-    if not isinstance(response, control.SafeHeadResponse) or response.error is not None:
-        raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no safe head")
+    response = await answer(node.control, control.SafeHeadResponse, control.SafeHeadRequest, number)
     return {"l1Block": block_id_object(response.l1_block), "safeHead": block_id_object(response.safe_head)}
 
 
@@ -92,30 +88,22 @@ async def _drops(node: NodeView) -> Any:
 # --- admin ---------------------------------------------------------------------------------------------------------
 
 
-async def _control(node: NodeView, new_request: Callable[[int], Any]) -> control.ControlResponse:
-    """Return the engine process's response. Raises JsonRpcError with its error."""
-    response = await node.control.request(new_request)
-    if not isinstance(response, control.ControlResponse) or response.error is not None:
-        raise JsonRpcError(SERVER_ERROR, response.error or "the engine process gave no answer to this")
-    return response
-
-
 def _ordered(request: Callable[..., Any]) -> Handler:
     """Return the handler of a method that passes its parameters on to the engine process."""
 
     async def run(node: NodeView, *params: object) -> Any:
-        await _control(node, lambda request_id: request(request_id, *params))
+        await answer(node.control, control.ControlResponse, request, *params)
 
     return run
 
 
 async def _start_sequencer(node: NodeView, head: Hash) -> Any:
-    await _control(node, lambda request_id: control.StartSequencerRequest(request_id, head))
+    await answer(node.control, control.ControlResponse, control.StartSequencerRequest, head)
     await node.engine_shows(lambda status: status.sequencer_active)
 
 
 async def _stop_sequencer(node: NodeView) -> Any:
-    response = await _control(node, control.StopSequencerRequest)
+    response = await answer(node.control, control.ControlResponse, control.StopSequencerRequest)
     await node.engine_shows(lambda status: not status.sequencer_active)
     return to_hex(response.head or bytes(32))
 
@@ -128,11 +116,11 @@ async def _post_unsafe_payload(node: NodeView, payload: ExecutionPayload) -> Any
         claimed = to_hex(payload.block_hash)
         text = f"payload has bad block hash: {claimed}, actual block hash is: {to_hex(actual)}"
         raise JsonRpcError(SERVER_ERROR, text)
-    await _control(node, lambda request_id: control.PostUnsafePayloadRequest(request_id, payload))
+    await answer(node.control, control.ControlResponse, control.PostUnsafePayloadRequest, payload)
 
 
 async def _set_sdm_opt_in(node: NodeView, enabled: bool) -> Any:
-    await _control(node, lambda request_id: control.SetSdmOptInRequest(request_id, enabled))
+    await answer(node.control, control.ControlResponse, control.SetSdmOptInRequest, enabled)
     await node.engine_shows(lambda status: status.sdm_opt_in is enabled)
 
 
@@ -167,9 +155,7 @@ def _peer_method(method: str) -> Handler:
     async def run(node: NodeView, argument: object = "") -> Any:
         if node.peers is None:
             raise method_not_found(f"opp2p_{method}")
-        response = await node.peers.request(lambda request_id: PeerRequest(request_id, method, str(argument)))
-        if not isinstance(response, PeerResponse) or response.error is not None:
-            raise JsonRpcError(response.code, response.error)
+        response = await answer(node.peers, PeerResponse, PeerRequest, method, str(argument))
         return orjson.Fragment(response.result)
 
     return run
@@ -207,42 +193,27 @@ async def _supernode_status(supernode: Supernode) -> Any:
 
 
 async def _open_block(node: NodeView, parent: BlockId, attributes: PayloadAttributes) -> Any:
-    response = await _build(node, lambda request_id: control.OpenBlockRequest(request_id, parent, attributes))
+    response = await answer(node.control, control.BuildResponse, control.OpenBlockRequest, parent, attributes)
     return {"id": to_hex(response.payload_id or bytes(8)), "timestamp": attributes.timestamp}
 
 
 async def _cancel_block(node: NodeView, info: PayloadInfo) -> Any:
-    await _build(node, lambda request_id: control.SealBlockRequest(request_id, info.id, info.timestamp, True))
+    await answer(node.control, control.BuildResponse, control.SealBlockRequest, *info, True)
 
 
 async def _seal_block(node: NodeView, info: PayloadInfo) -> Any:
-    response = await _build(
-        node, lambda request_id: control.SealBlockRequest(request_id, info.id, info.timestamp, False)
-    )
+    response = await answer(node.control, control.BuildResponse, control.SealBlockRequest, *info, False)
     return None if response.payload is None else envelope_to_json(response.payload)
 
 
 async def _commit_block(node: NodeView, signed: SignedPayload) -> Any:
-    await _build(node, lambda request_id: control.CommitBlockRequest(request_id, signed.payload))
+    await answer(node.control, control.BuildResponse, control.CommitBlockRequest, signed.payload)
 
 
 async def _publish_block(node: NodeView, signed: SignedPayload) -> Any:
     if node.peers is None:
         raise JsonRpcError(SERVER_ERROR, "P2P not enabled")
-    response = await node.peers.request(
-        lambda request_id: PublishSignedRequest(request_id, signed.payload, signed.signature)
-    )
-    if not isinstance(response, PeerResponse) or response.error is not None:
-        raise JsonRpcError(SERVER_ERROR, response.error)
-
-
-async def _build(node: NodeView, new_request: Callable[[int], Any]) -> control.BuildResponse:
-    response = await node.control.request(new_request)
-    if not isinstance(response, control.BuildResponse):
-        raise JsonRpcError(SERVER_ERROR, "the engine process gave no answer to this")
-    if response.error is not None:
-        raise JsonRpcError(response.code, response.error)
-    return response
+    await answer(node.peers, PeerResponse, PublishSignedRequest, *signed)
 
 
 # --- the table -------------------------------------------------------------------------------------------------------

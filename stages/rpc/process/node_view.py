@@ -4,9 +4,10 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import orjson
 
 from rollup_node.ipc.bus.bus import Bus, GroupView
 from rollup_node.ipc.bus.status import Subscriber
@@ -17,8 +18,10 @@ from rollup_node.stages.messages.engine import EngineStatus, ForkDoubts, Halting
 from rollup_node.stages.messages.interop import RoundRequest, RoundResponse, Verdicts
 from rollup_node.stages.messages.l1 import L1Heads, L1Proof
 from rollup_node.stages.messages.p2p import PeerStatus
+from rollup_node.stages.protocol.errors import SERVER_ERROR
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.config import RpcConfig
+from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.status.readiness import UnreadyReason, process_faults
 from rollup_node.stages.rpc.status.status_builder import Snapshot
 
@@ -30,6 +33,21 @@ _FIELDS: dict[type, str] = {
     PeerStatus: "peers",
 }
 """Where in a Snapshot a message is kept as it is."""
+
+
+R = TypeVar("R")
+
+
+async def answer(client: RequestClient, kind: type[R], new_request: Callable[..., Any], *params: object) -> R:
+    """Return the response of another process. Raises JsonRpcError with its error."""
+    response = await client.request(new_request, *params)
+    if response.error is not None:
+        data = getattr(response, "data", None)
+        code = getattr(response, "code", SERVER_ERROR)
+        raise JsonRpcError(code, response.error, None if data is None else orjson.Fragment(data))
+    if not isinstance(response, kind):
+        raise JsonRpcError(SERVER_ERROR, "the process gave no answer to this")
+    return response
 
 
 class NodeView:
@@ -92,7 +110,7 @@ class NodeView:
         """Return what the interop process knows of a time in seconds; None where nothing has to be verified [LB7]."""
         if self._rounds is None or (self.verdicts is not None and timestamp < self.verdicts.activation):
             return None
-        response: RoundResponse = await self._rounds.request(lambda request_id: RoundRequest(request_id, timestamp))
+        response: RoundResponse = await self._rounds.request(RoundRequest, timestamp)
         return response
 
     def _subscribe(self, bus: Bus | GroupView, process: str) -> Subscriber:
@@ -161,7 +179,5 @@ class DropsClient:
 
     async def page(self, first: int) -> derivation.DropsResponse:
         """Return drops from a number on, or from the oldest that is kept; waits without a timeout."""
-        page: derivation.DropsResponse = await self._client.request(
-            lambda request_id: derivation.DropsRequest(request_id, first)
-        )
+        page: derivation.DropsResponse = await self._client.request(derivation.DropsRequest, first)
         return page

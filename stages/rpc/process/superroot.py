@@ -14,7 +14,7 @@ from rollup_node.stages.protocol.payloads import output_root
 from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L2BlockRef
 from rollup_node.stages.rpc import responses
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
-from rollup_node.stages.rpc.process.node_view import NodeView
+from rollup_node.stages.rpc.process.node_view import NodeView, answer
 from rollup_node.stages.rpc.process.supernode import Supernode
 from rollup_node.stages.rpc.responses import SafeOutput
 
@@ -115,7 +115,7 @@ def _before_genesis(rollup: RollupConfig) -> str:
 async def _safe_output(node: NodeView, timestamp: int) -> control.OutputResponse:
     """Return the output of the last block at or before a time in seconds, without a block if it is not local safe."""
     number = node.config.rollup.block_number_at(timestamp)
-    output = await node.control.request(lambda request_id: control.OutputRequest(request_id, number, only_safe=True))
+    output = await node.control.request(control.OutputRequest, number, True)
     if not isinstance(output, control.OutputResponse) or output.status is None:
         raise JsonRpcError(SERVER_ERROR, output.error or "the engine process gave no output")
     return output
@@ -130,10 +130,7 @@ async def _with_required_l1(node: NodeView, output: control.OutputResponse, bloc
 async def _required_l1(node: NodeView, block: L2BlockRef) -> BlockId:
     if block.id == node.config.rollup.genesis.l2:
         return BlockId(0, ZERO_HASH)
-    error: str | None = "safe head database not enabled"
-    if node.config.safedb:
-        response = await node.control.request(lambda request_id: control.L1AtSafeHeadRequest(request_id, block.number))
-        if isinstance(response, control.SafeHeadResponse) and response.error is None:
-            return response.l1_block
-        error = response.error
-    raise JsonRpcError(SERVER_ERROR, error or "unknown")
+    if not node.config.safedb:
+        raise JsonRpcError(SERVER_ERROR, "safe head database not enabled")
+    response = await answer(node.control, control.SafeHeadResponse, control.L1AtSafeHeadRequest, block.number)
+    return response.l1_block

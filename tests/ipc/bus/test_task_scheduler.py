@@ -23,7 +23,8 @@ class SchedulerHarness:
     now: float = 100.0
 
     def __post_init__(self) -> None:
-        self.scheduler = TaskScheduler(7, self.counters, report_timeout=2.0, task_timeout=60.0)
+        self.scheduler = TaskScheduler(7, self.counters)
+        self.scheduler.task_timeout = 60.0
 
     def submit(self, body: str = "work") -> int:
         return self.scheduler.submit(body, self.now)
@@ -259,7 +260,8 @@ class LossyChannel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.counters: Counter[str] = Counter()
-        self.scheduler = TaskScheduler(2, self.counters, max_deaths=10**9)
+        self.scheduler = TaskScheduler(2, self.counters)
+        self.scheduler.max_deaths = 10**9
         self.now = 0.0
         self.submitted: set[int] = set()
         self.cancelled: set[int] = set()

@@ -19,7 +19,7 @@ from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
 from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup import endpoint_checks
-from rollup_node.node.setup.plan import NodeConfigs, plan_node, reject_wrong_options
+from rollup_node.node.setup.plan import plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import (
     RELOADED,
     Change,
@@ -400,19 +400,10 @@ def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> Non
     assert node.reload("--l1.rpckind=any").check is None
     result = node.reload("--l1=http://other:1")
     assert result.check is not None
-    asyncio.run(_await(result.check()))
+    asyncio.run(result.check())
     ((after, policy, before),) = calls
     assert (after.l1, before.l1, policy.total) == (("http://other:1",), ("http://127.0.0.1:8545",), 0)
     assert (after.l2, after.jwt_secret) == (before.l2, before.jwt_secret) == ("http://e:8551", JWT)
-
-
-async def _await(check: Any) -> None:
-    await check
-
-
-def test_configurations_of_every_role_are_compared() -> None:
-    assert set(vars(Node().configs)) == {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
-    assert NodeConfigs.__dataclass_fields__.keys() >= {"l1", "rpc"}
 
 
 TAKEN_OVER = {name for name, option in OPTIONS.items() if is_reloaded(option)}

@@ -77,11 +77,8 @@ class LocalChain:
         return path
 
     def changed_rollup(self, name: str, **changes: Any) -> Path:
-        """Write a rollup.json with other values; `l1` and `l2` change the genesis blocks."""
-        rollup = json.loads(json.dumps(self.rollup))
-        for layer in ("l1", "l2"):
-            rollup["genesis"][layer] |= changes.pop(layer, {})
-        return self.write(name, json.dumps(rollup | changes))
+        """Write a rollup.json with other values."""
+        return self.write(name, json.dumps(self.rollup | changes))
 
     def options(self, **changes: object) -> list[str]:
         """Return the flags of a node on this chain.

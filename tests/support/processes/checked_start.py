@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from unittest import mock
 
 from rollup_node.node.setup import start
-from rollup_node.node.supervisor.settings import NodeSettings, PrecheckFunction
+from rollup_node.node.supervisor.settings import NodeSettings
 from rollup_node.node.system.process_table import ProcessSpec
 
 
@@ -19,9 +19,5 @@ def without_supervisor() -> Iterator[None]:
 
 def _check(_: Sequence[ProcessSpec], settings: NodeSettings) -> int:
     assert settings.precheck is not None
-    asyncio.run(_await(settings.precheck))
+    asyncio.run(settings.precheck())
     raise AssertionError("the node would start")
-
-
-async def _await(function: PrecheckFunction) -> None:
-    await function()

@@ -89,7 +89,7 @@ async def ask(node: Node, *timestamps: int) -> list[RoundResponse]:
     client = RequestClient(node.buses["rpc"], "interop.rounds")
 
     async def answer(timestamp: int) -> RoundResponse:
-        response: RoundResponse = await client.request(lambda id_: RoundRequest(id_, timestamp))
+        response: RoundResponse = await client.request(RoundRequest, timestamp)
         return response
 
     return [await answer(timestamp) for timestamp in timestamps]

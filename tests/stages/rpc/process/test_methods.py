@@ -207,7 +207,7 @@ async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
         assert rpc.control_requests[0] == control.SealBlockRequest(1, bytes(range(1, 9)), 7, False)
         assert rpc.control_requests[1] == control.SealBlockRequest(2, bytes(8), 0, True)
         rpc.on_control = lambda request: control.ControlResponse(request.id, None, None)
-        assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the engine process gave no answer to this")
+        assert await rpc.call("opstack_sealBlockV1", INFO) == (-32000, "the process gave no answer to this")
         assert "opstack" in await rpc.call("rpc_modules")
 
 
