@@ -28,7 +28,6 @@ class DerivationStatus(Message, frozen=True, tag="DerivationStatus"):
     reset: int
     current_l1: L1BlockRef | None
     idle: bool
-    blocks_derived: int
     settled_l1: int | None = None
     waits: DerivationWaits = DerivationWaits()
 

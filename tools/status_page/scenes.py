@@ -77,9 +77,7 @@ def in_step(
     engine = EngineStatus(
         1, unsafe, l2(now - batch_age), None, None, l2(min(final - 240, now - batch_age)), False, False
     )
-    derivation = DerivationStatus(
-        1, current, safe_age is None, 9, waits=waits or DerivationWaits(412, 230, 95, 310, 187)
-    )
+    derivation = DerivationStatus(1, current, safe_age is None, waits=waits or DerivationWaits(412, 230, 95, 310, 187))
     return Snapshot(
         L1Heads(l1(head), l1(final + EPOCH), l1(final)),
         engine,

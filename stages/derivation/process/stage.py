@@ -64,7 +64,6 @@ class DerivationStage(Stage):
         self._engine_reset = 0
         self._managed = config.managed
         self._provided: L1BlockRef | None = None
-        self._blocks_derived = 0
         self._unmet: Output | None = None
         self._block_unavailable: L1BlockUnavailable | None = None
         self._window = max(1, config.window)
@@ -197,7 +196,6 @@ class DerivationStage(Stage):
             return
         if answer.outcome is engine.AttributesOutcome.REPLACED_BY_DEPOSITS:
             self.deriver.flush_for_deposits_only()
-        self._blocks_derived += 1
         if self._batches.derived(answer.safe_head.l1_origin, answer.derived_from):
             self._upgrades.derived()
             if (interval := self._batches.interval) is not None:
@@ -392,7 +390,7 @@ class DerivationStage(Stage):
         self._counts.step(lambda: self.derivation_log.drop_counts, self._queue_length)
         settled = None if self._alt_da is None else self._alt_da.settled_l1
         waits = self._waits.waits
-        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, self._blocks_derived, settled, waits))
+        self._publisher.set(DerivationStatus(reset, self.deriver.origin, idle, settled, waits))
         need = None if idle or self._start is None else self._unmet
         problems = self.derivation_log.problems(need, self._reset_reason, self.deriver.stalled_by, time.monotonic())
         watches = (self._batches.problem, self._upgrades.problem)

@@ -52,7 +52,7 @@ def test_an_unknown_reference_is_zero_and_not_null() -> None:
 def test_a_complete_status() -> None:
     """[RPC36 to RPC39]"""
     engine = EngineStatus(7, L2, SAFE, SAFE, SAFE, SAFE, False, False)
-    status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False, 3))
+    status = sync_status(L1Heads(L1, None, L1), engine, DerivationStatus(7, L1, False))
     assert status["current_l1"] == status["head_l1"] == status["current_l1_finalized"] == l1_ref(L1)
     assert status["unsafe_l2"] == status["cross_unsafe_l2"] == l2_ref(L2)
     assert status["safe_l2"] == status["local_safe_l2"] == status["pending_safe_l2"] == l2_ref(SAFE)
@@ -68,7 +68,7 @@ def test_current_l1_is_zero_during_a_reset() -> None:
     """[RPC40]"""
     for head, reset in ((None, 7), (L2, 8)):
         engine = EngineStatus(reset, head, head, head, head, head, False, False)
-        assert sync_status(None, engine, DerivationStatus(7, L1, False, 3))["current_l1"]["number"] == 0
+        assert sync_status(None, engine, DerivationStatus(7, L1, False))["current_l1"]["number"] == 0
 
 
 def test_outputs() -> None:
@@ -87,7 +87,7 @@ def test_outputs() -> None:
 def test_super_roots_of_several_chains() -> None:
     """[RPC42 to RPC44]: chains in ascending order, the highest L1 block that one of them requires, and no data where
     one has no safe block."""
-    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False, 3))
+    status = sync_status(None, EngineStatus(7, L2, SAFE, L2, L2, SAFE, False, False), DerivationStatus(7, L1, False))
     roots = {chain: bytes((chain & 0xFF,)) * 32 for chain in (902, 901, 1301)}
     outputs = {
         chain: SafeOutput(L2.id, b"\x0b" * 32, b"\x0c" * 32, root, BlockId(required, b"\x0d" * 32))

@@ -414,7 +414,7 @@ class CoreHarness:
     def report_idle(self) -> None:
         """Derivation has used up all L1 blocks."""
         reset = self.start.reset if self.start is not None else 0
-        self.core.on_message(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True, 0), self.now)
+        self.core.on_message(DerivationStatus(reset, self.chain.l1_ref(self.l1_head), True), self.now)
         self.drain()
 
     # --- what the neighbours see -----------------------------------------------------------------------------------

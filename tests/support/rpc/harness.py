@@ -146,7 +146,7 @@ class RpcHarness:
         self.status["l1"].set(L1Heads(L1, L1, L1))
         self.status["engine"].set(EngineStatus(1, head, head, head, head, head, True, True))
         if self.config.derives:
-            self.status["derivation"].set(DerivationStatus(1, L1, True, 5))
+            self.status["derivation"].set(DerivationStatus(1, L1, True))
         for status in self.status.values():
             status.set(Health(()))
         async with asyncio.timeout(10):

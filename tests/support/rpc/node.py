@@ -30,7 +30,7 @@ from tests.support.rpc.harness import L1, L2, ROLLUP
 STATES = {
     "l1": L1Heads(L1, L1, L1),
     "blobs": None,
-    "derivation": DerivationStatus(1, L1, True, 5),
+    "derivation": DerivationStatus(1, L1, True),
     "engine": EngineStatus(1, L2, L2, L2, L2, L2, True, True),
 }
 

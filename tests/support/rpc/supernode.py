@@ -110,7 +110,7 @@ class SupernodeHarness:
             if role == "engine":
                 publisher.set(self.engine_status(int(chain)))
             elif role == "derivation":
-                publisher.set(DerivationStatus(1, l1_ref(int(chain) - 872), True, 0))
+                publisher.set(DerivationStatus(1, l1_ref(int(chain) - 872), True))
 
     @asynccontextmanager
     async def running(self, *, awaited: bool = True) -> AsyncIterator["SupernodeHarness"]:

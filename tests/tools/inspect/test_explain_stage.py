@@ -81,7 +81,7 @@ class ExplainHarness:
 
     def read_l1(self, number: int, idle: bool = False) -> None:
         """Derivation has read up to this L1 block; `idle`: all of it."""
-        self._status.set(DerivationStatus(RESET, self.chain.l1_ref(number), idle, 0))
+        self._status.set(DerivationStatus(RESET, self.chain.l1_ref(number), idle))
 
     async def start(self) -> PipelineStart:
         """Derivation requests where to start until it is answered."""

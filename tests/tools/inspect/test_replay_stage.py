@@ -74,10 +74,10 @@ async def test_a_replay_with_a_timeout_continues_while_l1_is_read(chain: ChainFi
     stage = begin(TIMEOUT)
     for number in (101, 102, 103):
         ManualClock.now += TIMEOUT - 1
-        stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(number), False, 0))
+        stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(number), False))
         assert await stage._advance() == IDLE_SECONDS
     ManualClock.now += TIMEOUT + 1
-    stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(103), False, 1))
+    stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(103), False))
     with pytest.raises(ReplayFailed, match="nothing is derived after block 0"):
         await stage._advance()
 
@@ -86,7 +86,7 @@ async def test_without_a_timeout_a_replay_waits_and_says_what_for(
     chain: ChainFixture, begin: NewStage, tmp_path: Path
 ) -> None:
     stage = begin(None)
-    stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), False, 0))
+    stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), False))
     stage._on_derivation(Health((Problem(None, "", "waiting for 2 blobs"),)))
     for _ in range(100):
         ManualClock.now += 10
@@ -99,7 +99,7 @@ async def test_without_a_timeout_a_replay_waits_and_says_what_for(
 async def test_a_replay_ends_where_l1_ends_and_not_before(chain: ChainFixture, begin: NewStage) -> None:
     stage = begin(None)
     for idle in (True, False, True):
-        stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), idle, 0))
+        stage._on_derivation(DerivationStatus(RESET, chain.l1_ref(101), idle))
         await stage._advance()
         ManualClock.now += ReplayStage.exhausted_timeout - 1
         await stage._advance()

@@ -55,7 +55,7 @@ class AltDaNode:
         self.reset = 1
         self.task: asyncio.Task[None] | None = None
         self.health: tuple[str, ...] = ()
-        self.status = DerivationStatus(0, None, False, 0)
+        self.status = DerivationStatus(0, None, False)
         roles = dict.fromkeys(("l1", "blobs", "engine", "derivation", "rpc", "compute"), 1)
         self.buses = in_process_buses(CHANNELS, directory, roles)
         self._l1 = self.buses["l1"].serve("l1.blocks", self._on_l1)

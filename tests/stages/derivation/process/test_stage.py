@@ -264,8 +264,10 @@ async def test_derives_the_recorded_blocks(recording: SepoliaRecording, tmp_path
     )
     async with harness.running():
         await harness.until(lambda: len(harness.derived) == 5)
-        status = await harness.until_state(DerivationStatus, lambda status: status.blocks_derived == 4)
-        assert status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1
+        await harness.until_state(
+            DerivationStatus,
+            lambda status: status.current_l1 is not None and status.current_l1.number == LAST_DERIVED_L1,
+        )
         await harness.until_state(Health, lambda health: health.problems == ())
     harness.check_derived()
 

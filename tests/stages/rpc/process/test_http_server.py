@@ -259,7 +259,7 @@ async def test_readyz_knows_lag(running_rpc: RunWithRpc, monkeypatch: pytest.Mon
         ]
         assert [reason.rpartition("; ")[2] for reason in aged] == ["the limit is 2 s", "the limit is 60 s"]
         await rpc.until_ready(young)
-        rpc.status["derivation"].set(DerivationStatus(1, L1, False, 5))
+        rpc.status["derivation"].set(DerivationStatus(1, L1, False))
         rpc.status["l1"].set(L1Heads(L1BlockRef(L1.hash, 15, L1.hash, 160), L1, L1))
         expected = "derivation: BEHIND: 5 L1 blocks behind, at 10 of 15 (1m0s); the limit is 4"
         assert await rpc.until_unready() == [expected]

@@ -170,7 +170,7 @@ async def test_a_supervisor_that_missed_an_event_gets_it_again(quick: None, supe
     await node.until(lambda: node.unsafe == 3)
     assert node.status is not None
     origin = supervisor.chain.l1_ref(105)
-    node.buses["derivation"].publish("status.derivation").set(DerivationStatus(node.status.reset, origin, True, 0))
+    node.buses["derivation"].publish("status.derivation").set(DerivationStatus(node.status.reset, origin, True))
     first = await supervisor.notification(socket, "exhaustL1")
     second = await supervisor.notification(socket, "exhaustL1")
     assert first["params"]["result"] == second["params"]["result"]

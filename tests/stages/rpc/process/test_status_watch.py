@@ -250,7 +250,7 @@ class DayAtTheTip:
         away = UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect"))
         faults = (away,) if now in L1_AWAY else ()
         peers = PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8)
-        derivation = DerivationStatus(1, current, True, 0)
+        derivation = DerivationStatus(1, current, True)
         snapshot = Snapshot(L1Heads(l1, l1, l1), engine, derivation, peers, 0, faults)
         return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
 

@@ -73,7 +73,7 @@ async def test_the_genesis_block_needs_no_record(running_rpc: RunWithRpc) -> Non
 
 def newer(number: int) -> DerivationStatus:
     """Derivation has moved on to this L1 block."""
-    return DerivationStatus(1, L1BlockRef(b"\x0f" * 32, number, L1.hash, 112), True, 5)
+    return DerivationStatus(1, L1BlockRef(b"\x0f" * 32, number, L1.hash, 112), True)
 
 
 @pytest.mark.parametrize("method", ["superroot_atTimestamp", "optimism_outputAtBlock"])

@@ -134,7 +134,7 @@ def snapshot(
     safe: int, current: int, head: int, *faults: UnreadyReason, idle: bool = False, head_age: float = 1
 ) -> Snapshot:
     engine = EngineStatus(1, l2_ref(safe + 5), l2_ref(safe, 5), None, None, l2_ref(max(safe - 16, 0)), False, False)
-    derivation = DerivationStatus(1, l1_ref(current), idle, 0)
+    derivation = DerivationStatus(1, l1_ref(current), idle)
     return Snapshot(L1Heads(l1_ref(head, head_age), None, None), engine, derivation, faults=faults)
 
 

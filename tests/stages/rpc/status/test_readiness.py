@@ -144,7 +144,7 @@ def ref(number: int) -> L1BlockRef:
 
 
 def reading(number: int | None, idle: bool = False, reset: int = 1) -> DerivationStatus:
-    return DerivationStatus(reset, None if number is None else ref(number), idle, 0)
+    return DerivationStatus(reset, None if number is None else ref(number), idle)
 
 
 def test_a_state_applies_since_it_was_first_seen() -> None:

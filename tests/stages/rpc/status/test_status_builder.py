@@ -42,7 +42,7 @@ def facts(l1_lag: int = 0, network: str = "test-net", derives: bool = True) -> R
 
 def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
     engine = EngineStatus(1, l2(510, 80), l2(480, 75), None, None, l2(400, 60), True, False)
-    derivation = DerivationStatus(1, l1(current), False, 7, waits=DerivationWaits(blobs=4, engine=1))
+    derivation = DerivationStatus(1, l1(current), False, waits=DerivationWaits(blobs=4, engine=1))
     return Snapshot(L1Heads(l1(head), l1(head - 5), None), engine, derivation, PeerStatus(9, 4), 3, faults)
 
 
