@@ -4,8 +4,6 @@ Planning checks options and reads the files of the chain; it creates no secrets 
 secrets.py and state_files.py)."""
 
 import os
-import secrets
-import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +36,16 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.metrics_file import REWRITE_SECONDS, WRITE_SECONDS
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
 from rollup_node.node.system.profiling import ProfilingSettings, profile_path
-from rollup_node.node.system.runtime_dir import ASIDE, METRICS, PROCESSES, PROFILES, RELOAD, RPC_URL, sequencer_state
+from rollup_node.node.system.runtime_dir import (
+    ASIDE,
+    METRICS,
+    PROCESSES,
+    PROFILES,
+    RELOAD,
+    RPC_URL,
+    runtime_path,
+    sequencer_state,
+)
 from rollup_node.stages.blobs.config import BlobsConfig, DaServerConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.derivation.config import MAX_AHEAD, DerivationConfig
@@ -116,17 +123,9 @@ def plan_node(values: Values, group: str = "", runtime_dir: Path | None = None) 
     if p2p is not None and values["sequencer.enabled"] and not p2p.has_signer:
         text = "blocks are sequenced but not gossiped: there is no p2p.sequencer.key and no signer.endpoint"
         notices.append(Notice(Level.WARN, text))
-    value = values["runtime.dir"]
-    runtime_dir = runtime_dir or (Path(value).absolute() if value else _unused_private_path())
+    runtime_dir = runtime_dir or runtime_path(values["runtime.dir"])
     checkpoint = checkpoint_config(values, chain.config.l1_chain_id)
     return NodePlan(values, chain, p2p, checkpoint, runtime_dir, tuple(notices), group)
-
-
-def _unused_private_path() -> Path:
-    """Return the path of a directory that does not exist; the supervisor creates and removes it."""
-    base = os.environ.get("XDG_RUNTIME_DIR")
-    usable = base is not None and os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
-    return Path(base if base and usable else tempfile.gettempdir()) / f"rollup-node-{secrets.token_hex(6)}"
 
 
 def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = False) -> NodeConfigs:

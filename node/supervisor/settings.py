@@ -11,6 +11,7 @@ from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.log_pipes import LogFile
 from rollup_node.node.system.metrics_file import WRITE_SECONDS
 from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.node.system.runtime_dir import runtime_path
 from rollup_node.stages.io.log.logger import Level
 from rollup_node.stages.topology import CHANNELS
 
@@ -37,17 +38,16 @@ class Reload:
 class NodeSettings:
     """How a node is run; `chains` is what metrics call its chains [MET30], `tracing` the address of a collector [TRC1].
 
-    `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError.
-    `runtime_dir` None stands for a new private directory. Log lines go to the descriptor `log_output`. `connections`
-    is how many connections to clients and peers one process needs at least. When the node halts, the processes that
-    outlive it go on for `halt_seconds`. Each process writes its metrics every `metrics_period` seconds. `reload` reads
-    the options again, and raises SetupError where they are wrong; None where that is not possible. `renew_chain` makes
-    the configurations of one chain's processes by role again, and raises SetupError. Log lines go to `log_file` as
-    well."""
+    `precheck` runs once, in a process of its own, before the others; it ends the start by raising SetupError. Log lines
+    go to the descriptor `log_output`, and to `log_file` as well. `connections` is how many connections to clients and
+    peers one process needs at least. When the node halts, the processes that outlive it go on for `halt_seconds`. Each
+    process writes its metrics every `metrics_period` seconds. `reload` reads the options again, and raises SetupError
+    where they are wrong; None where that is not possible. `renew_chain` makes the configurations of one chain's
+    processes by role again, and raises SetupError."""
 
     version: str
     log: LogSettings = field(default_factory=LogSettings)
-    runtime_dir: Path | None = None
+    runtime_dir: Path = field(default_factory=runtime_path)
     precheck: PrecheckFunction | None = None
     channels: tuple[Channel, ...] = CHANNELS
     restart_policy: RestartPolicy = field(default_factory=RestartPolicy)

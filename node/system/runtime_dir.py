@@ -19,6 +19,7 @@ import errno
 import fcntl
 import fnmatch
 import os
+import secrets
 import signal
 import tempfile
 import time
@@ -139,16 +140,20 @@ def end_file(end: str, group: str) -> str:
     return f"{end}.{group}" if group else end
 
 
-def open_runtime_directory(wanted: Path | None, longest_socket: int) -> RuntimeDirectory:
-    """Create or take over the runtime directory: `wanted`, or a new private one.
+def runtime_path(given: str | None = None) -> Path:
+    """Return the given directory, or an unused one under XDG_RUNTIME_DIR or the system's folder for temporary files."""
+    if given:
+        return Path(given).absolute()
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    usable = os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
+    return Path(base if usable else tempfile.gettempdir()).absolute() / f"rollup-node-{secrets.token_hex(6)}"
 
-    That is under XDG_RUNTIME_DIR or the system's folder for temporary files. `longest_socket` is the length in bytes
-    of the longest name of a socket. Raises SetupError when it cannot be used, DirectoryInUseError when another node
-    uses it."""
-    if wanted is None:
-        path, created = _private_directory(longest_socket), True
-    else:
-        path, created = _wanted_directory(wanted, longest_socket)
+
+def open_runtime_directory(path: Path, longest_socket: int) -> RuntimeDirectory:
+    """Create or take over the runtime directory; `longest_socket` is the length of the longest name of a socket.
+
+    Raises SetupError when it cannot be used, DirectoryInUseError when another node uses it."""
+    created = _create(path, longest_socket)
     lock = take_lock(path, LOCK_TIMEOUT)
     try:
         sweep(path)
@@ -183,20 +188,10 @@ def _reason(error: OSError, path: Path) -> str:
     return text if error.filename in (None, str(path)) else f"{path / error.filename}: {text}"
 
 
-def _private_directory(longest_socket: int) -> Path:
-    bases = [Path(base) for base in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir()) if base]
-    usable = [base for base in bases if base.is_dir() and os.access(base, os.W_OK | os.X_OK)]
-    for base in usable:
-        if _fits(base / "rollup-node-12345678", longest_socket):
-            return Path(tempfile.mkdtemp(prefix="rollup-node-", dir=base))
-    shown = ", ".join(map(str, bases))
-    raise SetupError(f"no usable folder for the runtime directory ({shown}): give a short writable --runtime.dir")
-
-
-def _wanted_directory(wanted: Path, longest_socket: int) -> tuple[Path, bool]:
-    path = wanted.absolute()
-    if not _fits(path, longest_socket):
-        room = SOCKET_PATH_LIMIT - longest_socket - len(SOCKETS) - 2
+def _create(path: Path, longest_socket: int) -> bool:
+    """Create the directory, if there is none."""
+    room = SOCKET_PATH_LIMIT - longest_socket - len(SOCKETS) - 2
+    if len(os.fsencode(path)) > room:
         raise SetupError(f"runtime directory {path} is too long: sockets allow {room} bytes, give a shorter path")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -204,14 +199,10 @@ def _wanted_directory(wanted: Path, longest_socket: int) -> tuple[Path, bool]:
     except FileExistsError:
         if not path.is_dir():
             raise SetupError(f"runtime directory {path} is not a directory: give another --runtime.dir") from None
-        return path, False
+        return False
     except OSError as error:
         raise SetupError(f"runtime directory {path} cannot be created: {error.strerror}") from None
-    return path, True
-
-
-def _fits(path: Path, longest_socket: int) -> bool:
-    return len(os.fsencode(path / SOCKETS)) + 1 + longest_socket <= SOCKET_PATH_LIMIT
+    return True
 
 
 def take_lock(path: Path, timeout: float = 0.0) -> int:

@@ -470,17 +470,7 @@ def restarted_server(processes: ForkedProcesses) -> Report:
     return {"ordered": states == sorted(set(states)), "newest": newest() // LIFE}
 
 
-def supervisor_killed(processes: ForkedProcesses) -> Report:
-    """Print the children's pids and dies: they must die as well."""
-    for slot, main in ((PRODUCER, produce), (READERS[0], read_payloads), (WORKERS[0], work)):
-        processes.start(slot, main)
-    processes.wait_for(lambda: processes.total("right") > 0)
-    print(json.dumps({"pids": list(processes.pids.values())}), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-    return {}
-
-
-SCENARIOS = (killed_in_mid_write, producer_killed, reader_killed, workers_killed, restarted_server, supervisor_killed)
+SCENARIOS = (killed_in_mid_write, producer_killed, reader_killed, workers_killed, restarted_server)
 
 
 def main() -> None:

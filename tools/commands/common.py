@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +31,7 @@ from rollup_node.node.supervisor.supervisor import run_node
 from rollup_node.node.system.exit_codes import PROGRAM, SetupError, version
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec, node_processes
+from rollup_node.node.system.runtime_dir import runtime_path
 from rollup_node.stages.blobs.config import BlobsConfig
 from rollup_node.stages.compute.config import ComputeConfig
 from rollup_node.stages.io.log.logger import Level
@@ -133,7 +133,7 @@ def run(
     settings = NodeSettings(
         version=version(),
         log=log,
-        runtime_dir=Path(values["runtime.dir"]).absolute() if values["runtime.dir"] else None,
+        runtime_dir=runtime_path(values["runtime.dir"]),
         precheck=partial(check_all, endpoints_of(command, l1, blobs, l2_secret(command))),
         log_output=2,
     )

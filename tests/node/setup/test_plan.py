@@ -294,15 +294,6 @@ def test_notices_of_options_and_chain() -> None:
     )
 
 
-def test_each_node_has_a_private_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    first, second = plan_of().runtime_dir, plan_of().runtime_dir
-    assert first.parent == tmp_path and not first.exists()
-    assert first != second
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "none"))
-    assert plan_of().runtime_dir.parent.is_dir()
-
-
 def test_listeners() -> None:
     def of(*words: str) -> list[ListenAddress]:
         node: PreparedNode = prepare("--rpc.port=1", "--metrics.port=2", *words)

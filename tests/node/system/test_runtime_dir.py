@@ -20,6 +20,7 @@ from rollup_node.node.system.runtime_dir import (
     end_file,
     open_runtime_directory,
     read_processes,
+    runtime_path,
     take_lock,
 )
 from rollup_node.stages.io.files.private_files import UnsafeFileError
@@ -54,8 +55,8 @@ def abandon(directory: RuntimeDirectory) -> None:
 
 def test_a_private_directory_is_removed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
-    directory = open_runtime_directory(None, SHORT)
-    assert directory.path.parent == folder
+    directory = open_runtime_directory(runtime_path(), SHORT)
+    assert directory.path.parent == folder and runtime_path() != directory.path
     assert directory.path.stat().st_mode & 0o777 == 0o700
     assert directory.sockets.stat().st_mode & 0o777 == 0o700
     directory.write_processes([entry(os.getpid())])
@@ -67,9 +68,7 @@ def test_a_private_directory_is_removed(folder: Path, monkeypatch: pytest.Monkey
 def test_an_unusable_xdg_folder_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder / "absent"))
     monkeypatch.setattr("tempfile.tempdir", str(folder))
-    directory = open_runtime_directory(None, SHORT)
-    assert directory.path.parent == folder
-    directory.remove()
+    assert runtime_path().parent == folder
 
 
 def test_a_given_directory_keeps_files_of_others(folder: Path) -> None:

@@ -21,6 +21,7 @@ from rollup_node.node.system.exit_codes import RESTART, SetupError
 from rollup_node.node.system.log_formats import LogSettings
 from rollup_node.node.system.process_table import ProcessSpec
 from rollup_node.node.system.profiling import ProfilingSettings
+from rollup_node.node.system.runtime_dir import runtime_path
 from rollup_node.stages.io.log.logger import Level
 from tests.support.foreign_user import FOREIGN_USER
 from tests.support.processes.denied_calls import adopt_orphans, deny
@@ -45,7 +46,7 @@ def main(words: Sequence[str]) -> int:
     settings = NodeSettings(
         version="toy",
         log=LogSettings(Level.DEBUG, result.get("format", "json")),
-        runtime_dir=Path(result["runtime_dir"]) if "runtime_dir" in result else None,
+        runtime_dir=runtime_path(result.get("runtime_dir")),
         precheck=partial(_precheck, folder, result) if "precheck" in result else None,
         channels=CHANNELS,
         log_output=2 if "job" in result else 1,

@@ -79,7 +79,7 @@ def test_l1_blobs_and_compute_run_with_the_processes_of_the_command(monkeypatch:
     (specs, settings), (_, other) = calls
     assert [(spec.role, spec.copies) for spec in specs] == [("l1", 1), ("blobs", 1), ("compute", 3), ("derivation", 1)]
     assert isinstance(specs[0].config, L1Config) and not specs[0].config.runtime_config
-    assert (settings.log.level, settings.log_output, settings.runtime_dir) == (Level.WARN, 2, None)
+    assert (settings.log.level, settings.log_output) == (Level.WARN, 2)
     assert other.log.level is Level.INFO and settings.precheck is not None
 
 
