@@ -71,9 +71,7 @@ def error_of_start(chain: LocalChain, capsys: pytest.CaptureFixture[str]) -> Cal
 
 
 @pytest.mark.option("l1.beacon")
-def test_a_wrong_beacon_node_ends_the_start_with_one_line(
-    chain: LocalChain, error_of_start: Callable[..., str]
-) -> None:
+def test_invalid_input_ends_the_start_with_one_line(chain: LocalChain, error_of_start: Callable[..., str]) -> None:
     line = error_of_start(**{"l1.beacon": chain.public})
     assert "failed to check L1 Beacon API version: the L1 beacon node cannot be used" in line
 

@@ -17,7 +17,7 @@ from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import parse_options, read_options
 from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import NodeOptions, Values
+from rollup_node.node.options.values import NodeOptions
 from rollup_node.node.setup import endpoint_checks
 from rollup_node.node.setup.plan import plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import (
@@ -81,15 +81,10 @@ class Node:
         self.secrets, self.configs = next(iter(secrets.values())), next(iter(node.configs.values()))
         self.options.started(node)
 
-    @property
-    def values(self) -> Values:
-        """Those of the first chain."""
-        return next(iter(self.options.options.chains.values()))
-
     def read(self) -> NodeOptions:
         parsed = read_options(self.words, self.environ)
         reject_wrong_options(parsed)
-        return NodeOptions({"": parsed.values})
+        return parsed
 
     def plan(self, options: NodeOptions) -> Plans:
         return [plan_node(options.chains[""])], None
@@ -335,7 +330,7 @@ def test_wrong_options_of_one_chain_are_refused_for_all(words: tuple[str, ...], 
     with pytest.raises(SetupError) as caught:
         node.reload("--l1=http://b", *words)
     assert error in "\n".join(error_lines(caught.value))
-    assert node.values["l1"] == ("http://l1",)
+    assert node.options.options.values["l1"] == ("http://l1",)
 
 
 class OptionsFile:
@@ -372,7 +367,7 @@ def test_a_file_that_cannot_be_read_again_is_refused(
     with pytest.raises(SetupError) as caught:
         file.node.options.reload()
     assert error in str(caught.value)
-    assert file.node.values["l1.rpckind"] == "any"
+    assert file.node.options.options.values["l1.rpckind"] == "any"
 
 
 def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) -> None:
@@ -383,7 +378,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) ->
         other.write('"l1.cache-size" = 7\n')
     with pytest.raises(OptionError, match="it is being written: reload again when it is complete"):
         result.commit()
-    assert file.node.values["l1.rpckind"] == "any"
+    assert file.node.options.options.values["l1.rpckind"] == "any"
     again = file.node.options.reload()
     assert again.changed == ("l1.cache-size", "l1.rpckind")
     again.commit()
@@ -410,7 +405,7 @@ TAKEN_OVER = {name for name, option in OPTIONS.items() if is_reloaded(option)}
 
 
 def options_of(*words: str) -> NodeOptions:
-    return NodeOptions({"": parse_options(words, {}).values})
+    return parse_options(words, {})
 
 
 def changed(old: NodeOptions, new: NodeOptions) -> list[str]:

@@ -36,7 +36,7 @@ def l2(number: int, origin: int) -> L2BlockRef:
     return L2BlockRef(b"\x02" * 32, number, bytes(32), 5 + 2 * number, BlockId(origin, b"\x01" * 32), 0)
 
 
-def facts(l1_lag: int = 0, network: str = "test-net", derives: bool = True) -> RpcConfig:
+def config(l1_lag: int = 0, network: str = "test-net", derives: bool = True) -> RpcConfig:
     return RpcConfig("v1.2.3", PLANNED, network=network, derives=derives, ready_l1_lag=l1_lag)
 
 
@@ -48,7 +48,7 @@ def seen(current: int, head: int, *faults: UnreadyReason) -> Snapshot:
 
 def test_what_is_not_known_is_null() -> None:
     """[RPC94] Never zero."""
-    result = msgspec.to_builtins(StatusBuilder(facts(network="")).build(NOTHING, 0.0, 1000.0))
+    result = msgspec.to_builtins(StatusBuilder(config(network="")).build(NOTHING, 0.0, 1000.0))
     nulls = ("uptime_s", "sequencing_window", "sequencer", "peers", "drops_1h", "processes", "endpoints", "drops")
     assert {name: result[name] for name in nulls} == dict.fromkeys(nulls)
     assert set(result["heads"].values()) == set(result["l1"].values()) == set(result["progress"].values()) == {None}
@@ -69,7 +69,7 @@ def test_a_bundle_is_in_doubt_where_the_node_makes_blocks() -> None:
 def test_a_syncing_node() -> None:
     """Its whole status, with the JSON that clients see."""
     process = ProcessStatus("l1", 77, 2, 1, 5.0, True, 0.1, 0.2, 1.5, 1 << 20)
-    builder = StatusBuilder(facts(12))
+    builder = StatusBuilder(config(12))
     for second in range(6):
         now = seen(40 + second, 100)
         assert now.engine is not None
@@ -134,7 +134,7 @@ def counts(kind: str, requests: int, **changes: object) -> EndpointCounts:
 
 
 def test_endpoints_and_requests_for_each_l1_block() -> None:
-    builder, now = StatusBuilder(facts()), seen(40, 100)
+    builder, now = StatusBuilder(config()), seen(40, 100)
     first = [counts("l1", 100), counts("l1", 0, latency_ms=None, in_use=False)]
     builder.build(now._replace(endpoints={"l1": first}), 0.0, 1200.0)
     throttled = {"throttled": 1, "throttled_at": 1190, "error": "HTTP status 429", "error_at": 1195}
@@ -151,7 +151,7 @@ def test_endpoints_and_requests_for_each_l1_block() -> None:
     ]
     assert status.endpoints[1].verdict is None
     behind = later._replace(endpoints={"l1": [counts("l1", 200, verdict="is behind")]})
-    aside = StatusBuilder(facts()).build(behind, 5.0, 1205.0).endpoints or []
+    aside = StatusBuilder(config()).build(behind, 5.0, 1205.0).endpoints or []
     assert [(item.state, item.verdict) for item in aside] == [("failing", "is behind")]
     answered = later._replace(endpoints={"l1": [msgspec.structs.replace(busy, failing=False)]})
     states = [builder.build(answered, wall, wall).endpoints for wall in (1249.0, 1250.0)]
@@ -162,14 +162,14 @@ def test_queues() -> None:
     """[RPC94] Those of processes that do not publish one are unknown."""
     listed = [ProcessStatus(name, 77, 1, 0, 5.0, True, 0.1, 0.2, 1.5, 1 << 20) for name in ("l1", "p2p", "engine")]
     queues = {"l1": QueueLength(3, 2), "derivation": QueueLength(9, 5), "engine": QueueLength(0, 0)}
-    status = StatusBuilder(facts()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
+    status = StatusBuilder(config()).build(seen(40, 100)._replace(processes=listed, queues=queues), 0.0, 1200.0)
     assert [process.queue for process in status.processes or ()] == [3, None, 0]
     assert status.compute_tasks == 7
 
 
 def test_drops_by_reason() -> None:
     """Those that were there before this process count for no hour."""
-    builder = StatusBuilder(facts())
+    builder = StatusBuilder(config())
     old = DropCount("CB2", "channel_timed_out", DropEffect.TIMED_OUT, 5, "channel timed out [CB2]", 40)
     new = DropCount("V2", "timestamp_future", DropEffect.DROPPED, 2, "batch dropped [V2]", None)
     builder.build(seen(40, 100)._replace(drops=5, drop_counts=(old,)), 0.0, 1200.0)
@@ -187,7 +187,7 @@ def test_drops_by_reason() -> None:
 def test_the_proof_of_l1() -> None:
     """[RPC94] The ages are those of the slots, and none is below zero where our clock is behind."""
     seen = NOTHING._replace(l1_proof=L1Proof(1200, 14_400, 1120, 13_440, 3, 505, 512, is_linked=True))
-    builder = StatusBuilder(facts())
+    builder = StatusBuilder(config())
     proof = builder.build(seen, 0.0, 14_414.5).l1.proof
     assert proof == ProofStatus(1200, 14.5, 1120, 974.5, 3, 0.9863, linked=True)
     earlier = builder.build(seen, 0.0, 14_300.0).l1.proof
@@ -198,14 +198,14 @@ def test_the_proof_of_l1() -> None:
 
 
 def test_the_sequencing_window() -> None:
-    builder = StatusBuilder(facts())
+    builder = StatusBuilder(config())
     used = [builder.build(seen(current, 120), 0.0, 1500.0).sequencing_window for current in (75, 90, 120)]
     assert [(item.used_blocks, item.left_blocks) for item in used if item] == [(0, 20), (15, 5), (45, 0)]
 
 
 def test_a_problem_is_as_old_as_its_first_status() -> None:
     """Numbers in its text may change meanwhile."""
-    builder = StatusBuilder(facts(12))
+    builder = StatusBuilder(config(12))
     for second in (0, 2, 4):
         faults = (
             UnreadyReason("derivation", Problem(None, "", f"has waited {second} s")),
@@ -224,7 +224,7 @@ def test_a_problem_is_as_old_as_its_first_status() -> None:
 
 def test_the_sentence_is_of_what_applies_while_the_state_is_held() -> None:
     """[RPC94]"""
-    builder, fault = StatusBuilder(facts(12)), UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "", "gone"))
+    builder, fault = StatusBuilder(config(12)), UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "", "gone"))
     said = [
         (status.state, status.sentence)
         for status in (
@@ -243,10 +243,10 @@ def test_the_sentence_is_of_what_applies_while_the_state_is_held() -> None:
 
 def test_readiness_follows_the_limits() -> None:
     """[RPC92]"""
-    assert StatusBuilder(facts(12)).build(seen(88, 100), 0.0, 1205.0).ready
-    assert StatusBuilder(facts(0)).build(seen(1, 100), 0.0, 1205.0).ready
-    assert not StatusBuilder(facts(11)).build(seen(88, 100), 0.0, 1205.0).ready
-    late = StatusBuilder(msgspec.structs.replace(facts(12), ready_safe_age=200, ready_unsafe_age=150)).build(
+    assert StatusBuilder(config(12)).build(seen(88, 100), 0.0, 1205.0).ready
+    assert StatusBuilder(config(0)).build(seen(1, 100), 0.0, 1205.0).ready
+    assert not StatusBuilder(config(11)).build(seen(88, 100), 0.0, 1205.0).ready
+    late = StatusBuilder(msgspec.structs.replace(config(12), ready_safe_age=200, ready_unsafe_age=150)).build(
         seen(100, 100), 0.0, 1205.0
     )
     assert late.state is State.SYNCED
@@ -257,7 +257,7 @@ def test_readiness_follows_the_limits() -> None:
 @pytest.mark.sign("SYNC-SLOW", readyz=True)
 def test_a_sync_without_an_end_is_a_reason_beside_its_lag() -> None:
     for limit, shown in ((12, 2), (0, 0)):
-        builder = StatusBuilder(facts(limit))
+        builder = StatusBuilder(config(limit))
         for second in range(26):
             status = builder.build(seen(40, 100), float(second), 1200.0 + second)
         assert len(status.reasons) == shown, "without a limit the lag is no reason"
@@ -270,7 +270,7 @@ def test_a_node_that_follows_another_has_no_lag_of_derivation() -> None:
     now = seen(1, 100)
     assert now.engine is not None
     engine = msgspec.structs.replace(now.engine, current_l1=l1(90))
-    status = StatusBuilder(facts(12, derives=False)).build(now._replace(derivation=None, engine=engine), 0.0, 1205.0)
+    status = StatusBuilder(config(12, derives=False)).build(now._replace(derivation=None, engine=engine), 0.0, 1205.0)
     assert (status.state, status.ready, status.sentence) == (State.FOLLOWING, True, "following")
     assert status.l1.current is not None and (status.l1.current.number, status.l1.lag_s) == (90, 120)
 
