@@ -74,6 +74,9 @@ def test_a_file_has_tables_for_all_chains_and_for_each(tmp_path: Path) -> None:
             ("--vn.10.l2.follow.source=http://x",),
             "flag --vn.10.l2.follow.source is not for a chain of a supernode: it is derived here",
         ),
+        (("--vn.10.l2=--",), 'invalid value "--" for flag --vn.10.l2'),
+        (("word",), 'unexpected argument "word": options start with --'),
+        (("--config=/nowhere",), "--config /nowhere: no such file or directory"),
     ],
 )
 def test_each_wrong_option_is_one_line(words: tuple[str, ...], expected: str) -> None:

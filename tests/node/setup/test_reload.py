@@ -17,9 +17,9 @@ from rollup_node.node.options.option import AnyOption
 from rollup_node.node.options.parsing import parse_options, read_options
 from rollup_node.node.options.supernode import read_supernode_options
 from rollup_node.node.options.table import OPTIONS
-from rollup_node.node.options.values import NodeOptions
+from rollup_node.node.options.values import NodeOptions, Values
 from rollup_node.node.setup import endpoint_checks
-from rollup_node.node.setup.plan import plan_node, reject_wrong_options
+from rollup_node.node.setup.plan import NodeConfigs, plan_node, reject_wrong_options
 from rollup_node.node.setup.reload import (
     RELOADED,
     Change,
@@ -81,10 +81,15 @@ class Node:
         self.secrets, self.configs = next(iter(secrets.values())), next(iter(node.configs.values()))
         self.options.started(node)
 
+    @property
+    def values(self) -> Values:
+        """Those of the first chain."""
+        return next(iter(self.options.options.chains.values()))
+
     def read(self) -> NodeOptions:
         parsed = read_options(self.words, self.environ)
         reject_wrong_options(parsed)
-        return parsed
+        return NodeOptions({"": parsed.values})
 
     def plan(self, options: NodeOptions) -> Plans:
         return [plan_node(options.chains[""])], None
@@ -330,7 +335,7 @@ def test_wrong_options_of_one_chain_are_refused_for_all(words: tuple[str, ...], 
     with pytest.raises(SetupError) as caught:
         node.reload("--l1=http://b", *words)
     assert error in "\n".join(error_lines(caught.value))
-    assert node.options.options.values["l1"] == ("http://l1",)
+    assert node.values["l1"] == ("http://l1",)
 
 
 class OptionsFile:
@@ -367,7 +372,7 @@ def test_a_file_that_cannot_be_read_again_is_refused(
     with pytest.raises(SetupError) as caught:
         file.node.options.reload()
     assert error in str(caught.value)
-    assert file.node.options.options.values["l1.rpckind"] == "any"
+    assert file.node.values["l1.rpckind"] == "any"
 
 
 def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) -> None:
@@ -378,7 +383,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(working_directory: Path) ->
         other.write('"l1.cache-size" = 7\n')
     with pytest.raises(OptionError, match="it is being written: reload again when it is complete"):
         result.commit()
-    assert file.node.options.options.values["l1.rpckind"] == "any"
+    assert file.node.values["l1.rpckind"] == "any"
     again = file.node.options.reload()
     assert again.changed == ("l1.cache-size", "l1.rpckind")
     again.commit()
@@ -395,17 +400,26 @@ def test_new_endpoints_alone_are_checked(monkeypatch: pytest.MonkeyPatch) -> Non
     assert node.reload("--l1.rpckind=any").check is None
     result = node.reload("--l1=http://other:1")
     assert result.check is not None
-    asyncio.run(result.check())
+    asyncio.run(_await(result.check()))
     ((after, policy, before),) = calls
     assert (after.l1, before.l1, policy.total) == (("http://other:1",), ("http://127.0.0.1:8545",), 0)
     assert (after.l2, after.jwt_secret) == (before.l2, before.jwt_secret) == ("http://e:8551", JWT)
+
+
+async def _await(check: Any) -> None:
+    await check
+
+
+def test_configurations_of_every_role_are_compared() -> None:
+    assert set(vars(Node().configs)) == {"l1", "blobs", "derivation", "compute", "engine", "p2p", "rpc"}
+    assert NodeConfigs.__dataclass_fields__.keys() >= {"l1", "rpc"}
 
 
 TAKEN_OVER = {name for name, option in OPTIONS.items() if is_reloaded(option)}
 
 
 def options_of(*words: str) -> NodeOptions:
-    return parse_options(words, {})
+    return NodeOptions({"": parse_options(words, {}).values})
 
 
 def changed(old: NodeOptions, new: NodeOptions) -> list[str]:
