@@ -140,10 +140,10 @@ def end_file(end: str, group: str) -> str:
     return f"{end}.{group}" if group else end
 
 
-def runtime_path(given: str | None = None) -> Path:
-    """Return the given directory, or an unused one under XDG_RUNTIME_DIR or the system's folder for temporary files."""
-    if given:
-        return Path(given).absolute()
+def runtime_path(wanted: str | None = None) -> Path:
+    """Return the wanted directory, or an unused one in XDG_RUNTIME_DIR or the system's folder for temporary files."""
+    if wanted:
+        return Path(wanted).absolute()
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     usable = os.path.isdir(base) and os.access(base, os.W_OK | os.X_OK)
     return Path(base if usable else tempfile.gettempdir()).absolute() / f"rollup-node-{secrets.token_hex(6)}"

@@ -188,15 +188,15 @@ def recorded_safe_head(number: int, highest: int) -> Lookup[L2BlockRef | None]:
     """Look for the recorded safe head on the chain, at which the database then ends.
 
     `number` is the L2 block that the heads are set at without one, `highest` that of the synced block [SDB9]."""
-    found = yield FindSafeHeads(number)
-    if not isinstance(found, FoundSafeHeads) or found.last is None:
+    heads = yield FindSafeHeads(number)
+    if not isinstance(heads, FoundSafeHeads) or heads.last is None:
         return None
-    for entry in (found.last, found.first_from):
+    for entry in (heads.last, heads.first_from):
         if entry is None or entry.safe_head.number > highest:
             continue
         block = yield GetBlockRef(entry.safe_head.number)
         if isinstance(block, L2BlockRef) and block.hash == entry.safe_head.hash:
-            if entry != found.last:
+            if entry != heads.last:
                 yield KeepSafeHeads(entry)
             return block
     yield KeepSafeHeads(None)

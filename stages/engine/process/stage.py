@@ -116,13 +116,10 @@ class EngineStage(Stage):
         self._interop = self._interop_server(bus) if config.interop else None
         signal = self._reading_client.signal_versions
         self._versions = ProtocolVersions(config.halt, signal, lambda: self._status.set(Halting()), meter)
-        repeat = [PeriodicTask("blocks from peers", self._repeat)] if self._p2p is not None else []
-        self.periodic_tasks += [
-            self._stored.task,
-            self._versions.task,
-            PeriodicTask("forks of the engine", self._watch_forks),
-            *repeat,
-        ]
+        forks = PeriodicTask("forks of the engine", self._watch_forks)
+        self.periodic_tasks += [self._stored.task, self._versions.task, forks]
+        if self._p2p is not None:
+            self.periodic_tasks.append(PeriodicTask("blocks from peers", self._repeat))
         others = (*(("derivation",) if self._follow is None else ()), *(("interop",) if config.verified else ()))
         for process in ("l1", *others):
             bus.subscribe(f"status.{process}", self._on_status)

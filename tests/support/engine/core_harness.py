@@ -107,8 +107,8 @@ DERIVATION, RPC, P2P = ProcessId(2, 1), ProcessId(6, 1), ProcessId(5, 1)
 
 def config_of(chain: ChainFixture, **settings: Any) -> EngineConfig:
     """Return the configuration of an engine process on a chain."""
-    given = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **settings}
-    return EngineConfig("http://localhost/", bytes(32), 10.0, **given)
+    fields = {"engine_kind": "geth", "rollup": chain.rollup, "l1_chain": chain.l1_chain, **settings}
+    return EngineConfig("http://localhost/", bytes(32), 10.0, **fields)
 
 
 class CoreHarness:

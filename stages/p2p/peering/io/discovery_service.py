@@ -329,13 +329,13 @@ class DiscoveryService:
         if self.port_mapper is not None:
             await self.port_mapper.close()
 
-    def on_peer_found(self, found: discv5.ChainNodeFound) -> None:
+    def on_peer_found(self, node: discv5.ChainNodeFound) -> None:
         """Store a peer of our chain, so that it is dialled when more are wanted [DSC7]."""
-        host, peer = self._host, PublicKey(SECP256K1, found.record.public_key).peer_id
+        host, peer = self._host, PublicKey(SECP256K1, node.record.public_key).peer_id
         if peer == host.peer_id:
             return
-        host.peerstore.add_addresses(peer, [tcp_multiaddr(str(found.tcp.ip), found.tcp.port)], DISCOVERED_TTL)
-        host.peerstore.set_record(peer, PeerMetadata(found.record.text, host.config.rollup.l2_chain_id))
+        host.peerstore.add_addresses(peer, [tcp_multiaddr(str(node.tcp.ip), node.tcp.port)], DISCOVERED_TTL)
+        host.peerstore.set_record(peer, PeerMetadata(node.record.text, host.config.rollup.l2_chain_id))
         if host.connection(peer) is not None:
             host.connection_manager.preferred.add(peer)
 

@@ -41,7 +41,9 @@ async def test_a_fresh_engine_derives_from_genesis(chain: ChainFixture, engine: 
             parent = applied.safe_head
         await node.until(lambda: engine.safe == parent.hash)
         await node.until(lambda: node.status is not None and node.status.safe == parent)
-        assert node.status == EngineStatus(start.reset, parent, parent, parent, parent, chain.genesis, False, False)
+        assert node.status == EngineStatus(
+            start.reset, parent, parent, parent, parent, chain.genesis, False, False, start=chain.genesis
+        )
         assert node.health == ()
         assert b'refs_number{layer="l2",type="l2_safe"} 3.0' in node.meter.text()
 

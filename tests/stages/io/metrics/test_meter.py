@@ -151,7 +151,7 @@ def test_every_role_is_one_of_the_processes() -> None:
 def counted_names(folder: Path) -> set[str]:
     """Return the names that the sources in a folder count, set or observe."""
     calls = re.compile(
-        r'(?:\.(?:count|set|observe|counter|_count_size|_set)|\bObserve)\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"'
+        r'(?:\.(?:count|set|observe|counter|_count_size|_set)|\b(?:Count|Observe))\(\s*(?:[\w.]+, )?"([a-z0-9_]+)"'
     )
     return {name for path in folder.rglob("*.py") for name in calls.findall(path.read_text()) if name in METRICS}
 
