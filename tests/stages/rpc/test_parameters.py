@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollup_node.stages.protocol.types import BlockId
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
 from rollup_node.stages.rpc.parameters import (
     MAX_STRING,
     Method,
     Parser,
     block_hash,
+    block_id,
     boolean,
     ip_address,
     parse_params,
@@ -69,6 +71,7 @@ def test_hashes() -> None:
     ("parser", "value", "expected"),
     [
         (boolean, True, True),
+        (block_id, {}, BlockId(0, bytes(32))),
         (string, "abc", "abc"),
         (ip_address, "10.0.0.1", "10.0.0.1"),
         (ip_address, "2001:DB8::1", "2001:db8::1"),

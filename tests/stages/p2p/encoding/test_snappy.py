@@ -84,3 +84,8 @@ def test_a_bomb_of_frames_is_not_decompressed() -> None:
     bomb = snappy.compress_framed(bytes(1 << 16))[len(IDENTIFIER) :]
     assert len(bomb) < 4000
     assert snappy.decompress_framed(IDENTIFIER + bomb * 200) is SnappyFailure.TOO_LARGE
+    # 160 chunks have the most bytes that there may be; those that are skipped take nothing off.
+    assert snappy.decompress_framed(IDENTIFIER + bomb * 160 + chunk(0xFE, b"")) == bytes(160 << 16)
+    assert snappy.decompress_framed(IDENTIFIER + chunk(0xFE, b"") + bomb * 160 + chunk(1, b"\0" * 5)) is (
+        SnappyFailure.TOO_LARGE
+    )

@@ -35,6 +35,7 @@ def test_responses() -> None:
     [
         ("", "not a response"),
         ("0080", "not a response"),
+        ("008200", "not a response"),
         ("01800000" + "00" * 12, "not a response"),
         ("00810000" + "00000064" + "2406" + "2710" + "00000e10", "not a response"),
         ("00820000" + "00000064" + "2407" + "2710" + "00000e10", "port 9223"),
