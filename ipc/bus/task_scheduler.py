@@ -60,8 +60,9 @@ class TaskScheduler:
     one worker may hold it, `max_deaths` the workers it may kill. Adds to `counters` tasks_reissued, tasks_poisoned and
     task_duplicates (results of tasks that have completed or were cancelled)."""
 
+    report_timeout, task_timeout, max_deaths = 2.0, 120.0, 3
+
     def __init__(self, incarnation: int, counters: Counter[str]) -> None:
-        self.report_timeout, self.task_timeout, self.max_deaths = 2.0, 120.0, 3
         self._counters = counters
         self._last_id = incarnation << TASK_ID_SHIFT
         self._tasks: dict[int, _Task] = {}

@@ -1,4 +1,4 @@
-"""What is told of the rounds: to the chains, the verdicts; to the operator, what holds the rounds [VR15]."""
+"""Reports of the rounds: verdicts for the chains, and for the operator the reason why no round is decided [VR15]."""
 
 from collections.abc import Mapping
 
@@ -95,7 +95,7 @@ def verdicts(
     final: Mapping[int, BlockId],
     denied: Mapping[int, tuple[DeniedBlock, ...]],
 ) -> Verdicts:
-    """Return what the chains are told [LB3, LB4, IV3]; `transition` is the number of the last one, 0 without one.
+    """Return the verdicts for the chains [LB3, LB4, IV3]; `transition` is the number of the last one, 0 without one.
 
     `final` are the heads of the last round that L1 has finalized, `denied` all denied blocks, by chain."""
     verified = state.verified

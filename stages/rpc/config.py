@@ -27,11 +27,11 @@ class RpcConfig(msgspec.Struct, frozen=True):
 
     version: str
     rollup: RollupConfig
-    addr: str = ""
+    addr: str = "127.0.0.1"
     port: int = 0
     enable_admin: bool = False
     metrics_enabled: bool = False
-    metrics_addr: str = ""
+    metrics_addr: str = "127.0.0.1"
     metrics_port: int = 0
     metrics_dir: str = ""
     dependency_set: DependencySet | None = None

@@ -80,7 +80,7 @@ class Messages:
         self.sent: list[Sent] = []
 
     async def send_round(self) -> None:
-        """Send one message and execute it. What an endpoint refuses is told and given up."""
+        """Send one message and execute it. What an endpoint refuses is logged and dropped."""
         self._count += 1
         turn, rest = divmod(self._count, self._invalid_every) if self._invalid_every else (0, 1)
         wrong = "" if rest else self._wrongs[turn % len(self._wrongs)]

@@ -33,7 +33,7 @@ class FollowSourceRead(Action, frozen=True):
 class FollowHeadRow(HeadRow):
     """The forkchoice update that moves to the source's local safe head, and what shows that it is that block.
 
-    It keeps what all rows of the source share: its safe head while that is below ours, and what operators were told."""
+    It keeps what all rows of the source share: its safe head while that is below ours, and what was logged."""
 
     purpose = CallPurpose.FOLLOW_HEAD
 

@@ -192,7 +192,7 @@ PROBLEM = "lost blocks"
 
 
 class LostBlocksRow(Row):
-    """`_is_reported`: operators were told since the last start; `_problem` is what `/readyz` says."""
+    """`_is_reported`: the loss was logged since the last start; `_problem` is what `/readyz` says."""
 
     purpose = CallPurpose.LOST_BLOCKS
 

@@ -238,7 +238,7 @@ class ProfileFiles:
             replace_private_file(self._path(request_id, process), encoded)
 
     def remove_answer(self, request_id: int, process: str) -> None:
-        """Remove an answer that nobody waits for any more."""
+        """Remove an answer that is no longer awaited."""
         with contextlib.suppress(OSError):
             self._path(request_id, process).unlink()
 

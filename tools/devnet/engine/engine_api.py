@@ -62,7 +62,7 @@ class PayloadJob:
     """A payload of this timestamp in seconds that is being built.
 
     It is filled from the pool and sealed by the first getPayload. Without an `execution` the build has failed, and
-    nobody was told."""
+    the error is not reported."""
 
     def __init__(self, time: int, execution: L2Execution | None) -> None:
         self.time = time
