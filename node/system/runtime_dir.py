@@ -71,6 +71,10 @@ LOCK_TIMEOUT = 1.0
 """Seconds to wait for the sweeper of a killed node."""
 
 
+class DirectoryGoneError(SetupError):
+    """The directory is missing, or was removed meanwhile."""
+
+
 class DirectoryInUseError(SetupError):
     """Another node uses the directory."""
 
@@ -154,7 +158,11 @@ def open_runtime_directory(path: Path, longest_socket: int) -> RuntimeDirectory:
 
     Raises SetupError when it cannot be used, DirectoryInUseError when another node uses it."""
     created = _create(path, longest_socket)
-    lock = take_lock(path, LOCK_TIMEOUT)
+    try:
+        lock = take_lock(path, LOCK_TIMEOUT)
+    except DirectoryGoneError:
+        # The sweeper of a node that was killed has removed it since.
+        return open_runtime_directory(path, longest_socket)
     try:
         sweep(path)
         _create_folders(path)
@@ -216,7 +224,8 @@ def take_lock(path: Path, timeout: float = 0.0) -> int:
             with _opened(path) as directory:
                 fd = open_private_file(LOCK, os.O_RDWR | os.O_CREAT, folder=directory)
         except OSError as error:
-            raise SetupError(f"directory {path} cannot be used: {_reason(error, path)}") from None
+            kind = DirectoryGoneError if isinstance(error, FileNotFoundError) else SetupError
+            raise kind(f"directory {path} cannot be used: {_reason(error, path)}") from None
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -113,6 +113,7 @@ def test_an_engine_that_is_away_holds_the_verified_heads_alone(net: Chains) -> N
     blocks and more, and is named. Then all heads get to where those of the other supernode were; where these are goes
     by the blocks that are denied meanwhile, after which the batcher has to post what follows again."""
     engine = net.network["pids"][f"{KILLED} supernode engine"]
+    net.wait(lambda: net.height(KILLED, "local_safe_l2") >= net.height(OTHER), "derived again what is verified")
     os.kill(engine, signal.SIGSTOP)
     try:
         last = net.height(OTHER, "local_safe_l2")

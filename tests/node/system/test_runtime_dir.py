@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from rollup_node.node.system.runtime_dir import (
     end_file,
     open_runtime_directory,
     read_processes,
+    remove,
     runtime_path,
     take_lock,
 )
@@ -101,6 +103,21 @@ def test_two_nodes_cannot_share_a_directory(folder: Path) -> None:
     with pytest.raises(DirectoryInUseError, match=rf"d is in use by another node \(pid {os.getpid()}\)"):
         open_runtime_directory(folder / "d", SHORT)
     directory.remove()
+
+
+def test_a_directory_that_is_removed_meanwhile_is_created_again(folder: Path) -> None:
+    """As by the sweeper of a node that was killed, while the next one starts."""
+    path = folder / "run"
+    path.mkdir(0o700)
+    lock = take_lock(path)
+    with ThreadPoolExecutor(1) as threads:
+        opened = threads.submit(open_runtime_directory, path, SHORT)
+        time.sleep(0.1)
+        remove(path, True)
+        os.close(lock)
+        directory = opened.result(10)
+    assert directory.created and path.is_dir()
+    os.close(directory.lock)
 
 
 def test_a_lock_on_a_removed_file_does_not_count(folder: Path) -> None:
