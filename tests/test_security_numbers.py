@@ -45,19 +45,19 @@ NUMBERS: dict[str, dict[str, str]] = {
         "512 messages": "stages.rpc.process.websocket.MAX_WAITING",
         "10 s": "stages.rpc.process.websocket.SEND_SECONDS",
     },
-    "a message of a supervisor": {
+    "a message of an interop supervisor": {
         "16 connections": "stages.rpc.process.stage.INTEROP_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.INTEROP_LIMITS.per_address",
         "5 MiB": "stages.rpc.process.interop_server.MAX_MESSAGE",
         "32 MiB": "stages.rpc.process.stage.INTEROP_LIMITS.held_bytes",
         "16 messages": "stages.rpc.process.websocket.MAX_CALLS",
     },
-    "a supervisor that does not read": {
+    "an interop supervisor that does not read": {
         "512 messages": "stages.rpc.process.websocket.MAX_WAITING",
         "64 MiB": "stages.rpc.process.interop_server.MAX_WAITING_BYTES",
         "10 s": "stages.rpc.process.websocket.SEND_SECONDS",
     },
-    "promotions by a supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
+    "promotions by an interop supervisor": {"1,000 wait": "stages.engine.heads.interop.MAX_EARLY"},
     "a request for a profile": {
         "16 connections": "stages.rpc.process.stage.PPROF_LIMITS.connections",
         "8 per address": "stages.rpc.process.stage.PPROF_LIMITS.per_address",
@@ -88,7 +88,7 @@ NUMBERS: dict[str, dict[str, str]] = {
     },
     "an answer of the conductor": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
     "a status of the follow source": {"64 KiB": "stages.engine.process.neighbour_clients.MAX_ANSWER"},
-    "calls of a supervisor": {
+    "calls of an interop supervisor": {
         "1 MiB": "stages.engine.process.interop_server.MAX_RESPONSE_BYTES",
         "4 blocks": "stages.engine.process.interop_server.MAX_RECEIPTS",
     },

@@ -186,7 +186,7 @@ INTEROP = Section(
     Option(
         "interop.rpc.addr",
         value_types.OPTIONAL_HOST,
-        "Address of the interop RPC, through which a supervisor manages this node; empty: off.",
+        "Address of the interop RPC, through which an interop supervisor manages this node; empty: off.",
         field=RpcConfig.interop_addr,
     ),
     ignored("interop.supervisor", value_types.TEXT),

@@ -185,7 +185,7 @@ def node_configs(plan: NodePlan, node_secrets: NodeSecrets, verified: bool = Fal
 
 
 def is_managed(values: Values) -> bool:
-    """Whether a supervisor manages the node [IOP4]."""
+    """Whether an interop supervisor manages the node [IOP4]."""
     return bool(values["interop.rpc.addr"])
 
 

@@ -42,7 +42,7 @@ def load_secrets(plan: NodePlan, notice: Callable[[Notice], None], may_create: b
     if plan.values["rpc.jwt-secret"]:
         rpc_jwt = load("rpc.jwt-secret", "clients of the admin API need it").secret
     if plan.values["interop.rpc.addr"]:
-        interop_jwt = load("interop.jwt-secret", "the supervisor needs it").secret
+        interop_jwt = load("interop.jwt-secret", "the interop supervisor needs it").secret
     if plan.p2p is None:
         return NodeSecrets(jwt.secret, jwt.source, None, rpc_jwt, interop_jwt)
     # Here, so that a wrong option leaves no new key behind.

@@ -13,8 +13,8 @@ class DerivationConfig(msgspec.Struct, frozen=True):
 
     `span_overlap_check` compares the part of a span batch that overlaps the safe chain from Holocene on as well [N1].
     With `drops_are_read` derivation pauses rather than push a drop out of its buffer before a reader has received it.
-    `managed`: a supervisor decides which L1 block is read next [IOP4]. So many blocks of a span are derived `ahead` of
-    the engine's answers [ENG40]."""
+    `managed`: an interop supervisor decides which L1 block is read next [IOP4]. So many blocks of a span are derived
+    `ahead` of the engine's answers [ENG40]."""
 
     rollup: RollupConfig
     l1_chain: L1Chain

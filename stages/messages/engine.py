@@ -146,12 +146,12 @@ class ForkDoubts(Message, frozen=True, tag="ForkDoubts"):
 class EngineStatus(Message, frozen=True, tag="EngineStatus"):
     """The L2 heads; None while the engine process searches for a start.
 
-    `reset` numbers the current start. With a supervisor `cross_unsafe` is verified across chains, and `provided_l1`
-    the L1 block that derivation may read next; without one the first is None and stands for `unsafe`. `current_l1`
-    is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has set.
-    `transition` is the last one of the interop process for which this engine process has gone back, or found that it
-    need not; 0 in the beginning of each life. `start` is the safe head with which the heads were found: later ones were
-    derived since."""
+    `reset` numbers the current start. With an interop supervisor `cross_unsafe` is verified across chains, and
+    `provided_l1` the L1 block that derivation may read next; without one the first is None and stands for `unsafe`.
+    `current_l1` is that of the follow source, if one is followed. `sdm_opt_in` is what admin_setSdmPostExecOptIn has
+    set. `transition` is the last one of the interop process for which this engine process has gone back, or found that
+    it need not; 0 in the beginning of each life. `start` is the safe head with which the heads were found: later ones
+    were derived since."""
 
     reset: int
     unsafe: L2BlockRef | None

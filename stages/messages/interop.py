@@ -37,7 +37,7 @@ class Replacement(msgspec.Struct, frozen=True, array_like=True):
 
 
 class InteropEvent(msgspec.Struct, frozen=True, array_like=True):
-    """An event for the supervisor: one of these, or both of a move to the next L1 block [IOP21]."""
+    """An event for the interop supervisor: one of these, or both of a move to the next L1 block [IOP21]."""
 
     reset: str | None = None
     unsafe_block: BlockRef | None = None

@@ -299,7 +299,7 @@ class DerivationStage(Stage):
         return True
 
     def _is_provided(self, origin: L1BlockRef | None) -> bool:
-        """Whether the next L1 block may be read: a supervisor, if there is one, provides it after the base [IOP14]."""
+        """Whether the next L1 block may be read: an interop supervisor, if any, provides it after the base [IOP14]."""
         if not self._managed or origin is None:
             return True
         provided = self._provided

@@ -24,8 +24,8 @@ class Heads(msgspec.Struct, frozen=True):
 
     `pending_safe` is ahead of `safe` in the middle of a span batch. Values: a move returns new heads.
 
-    `safe` is the local safe head. With a supervisor `cross_safe` is behind it and is what the engine knows as safe, and
-    `cross_unsafe` is behind the unsafe head [RPC39]; None is the same head as the local one."""
+    `safe` is the local safe head. With an interop supervisor `cross_safe` is behind it and is what the engine knows as
+    safe, and `cross_unsafe` is behind the unsafe head [RPC39]; None is the same head as the local one."""
 
     unsafe: L2BlockRef
     pending_safe: L2BlockRef

@@ -27,7 +27,7 @@ class SafeHeadEntry(msgspec.Struct, frozen=True):
 class ResetSafeHeads(msgspec.Struct, frozen=True):
     """Derivation starts over at the safe head `safe`; `l1_genesis` is L1 block 0 where that is the L2 genesis.
 
-    A supervisor may have gone on with another node: nothing is deleted then because of a gap [SDB15]."""
+    An interop supervisor may have gone on with another node: nothing is deleted then because of a gap [SDB15]."""
 
     safe: L2BlockRef
     l1_genesis: BlockId | None
@@ -97,7 +97,7 @@ def reset(write: ResetSafeHeads, first: SafeHeadEntry | None, earlier: SafeHeadE
 
     `first` is the first entry at or above the safe head's L1 origin that has an L2 number of at least the safe head's;
     `earlier` the one before it, the last one without `first`. Without `first` the record has a gap below the safe head,
-    and all entries go, unless there is a supervisor [SDB7, SDB8, SDB15]."""
+    and all entries go, unless there is an interop supervisor [SDB7, SDB8, SDB15]."""
     put: list[SafeHeadEntry] = []
     if first is not None and earlier is not None:
         put.append(SafeHeadEntry(first.l1_block, write.safe.id))

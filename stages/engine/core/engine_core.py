@@ -18,7 +18,7 @@ them have lanes of their own, each with one call at a time, so that no slow read
 | 3        | attributes     | derivation has sent attributes                           | see attributes_handler        |
 | 4        | unsafe block   | the block after the tip is queued, none is being built   | new payload                   |
 | 4a       | unsafe gap     | the engine is to fetch what lies below a queued block    | see unsafe_chain              |
-| 5        | replacement    | the supervisor has found a block invalid [IOP10]         | see heads.interop             |
+| 5        | replacement    | an interop supervisor found a block invalid [IOP10]      | see heads.interop             |
 | 6        | sequencer      | by its schedule; a forkchoice update first               | see block_production          |
 | 7        | build API      | a call of the `opstack` namespace waits                  | see build_api_row             |
 | 8        | attributes     | more were derived ahead of the last block [ENG40]        | see attributes_handler        |
@@ -189,7 +189,7 @@ class EngineCore:
         return None
 
     def decide(self, decision: Decision, now: Instant, reset_count: int | None = None) -> None:
-        """Take a decision of the supervisor, for which blocks were read after so many resets; None: now."""
+        """Take a decision of the interop supervisor, for which blocks were read after so many resets; None: now."""
         self._state.log.add(now.unix, "supervisor", decision)
         self._state.interop_row.decide(decision, now, self.reset_count if reset_count is None else reset_count)
 

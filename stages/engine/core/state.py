@@ -40,7 +40,7 @@ FORKCHOICE_DELAY = 0.1
 the other share an update [ENG37]."""
 
 MAX_OVERLAP_REQUESTS = 8
-AWAITING_SUPERVISOR = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
+AWAITING_SUPERVISOR = "waiting for the interop supervisor to call interop_reset on the listener of interop.rpc.addr"
 
 
 class CoreState(CoreContext):
@@ -155,7 +155,7 @@ class CoreState(CoreContext):
         self.unsafe.chain.on_heads(self.controller.heads, now.monotonic)
 
     def _show_unsafe(self, now: Instant) -> None:
-        """Send the supervisor a new unsafe head; before interop it is verified by itself."""
+        """Send the interop supervisor a new unsafe head; before interop it is verified by itself."""
         heads = self.controller.heads
         if heads is None or not self.interop.enabled:
             return
@@ -172,15 +172,15 @@ class CoreState(CoreContext):
         return SEARCHING if self.interop.may_start else AWAITING_SUPERVISOR
 
     def reset(self, error: ResetError, now: Instant) -> None:
-        """Clear what was built on the heads, and search for a new start or have the supervisor choose it."""
+        """Clear what was built on the heads, and search for a new start or have the interop supervisor choose it."""
         self.interop.reset(str(error), now.monotonic)
         self._clear(error, now)
 
     def force_start(self, heads: Heads | None, now: Instant) -> None:
-        """Start over where the supervisor has chosen [IOP20]."""
+        """Start over where the interop supervisor has chosen [IOP20]."""
         self.interop.choose_start(heads)
         self.start_row.search_at = 0.0
-        self._clear(ResetError("the supervisor has chosen a start"), now)
+        self._clear(ResetError("the interop supervisor has chosen a start"), now)
 
     def _clear(self, error: ResetError, now: Instant) -> None:
         self.reset_count += 1
@@ -222,7 +222,7 @@ class CoreState(CoreContext):
         )
 
     def _begin_search(self) -> PipelineStartSearch | None:
-        """Return a search for heads; None while EL sync or the supervisor comes first."""
+        """Return a search for heads; None while EL sync or the interop supervisor comes first."""
         if not self.interop.may_start or self.verification.is_awaited or not self.el_sync.needs_start:
             return None
         return PipelineStartSearch(

@@ -200,11 +200,11 @@ class CoreContext(ABC):
 
     @abstractmethod
     def request_reset(self, reason: str, now: Instant) -> None:
-        """Reset, unless a start is being searched for; a supervisor that has not chosen one yet is asked again."""
+        """Reset, unless a start is being searched for; ask an interop supervisor that has not chosen one again."""
 
     @abstractmethod
     def force_start(self, heads: Heads | None, now: Instant) -> None:
-        """Start over at heads that a supervisor has chosen, None: where the ordinary search finds them [IOP20]."""
+        """Start over at heads that an interop supervisor chose, None: where the ordinary search finds them [IOP20]."""
 
 
 class Row(ABC):

@@ -1,12 +1,13 @@
-"""The node as a supervisor manages it [IOP4, IOP20 to IOP22]: events for it, and what it decides.
+"""The node as an interop supervisor manages it [IOP4, IOP20 to IOP22]: events for it, and what it decides.
 
 Everything is off unless `interop.rpc.addr` is given.
 
-Two events are needs, a start and the next L1 block. They are sent again until they are met [IOP29]: the supervisor may
-not be connected, may fail, or may not have the L1 block yet.
+Two events are needs, a start and the next L1 block. They are sent again until they are met [IOP29]: the interop
+supervisor may not be connected, may fail, or may not have the L1 block yet.
 
-What the supervisor decides is state here, applied by the core: the start, once per reset; the L1 block that derivation
-may read next, in the published status; which blocks are safe, unsafe and final across chains, in the heads."""
+What the interop supervisor decides is state here, applied by the core: the start, once per reset; the L1 block that
+derivation may read next, in the published status; which blocks are safe, unsafe and final across chains, in the
+heads."""
 
 import math
 from collections import deque
@@ -34,7 +35,7 @@ TRAVERSAL_REPEAT_SECONDS = 0.5
 
 RESET_SECONDS = 5.0
 EXHAUSTED_SECONDS = 3.0
-"""Seconds after which a need that the supervisor has not met is sent again [IOP29]."""
+"""Seconds after which a need that the interop supervisor has not met is sent again [IOP29]."""
 
 FIRST_RESET = "cannot continue derivation until Engine has been reset"
 """The error with which op-node's derivation begins [IOP4]."""
@@ -48,7 +49,7 @@ def block_ref(ref: L2BlockRef) -> BlockRef:
 class Interop:
     """`events` are the last ones with their numbers, which begin after `first`.
 
-    `has_start`: the supervisor has chosen a start, with `start_heads`, or has left it to the node [IOP13].
+    `has_start`: the interop supervisor has chosen a start, with `start_heads`, or has left it to the node [IOP13].
     `provided_l1` is the L1 block that derivation may read next. `_exhausted` is where derivation waits for another
     one."""
 
@@ -73,20 +74,20 @@ class Interop:
         return not self.enabled or self.has_start
 
     def is_active(self, timestamp: int) -> bool:
-        """Return whether blocks of that time are subject to the supervisor."""
+        """Return whether blocks of that time are subject to the interop supervisor."""
         return self.enabled and self._active_from is not None and timestamp >= self._active_from
 
     # --- events ----------------------------------------------------------------------------------------------------
 
     def reset(self, reason: str, now: float) -> None:
-        """Ask for another start, which the supervisor chooses."""
+        """Ask for another start, which the interop supervisor chooses."""
         self.has_start = False
         self.start_heads = self.provided_l1 = self._unsafe = self._origin = self._exhausted = None
         self._reset_reason = reason
         self._send_reset(now)
 
     def choose_start(self, heads: Heads | None) -> None:
-        """Note that the supervisor has chosen a start; it provides L1 blocks from there on."""
+        """Note that the interop supervisor has chosen a start; it provides L1 blocks from there on."""
         self.has_start, self.start_heads, self.provided_l1, self._exhausted = True, heads, None, None
 
     def on_derivation_start(self) -> None:
@@ -117,7 +118,7 @@ class Interop:
         self._send_exhausted(now)
 
     def on_l1_head(self, head: L1BlockRef, now: float) -> None:
-        """Take the L1 head: with another one, what the supervisor has not met yet is sent again [IOP29]."""
+        """Take the L1 head: with another one, what the interop supervisor has not met yet is sent again [IOP29]."""
         if head != self._l1_head:
             self._l1_head = head
             self._repeat(now)
@@ -228,7 +229,7 @@ class InteropRow(HeadRow):
 
     `_number` counts replacements; `_called` is the number of the one that the last call was made for. `_final` is a
     block that becomes final once all safe heads are recorded. `_early` are promotions that wait for the heads of the
-    start that the supervisor chose before, each with the number of resets before it."""
+    start that the interop supervisor chose before, each with the number of resets before it."""
 
     purpose = CallPurpose.REPLACEMENT
 
@@ -282,14 +283,14 @@ class InteropRow(HeadRow):
             self._safe_heads.note_safe(block, source)
 
     def promote_due(self, now: Instant) -> None:
-        """Apply the promotions that came before the heads: the supervisor repeats none [SDB2]."""
+        """Apply the promotions that came before the heads: the interop supervisor repeats none [SDB2]."""
         if self._early and self._core.confirmed_heads is not None:
             early, self._early = self._early, []
             for decision, reset_count in early:
                 self.decide(decision, now, reset_count)
 
     def finalize_due(self, now: Instant) -> None:
-        """Finalize the supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
+        """Finalize the interop supervisor's block once all safe heads are recorded [SDB13]; a reset ends it."""
         core, final = self._core, self._final
         if final is None or (not self._safe_heads.has(final.block.number) and self._final_resets == core.reset_count):
             return

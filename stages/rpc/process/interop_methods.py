@@ -1,4 +1,4 @@
-"""The `interop` namespace, by which a supervisor manages the node: methods and events [IOP5 to IOP22]."""
+"""The `interop` namespace, by which an interop supervisor manages the node: methods and events [IOP5 to IOP22]."""
 
 from collections import deque
 from collections.abc import Callable

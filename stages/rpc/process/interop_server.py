@@ -1,4 +1,4 @@
-"""The server for a supervisor: JSON-RPC by WebSocket and HTTP with a JWT, and a subscription of events [IOP1, IOP6]."""
+"""The server for an interop supervisor: JSON-RPC by WebSocket and HTTP with a JWT, and its events [IOP1, IOP6]."""
 
 import time
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ class InteropRpcServer:
 
 
 class _Session(Session):
-    """The connection of a supervisor, with at most one subscription of events [IOP31]."""
+    """The connection of an interop supervisor, with at most one subscription of events [IOP31]."""
 
     def __init__(self, http: RpcServer, stream: EventStream, connection: AcceptedSocket) -> None:
         super().__init__(connection, MAX_WAITING_BYTES)

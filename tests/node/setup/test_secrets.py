@@ -83,7 +83,9 @@ def test_the_interop_server_has_a_secret_of_its_own(working_directory: Path) -> 
     """[IOP2]"""
     words = ("--interop.rpc.addr=127.0.0.1", "--interop.jwt-secret=interop.txt", "--p2p.disable")
     first, second = prepare(*words), prepare(*words)
-    assert first.notices == [f"created a new JWT secret in {working_directory}/interop.txt: the supervisor needs it"]
+    assert first.notices == [
+        f"created a new JWT secret in {working_directory}/interop.txt: the interop supervisor needs it"
+    ]
     assert second.notices == []
     assert first.configs.rpc.interop_jwt == second.configs.rpc.interop_jwt not in (b"", JWT)
     assert prepare("--interop.jwt-secret=other.txt", "--p2p.disable").configs.rpc.interop_jwt == b""

@@ -1,4 +1,4 @@
-"""What clients of the JSON-RPC server and a supervisor send, and tokens."""
+"""What clients of the JSON-RPC server and an interop supervisor send, and tokens."""
 
 import base64
 import hmac
@@ -46,7 +46,7 @@ def _parsed(item: JsonRpcRequest, parsers: tuple[parameters.Parser, ...]) -> str
 
 
 def supervisor_request(data: bytes) -> object:
-    """Parameters that only a supervisor sends."""
+    """Parameters that only an interop supervisor sends."""
     item = parse_body(data).items[0]
     if not isinstance(item, JsonRpcRequest):
         return "refused"

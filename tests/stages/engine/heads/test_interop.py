@@ -379,7 +379,7 @@ def test_exhausted_l1_is_not_repeated_over_a_start() -> None:
 def test_a_requested_reset_is_sent_while_the_supervisor_is_waited_for() -> None:
     harness = waiting(interop_chain())
     problems = [action for action in harness.actions if isinstance(action, ShowProblem)]
-    text = "waiting for the supervisor to call interop_reset on the listener of interop.rpc.addr"
+    text = "waiting for the interop supervisor to call interop_reset on the listener of interop.rpc.addr"
     assert problems == [ShowProblem("start", Problem(None, "", text))]
     take_events(harness)
     harness.wait(1.0)

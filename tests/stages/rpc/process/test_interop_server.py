@@ -162,7 +162,7 @@ async def test_a_supervisor_that_missed_an_event_gets_it_again(quick: None, supe
     """One that connects after the first event, and has no next L1 block when it is asked for it first [IOP29]."""
     node, server = supervisor.node, supervisor.server
     await node.until(lambda: server.client.stream.last > 0)
-    await node.until(lambda: node.has_problem("waiting for the supervisor to call interop_reset"))
+    await node.until(lambda: node.has_problem("waiting for the interop supervisor to call interop_reset"))
     socket = await supervisor.connect()
     await supervisor.call(socket, "subscribe", "events")
     await supervisor.notification(socket, "reset")
