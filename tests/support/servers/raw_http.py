@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import gzip
 import re
 import ssl
@@ -28,13 +29,18 @@ class Tls:
     client: ssl.SSLContext | None = None
 
 
+@functools.cache
+def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return those of a server and of a client that trusts it."""
+    authority = certificate("authority")
+    return server_context(certificate("server", authority)), client_context(authority)
+
+
 @pytest.fixture(params=["http", "https"])
 def scheme(request: pytest.FixtureRequest) -> Iterator[None]:
     """Has the servers of a test speak TLS, or not; modules whose tests are `over_both` import it."""
     if request.param == "https":
-        authority = certificate("authority")
-        Tls.server = server_context(certificate("server", authority))
-        Tls.client = client_context(authority)
+        Tls.server, Tls.client = contexts()
     yield
     Tls.server = Tls.client = None
 

@@ -8,13 +8,12 @@ import tracemalloc
 import pytest
 
 from rollup_node.stages.io.profiling import recordings
-from rollup_node.stages.io.profiling.profile import Profile, Stack, StackTable
+from rollup_node.stages.io.profiling.profile import Profile, Stack
 from rollup_node.stages.io.profiling.recordings import (
     KINDS,
     MAX_FRAMES,
     NO_MUTEXES,
     Recording,
-    add_allocations,
     new_recording,
     task_stack,
     thread_stacks,
@@ -76,43 +75,22 @@ def test_cpu_time_goes_to_the_stacks_that_use_it(monkeypatch: pytest.MonkeyPatch
     assert profile.sample_types == (("samples", "count"), ("cpu", "nanoseconds"))
 
 
-def keep_a_megabyte() -> bytearray:
-    return bytearray(1 << 20)
+def megabytes(count: int) -> list[bytearray]:
+    return [bytearray(1 << 20) for _ in range(count)]
 
 
 @pytest.mark.parametrize("kind", ["heap", "allocs"])
 def test_live_allocations(kind: str) -> None:
     recording = new_recording(kind)
     recording.begin()
-    kept = keep_a_megabyte()
-    keep_a_megabyte()
+    kept = megabytes(3)
+    megabytes(2)
     profile = ended(recording)
     largest = max(profile.samples, key=lambda sample: sample.values[1])
-    assert (1 << 20) <= largest.values[1] < (1 << 21), "what was freed does not count"
+    assert 3 << 20 <= largest.values[1] < 4 << 20, "what was freed does not count"
+    assert 3 <= largest.values[0] <= 7, "the arrays, and the objects around them"
     assert largest.stack[0][1] == __file__ and largest.stack[0][0].startswith("test_recordings.py:")
-    assert len(kept) == 1 << 20 and not tracemalloc.is_tracing()
-
-
-def test_allocations_are_summed_by_stack() -> None:
-    """Numbers and bytes are those of a sum over each single allocation."""
-    tracemalloc.start(16)
-    kept = [bytearray(number) for number in range(200)]
-    kept += [bytearray(9) for _ in range(100)]
-    snapshot = tracemalloc.take_snapshot()
-    tracemalloc.stop()
-    expected: dict[Stack, tuple[int, int]] = {}
-    for trace in snapshot.traces:
-        frames = [
-            (f"{item.filename.rsplit('/', 1)[-1]}:{item.lineno}", item.filename, item.lineno)
-            for item in trace.traceback
-        ]
-        stack = tuple(reversed(frames))
-        count, size = expected.get(stack, (0, 0))
-        expected[stack] = count + 1, size + trace.size
-    table = StackTable()
-    add_allocations(table, snapshot)
-    assert {sample.stack: sample.values for sample in table.samples()} == expected
-    assert len(kept) == 300 and len(expected) > 1 and max(count for count, _ in expected.values()) >= 200
+    assert len(kept) == 3 and not tracemalloc.is_tracing()
 
 
 def test_a_second_heap_profile_does_not_end_the_first() -> None:
@@ -148,18 +126,13 @@ def test_tasks_and_threads() -> None:
     asyncio.run(scenario())
 
 
-def test_there_are_no_mutexes() -> None:
-    recording = new_recording("mutex")
-    recording.begin()
-    profile = ended(recording)
-    assert profile.samples == () and profile.comments == (NO_MUTEXES,)
-
-
 async def test_every_kind_is_known() -> None:
     for kind in KINDS:
         recording = new_recording(kind)
         recording.begin()
-        assert ended(recording).kind == kind
+        profile = ended(recording)
+        assert profile.kind == kind
+        assert kind != "mutex" or (profile.samples, profile.comments) == ((), (NO_MUTEXES,))
     with pytest.raises(ValueError, match="no such profile: trace"):
         new_recording("trace")
 
