@@ -201,7 +201,7 @@ async def test_a_node_that_follows_another_one_is_ready_without_derivation(runni
         await rpc.until_ready()
         assert await rpc.get("/readyz") == (200, b'{"ready":true}\n')
         rpc.status["engine"].set(EngineStatus(1, L2, L2, L2, L2, L2, False, False, current_l1=L1))
-        await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.current_l1 == L1)
+        await rpc.until(lambda: rpc.stage.node.seen.engine is not None and rpc.stage.node.seen.engine.current_l1 == L1)
         assert (await rpc.call("optimism_syncStatus"))["current_l1"]["number"] == L1.number
         code, message = await rpc.call("explain_drops")
         assert code == -32000 and message.startswith("nothing is dropped here: this node does not derive")

@@ -57,7 +57,7 @@ async def test_methods_that_need_no_other_process(running_rpc: RunWithRpc) -> No
         assert status["unsafe_l2"]["number"] == 20 and status["current_l1"]["number"] == 10
         assert await rpc.call("admin_sequencerActive") is True
         rpc.status["engine"].set(EngineStatus(1, None, None, None, None, None, True, True))
-        await rpc.until(lambda: rpc.stage.node.engine is not None and rpc.stage.node.engine.unsafe is None)
+        await rpc.until(lambda: rpc.stage.node.seen.engine is not None and rpc.stage.node.seen.engine.unsafe is None)
         status = await rpc.call("optimism_syncStatus")
         assert (status["unsafe_l2"]["number"], status["finalized_l2"]["number"]) == (0, 20)
 

@@ -23,9 +23,8 @@ async def test_metrics_on_any_path(running_rpc: RunWithRpc, tmp_path: Path) -> N
     (tmp_path / "l1.prom").write_text(f"{name} 1\n")
     (tmp_path / "broken.prom").write_bytes(b"\xff\xfe")
     async with running_rpc(metrics_enabled=True) as rpc:
-        assert rpc.stage.metrics is not None
         for path in ("/", "/metrics", "/x/y"):
-            async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.metrics.port}{path}") as response:
+            async with rpc.http.get(rpc.stage.servers["metrics"].local_url + path) as response:
                 assert response.status == 200
                 assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
                 text = await response.text()
@@ -37,8 +36,7 @@ async def test_scrapes_within_a_second_share_one_merge(
     running_rpc: RunWithRpc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_rpc(metrics_enabled=True) as rpc:
-        assert rpc.stage.metrics is not None
-        url = f"http://127.0.0.1:{rpc.stage.metrics.port}/"
+        url = rpc.stage.servers["metrics"].local_url
 
         async def scrape() -> str:
             async with rpc.http.get(url) as response:
@@ -90,8 +88,7 @@ async def test_exemplars_are_for_scrapes_that_take_them(
     takes = {"Accept": "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.4,*/*;q=0.1"}
     meter = Meter("rpc")
     async with running_rpc(metrics_enabled=True) as rpc:
-        assert rpc.stage.metrics is not None
-        url, forms = f"http://127.0.0.1:{rpc.stage.metrics.port}/", []
+        url, forms = rpc.stage.servers["metrics"].local_url, []
         for trace in (b"", b"\xab" * 16):
             meter.observe("rpc_server_request_duration_seconds", 0.003, trace, rpc="main", method="m")
             (tmp_path / "rpc.prom").write_bytes(meter.text())

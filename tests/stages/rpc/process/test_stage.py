@@ -23,8 +23,7 @@ async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRp
     """[PRV6]"""
     async with running_rpc(metrics_enabled=True) as rpc:
         await rpc.until_ready()
-        assert rpc.stage.metrics is not None
-        ports = rpc.stage.rpc.port, rpc.stage.metrics.port
+        ports = rpc.stage.rpc.port, rpc.stage.servers["metrics"].port
         rpc.status["engine"].set(Halting())
         await rpc.until(lambda: not is_open(ports[0]))
         assert is_open(ports[1])
@@ -83,22 +82,16 @@ def is_open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-@pytest.mark.option("status.enabled")
-async def test_the_status_page_is_served_only_if_enabled(running_rpc: RunWithRpc) -> None:
-    """[RPC95] As are the metrics."""
-    async with running_rpc(status_enabled=True) as rpc:
-        assert rpc.stage.status is not None
-        assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
-        await rpc.until_ready()
-        async with rpc.http.get(f"http://127.0.0.1:{rpc.stage.status.port}/status.json") as response:
-            assert (await response.json())["chain"]["network"] == "test-net"
+@pytest.mark.option("status.enabled", "pprof.enabled")
+async def test_servers_that_are_enabled(running_rpc: RunWithRpc) -> None:
+    """[RPC95]"""
     async with running_rpc() as rpc:
-        assert rpc.stage.status is rpc.stage.metrics is None and rpc.stage.rpc.port != 0
-
-
-async def test_resets_and_reports_change_nothing(running_rpc: RunWithRpc) -> None:
-    async with running_rpc() as rpc:
+        assert list(rpc.stage.servers) == ["rpc"] and [task.name for task in rpc.stage.periodic_tasks] == ["progress"]
         rpc.stage.reset(ResetError("reorg"))
         rpc.stage.report((Problem(None, "l1", "away"),))
-        assert await rpc.call("optimism_version") == "v1.2.3-dev"
-        assert [task.name for task in rpc.stage.periodic_tasks] == ["progress"]
+        assert await rpc.call("optimism_version") == "v1.2.3-dev", "resets and reports change nothing"
+    async with running_rpc(status_enabled=True, pprof_enabled=True) as rpc:
+        assert [task.name for task in rpc.stage.periodic_tasks] == ["progress", "status history"]
+        assert len({server.port for server in rpc.stage.servers.values()} - {0}) == 3
+        async with rpc.http.get(rpc.stage.servers["status"].local_url + "/status.json") as response:
+            assert (await response.json())["chain"]["network"] == "test-net"

@@ -83,7 +83,7 @@ async def test_a_verified_chain_that_searches_its_start_keeps_its_safe_head(tmp_
             before = await supernode.call("optimism_syncStatus", path="/901/")
             supernode.status["engine.901"].set(EngineStatus(2, None, None, None, None, None, False, False))
             node = supernode.stage.nodes["901"]
-            await until(lambda node=node: node.engine is not None and node.engine.reset == 2)  # type: ignore[misc]
+            await until(lambda node=node: node.seen.engine is not None and node.seen.engine.reset == 2)  # type: ignore[misc]
             after = await supernode.call("optimism_syncStatus", path="/901/")
             heads = [after[name]["number"] for name in ("unsafe_l2", "local_safe_l2", "safe_l2")]
             assert heads == [before["safe_l2"]["number"] * verified] * 3

@@ -86,7 +86,7 @@ async def test_current_l1_is_not_newer_than_the_heads(
 
         def answer(request: Any) -> Message | None:
             rpc.status["derivation"].set(newer(11))
-            seen = rpc.stage.node.derivation
+            seen = rpc.stage.node.seen.derivation
             assert seen is not None
             return output(request, None if request.only_safe else L2) if seen == newer(11) else None
 
