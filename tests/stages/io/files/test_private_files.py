@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -65,14 +66,12 @@ def test_a_file_that_others_may_control_is_refused(
     file: Path, change: Change, reason: str, may_be_secret: bool
 ) -> None:
     change(file)
-    uses = [lambda: read_private_file(file, 100), lambda: check_private_file(file)]
+    readers = (read_private_file,) if may_be_secret else (read_private_file, read_secret_file)
     if may_be_secret:
         assert read_secret_file(file, 100) == b"content"
-    else:
-        uses.append(lambda: read_secret_file(file, 100))
-    for use in uses:
+    for use in (check_private_file, *(partial(read, longest=100) for read in readers)):
         with pytest.raises(UnsafeFileError, match=reason) as caught:
-            use()
+            use(file)
         assert caught.value.filename == str(file)
 
 

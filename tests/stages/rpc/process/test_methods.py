@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -24,6 +25,7 @@ from rollup_node.stages.protocol.hex_encoding import to_hex
 from rollup_node.stages.protocol.types import ZERO_HASH
 from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
 from rollup_node.stages.rpc.jsonrpc import JsonRpcError
+from rollup_node.stages.rpc.parameters import parse_params
 from rollup_node.stages.rpc.process import methods
 from rollup_node.stages.rpc.process.methods import METHODS, reload_options
 from rollup_node.stages.rpc.process.stage import build
@@ -78,14 +80,14 @@ async def test_safe_heads_at_l1_blocks(running_rpc: RunWithRpc) -> None:
 
 
 @pytest.mark.option("rpc.enable-admin")
-@pytest.mark.parametrize("namespace", ["admin", "opp2p", "opstack"])
-async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc, namespace: str) -> None:
+async def test_the_methods_of_a_namespace_that_is_off_are_not_found(running_rpc: RunWithRpc) -> None:
     """[RPC10, RPC11]"""
+    off = [method for method in METHODS if method.namespace in ("admin", "opp2p", "opstack")]
     async with running_rpc(enable_admin=False) as rpc:
-        for name in (method.name for method in METHODS if method.namespace == namespace):
-            text = f"the method {name} does not exist/is not available"
-            assert await rpc.call(name) == (-32601, text)
-        assert namespace not in await rpc.call("rpc_modules")
+        for method in off:
+            text = f"the method {method.name} does not exist/is not available"
+            assert await rpc.call(method.name) == (-32601, text)
+        assert not {method.namespace for method in off} & set(await rpc.call("rpc_modules"))
 
 
 async def test_sequencer_and_reset_calls_go_to_the_engine_process(running_rpc: RunWithRpc) -> None:
@@ -224,10 +226,11 @@ async def test_errors_keep_their_codes(running_rpc: RunWithRpc) -> None:
         ("commitBlockV1", [{}], "invalid argument 0: expected an object as payload envelope"),
     ],
 )
-async def test_malformed_parameters(running_rpc: RunWithRpc, method: str, params: list[Any], text: str) -> None:
-    async with running_rpc(sequencer_api=True) as rpc:
-        code, message = await rpc.call(f"opstack_{method}", *params)
-        assert code == -32602 and message.startswith(text)
+def test_malformed_parameters(method: str, params: list[Any], text: str) -> None:
+    (row,) = (row for row in METHODS if row.name == f"opstack_{method}")
+    with pytest.raises(JsonRpcError, match=f"^{re.escape(text)}") as error:
+        parse_params(params, row.parsers)
+    assert error.value.code == -32602
 
 
 async def test_a_signed_block_is_published(running_rpc: RunWithRpc) -> None:
