@@ -107,7 +107,16 @@ def test_tasks_and_threads() -> None:
     async def waits_for_nothing() -> None:
         await asyncio.Event().wait()
 
+    begun, ended_ = threading.Event(), threading.Event()
+
+    def wait_for_the_end() -> None:
+        begun.set()
+        ended_.wait(10)
+
     async def scenario() -> None:
+        thread = threading.Thread(target=wait_for_the_end, name="waiting")
+        thread.start()
+        begun.wait(10)
         task = asyncio.create_task(waits_for_nothing(), name="idle task")
         waits = new_recording("block")
         waits.begin()
@@ -116,6 +125,11 @@ def test_tasks_and_threads() -> None:
         goroutines = ended(new_recording("goroutine"))
         threads = ended(new_recording("threadcreate"))
         task.cancel()
+        ended_.set()
+        thread.join()
+        (waiting,) = (sample for sample in threads.samples if dict(sample.labels) == {"thread": "waiting"})
+        names = [function.rsplit(".", 1)[-1] for function, _, _ in waiting.stack]
+        assert names.index("wait") < names.index("wait_for_the_end"), "the innermost first"
         assert "waits_for_nothing" in functions_of(goroutines) and "scenario" in functions_of(goroutines)
         assert any(dict(sample.labels).get("task") == "idle task" for sample in goroutines.samples)
         assert "waits_for_nothing" not in functions_of(threads) and threads.samples
@@ -135,25 +149,6 @@ async def test_every_kind_is_known() -> None:
         assert kind != "mutex" or (profile.samples, profile.comments) == ((), (NO_MUTEXES,))
     with pytest.raises(ValueError, match="no such profile: trace"):
         new_recording("trace")
-
-
-def test_the_stacks_of_threads() -> None:
-    begun, ended = threading.Event(), threading.Event()
-
-    def wait_for_the_end() -> None:
-        begun.set()
-        ended.wait(10)
-
-    thread = threading.Thread(target=wait_for_the_end, name="waiting")
-    thread.start()
-    begun.wait(10)
-    stacks = {result.name: stack for result, stack in thread_stacks().values()}
-    ended.set()
-    thread.join()
-    names = [function.rsplit(".", 1)[-1] for function, _, _ in stacks["waiting"]]
-    assert "wait_for_the_end" in names and names.index("wait") < names.index("wait_for_the_end")
-    own = [function for function, file, _ in stacks["MainThread"] if file == __file__]
-    assert own == ["test_the_stacks_of_threads"]
 
 
 def test_the_whole_stack_of_a_task_that_waits() -> None:

@@ -15,7 +15,6 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSServerHandshakeErr
 
 from rollup_node.ipc.bus.bus import ProcessId
 from rollup_node.stages.engine.heads import interop
-from rollup_node.stages.engine.process.interop_server import MAX_RECEIPTS
 from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.derivation import DerivationStatus
 from rollup_node.stages.messages.interop import (
@@ -398,19 +397,6 @@ async def test_decisions_keep_their_order_and_delay_no_other_call(supervisor: Su
     engine.ready.set()
     assert [item["id"] for item in await socket.receive_json()] == [1, 2], "decisions keep their order"
     assert (await socket.receive_json())["id"] == 3
-
-
-async def test_calls_of_a_client_that_goes_away_end(supervisor: Supervisor) -> None:
-    engine = supervisor.engine
-    engine.ready.clear()
-    async with ClientSession() as leaving:
-        gone = await leaving.ws_connect(supervisor.url, headers=bearer())
-        for number in range(20):
-            await gone.send_json(request(number, "fetchReceipts", to_hex(supervisor.refs[2].hash)))
-        await supervisor.node.until(lambda: bool(engine.slow))
-    await supervisor.node.until(lambda: not supervisor.server.sessions)
-    assert len(engine.slow) <= MAX_RECEIPTS, "they did not run to their ends"
-    engine.ready.set()
 
 
 async def test_a_batch_ends_at_25_megabytes(supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch) -> None:

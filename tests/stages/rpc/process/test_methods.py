@@ -322,21 +322,16 @@ async def test_the_result_of_a_reload_that_begins_afterwards_is_returned(
     assert signals == [(os.getppid(), signal.SIGUSR1)]
 
 
-async def test_a_refusal_is_an_error(tmp_path: Path, signals: list[tuple[int, int]]) -> None:
-    result = ReloadResult(time.monotonic() + 60, error="file node.toml is not TOML")
-    with pytest.raises(JsonRpcError, match=r"reload refused, nothing is changed: file node\.toml is not TOML"):
-        await answered(tmp_path / "reload.json", msgspec.json.encode(result))
-
-
-async def test_a_supervisor_that_says_nothing_is_not_waited_for_without_end(
+async def test_a_reload_that_is_refused_or_does_not_end_is_an_error(
     tmp_path: Path, signals: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(methods, "RELOAD_SECONDS", 0.02)
-    with pytest.raises(JsonRpcError, match="the reload has not ended within"):
-        await reload_options(str(tmp_path / "reload.json"))
-
-
-async def test_a_program_without_a_file_for_it_signals_nobody(signals: list[tuple[int, int]]) -> None:
+    """A program without a file for it signals nobody."""
     with pytest.raises(JsonRpcError, match="nothing to read again"):
         await reload_options("")
     assert signals == []
+    result = ReloadResult(time.monotonic() + 60, error="file node.toml is not TOML")
+    with pytest.raises(JsonRpcError, match=r"reload refused, nothing is changed: file node\.toml is not TOML"):
+        await answered(tmp_path / "refused.json", msgspec.json.encode(result))
+    monkeypatch.setattr(methods, "RELOAD_SECONDS", 0.02)
+    with pytest.raises(JsonRpcError, match="the reload has not ended within"):
+        await reload_options(str(tmp_path / "reload.json"))

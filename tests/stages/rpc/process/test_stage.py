@@ -6,17 +6,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from aiohttp import ClientSession
 
-from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.engine import Halting
 from rollup_node.stages.protocol.errors import ResetError
-from rollup_node.stages.rpc.config import RpcConfig, RpcProcessConfig
-from rollup_node.stages.rpc.process.stage import RpcStage
-from rollup_node.stages.topology import CHANNELS
-from rollup_node.tools.api.in_process import in_process_buses, running_buses
-from tests.support.rpc.harness import ROLLUP, RunWithRpc
+from tests.support.rpc.harness import RunWithRpc
 
 
 async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRpc) -> None:
@@ -32,39 +26,17 @@ async def test_a_node_that_halts_serves_its_metrics_alone(running_rpc: RunWithRp
 @pytest.mark.option(
     "metrics.addr", "metrics.port", "pprof.addr", "pprof.port", "status.addr", "status.port", "interop.rpc.port"
 )
-async def test_servers_listen_where_the_options_say(tmp_path: Path) -> None:
-    buses = in_process_buses(CHANNELS, tmp_path, dict.fromkeys(("l1", "blobs", "derivation", "engine", "rpc"), 1))
-    metrics_port, pprof_port, interop_port, status_port = (free_port() for _ in range(4))
-    config = RpcConfig(
-        *("v", ROLLUP, "127.0.0.1"),
-        metrics_enabled=True,
-        metrics_addr="127.0.0.2",
-        metrics_port=metrics_port,
-        metrics_dir=str(tmp_path),
-        pprof_enabled=True,
-        pprof_addr="127.0.0.3",
-        pprof_port=pprof_port,
-        interop_addr="127.0.0.4",
-        interop_port=interop_port,
-        status_enabled=True,
-        status_addr="127.0.0.5",
-        status_port=status_port,
-        interop_jwt=b"\x33" * 32,
-        url_file=str(tmp_path / "rpc.url"),
-    )
-    async with running_buses(buses), ClientSession() as http:
-        stage = RpcStage(RpcProcessConfig({"": config}), buses["rpc"], Meter("rpc"))
-        await stage.start()
-        for host, port, path in (
-            (2, metrics_port, ""),
-            (3, pprof_port, "debug/pprof/"),
-            (4, interop_port, "healthz"),
-            (5, status_port, "status"),
-        ):
-            async with http.get(f"http://127.0.0.{host}:{port}/{path}") as response:
-                assert response.status == 200 and not is_open(port), "on that address alone"
-        assert (tmp_path / "rpc.url").read_text() == f"http://127.0.0.1:{stage.rpc.port}"
-        await stage.close()
+async def test_servers_listen_where_the_options_say(running_rpc: RunWithRpc, tmp_path: Path) -> None:
+    servers = {"metrics": "", "pprof": "debug/pprof/", "interop": "healthz", "status": "status"}
+    ports = {name: free_port() for name in servers}
+    options: dict[str, object] = {f"{name}_port": port for name, port in ports.items()}
+    options |= {f"{name}_addr": f"127.0.0.{host}" for host, name in enumerate(servers, 2)}
+    options |= dict.fromkeys(("metrics_enabled", "pprof_enabled", "status_enabled"), True)
+    async with running_rpc(interop_jwt=bytes(32), url_file=str(tmp_path / "rpc.url"), **options) as rpc:
+        for name, path in servers.items():
+            async with rpc.http.get(f"http://{options[f'{name}_addr']}:{ports[name]}/{path}") as response:
+                assert response.status == 200 and not is_open(ports[name]), "on that address alone"
+        assert (tmp_path / "rpc.url").read_text() == rpc.url
 
 
 def free_port() -> int:

@@ -20,7 +20,7 @@ from rollup_node.stages.rpc.process.stage import STATUS_LIMITS
 from rollup_node.stages.rpc.process.status_server import FOLDER, MAX_VIEWERS, StatusServer, content_security_policy
 from rollup_node.stages.rpc.status.node_status import NodeStatus
 from tests.support.rpc.node_statuses import UNKNOWN
-from tests.support.rpc.supernode import CHAINS, SupernodeHarness
+from tests.support.rpc.supernode import CHAINS, running_supernode
 from tests.support.timing.conditions import until
 
 
@@ -182,13 +182,13 @@ def test_the_vendored_library_is_the_one_that_is_named() -> None:
 
 async def test_the_status_page_has_a_row_for_each_chain(tmp_path: Path) -> None:
     """[SNO12]"""
-    async with SupernodeHarness(tmp_path, status_enabled=True, status_addr="127.0.0.1").running() as supernode:
+    async with running_supernode(tmp_path, status_enabled=True, status_addr="127.0.0.1") as supernode:
         supernode.url = supernode.stage.servers["status"].local_url
         for path in ("/", "/status"):
             status, text = await supernode.get(path)
-            assert status == 200 and "2 of 2 chains are ready" in text
-            assert "http-equiv" not in text, "a page that loads itself again is not accessible"
-            assert all(f'href="/{chain}/status"' in text for chain in CHAINS)
+            assert status == 200 and b"2 of 2 chains are ready" in text
+            assert b"http-equiv" not in text, "a page that loads itself again is not accessible"
+            assert all(f'href="/{chain}/status"'.encode() in text for chain in CHAINS)
         for path in ("/901/status", "/902/status/uplot.js"):
             assert (await supernode.get(path))[0] == 200
         assert (await supernode.get("/903/status"))[0] == 404

@@ -2,7 +2,6 @@
 
 import math
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import cast
 
@@ -16,11 +15,8 @@ from rollup_node.stages.io.metrics.meter import Meter
 from rollup_node.stages.io.metrics.tables import STATES
 from rollup_node.stages.messages.base import Problem
 from rollup_node.stages.messages.codes import Code
-from rollup_node.stages.messages.derivation import DerivationStatus, Drops
-from rollup_node.stages.messages.engine import EngineStatus
-from rollup_node.stages.messages.l1 import L1Heads
+from rollup_node.stages.messages.derivation import Drops
 from rollup_node.stages.messages.p2p import PeerStatus
-from rollup_node.stages.protocol.types import ZERO_HASH, BlockId, L1BlockRef, L2BlockRef
 from rollup_node.stages.rpc.config import RpcConfig
 from rollup_node.stages.rpc.process import status_watch
 from rollup_node.stages.rpc.process.status_source import StatusSource
@@ -211,62 +207,6 @@ async def test_statuses_become_lines(
             "peers": 22,
             "drops_1h": 0,
         }
-
-
-DAY_PART, STEP = 86_400 // 4, 12
-LINES = 8000 // 4
-PEERS_LOST = range(5_000, 5_300)
-L1_AWAY = range(12_000, 13_200)
-L1_STANDS = range(18_000, 18_090)
-
-
-class TimeAtTheTip:
-    """The status of a verifier of a chain with blocks of 2 s through six hours: a batch each two minutes, L1 away for
-    20 minutes, seven slots without a block, and no peers for five minutes."""
-
-    def __init__(self) -> None:
-        self._builder, self.now = StatusBuilder(RpcConfig("v1", ROLLUP, ready_l1_lag=12)), 0
-
-    def clock(self) -> float:
-        return float(self.now)
-
-    def reasons(self) -> list[UnreadyReason]:
-        return self._builder.reasons
-
-    def status(self) -> node_status.NodeStatus:
-        now = self.now
-        seen = L1_AWAY.start if now in L1_AWAY else L1_STANDS.start if now in L1_STANDS else now
-        head, unsafe, safe = seen // 12, now // 2, (seen - 60) // 120 * 60
-        l1, current = _l1_ref(head), _l1_ref(head - (now % 12 < 1))
-        engine = EngineStatus(1, _l2_ref(unsafe), _l2_ref(safe), None, None, _l2_ref(max(safe - 400, 0)), False, False)
-        away = UnreadyReason("l1", Problem(Code.L1_UNREACHABLE, "poll", "head: cannot connect"))
-        faults = (away,) if now in L1_AWAY else ()
-        peers = PeerStatus(0 if now in PEERS_LOST else 20 + now // 600 % 3, 8)
-        derivation = DerivationStatus(1, current, True)
-        snapshot = Snapshot(L1Heads(l1, l1, l1), engine, derivation, peers, 0, faults)
-        return self._builder.build(snapshot, float(now), float(ROLLUP.genesis.l2_time + now))
-
-
-def _l1_ref(number: int) -> L1BlockRef:
-    return L1BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, ROLLUP.genesis.l2_time + 12 * max(number, 0))
-
-
-def _l2_ref(number: int) -> L2BlockRef:
-    time = ROLLUP.genesis.l2_time + 2 * max(number, 0)
-    return L2BlockRef(ZERO_HASH, max(number, 0), ZERO_HASH, time, BlockId(max(number, 0) // 6, ZERO_HASH), 0)
-
-
-async def test_a_day_at_the_tip_is_below_8000_lines(records: list[log.Record]) -> None:
-    """A quarter of it has so many lines."""
-    tip = TimeAtTheTip()
-    progress = ProgressLog(cast(StatusSource, tip))
-    for tip.now in range(0, DAY_PART, STEP):
-        await progress.step()
-    messages = Counter(record.message for record in records)
-    assert messages["synced"] > 1500 and messages["waiting"] > 90, messages
-    assert len(records) < 0.92 * LINES, "the rest is for other processes, which log changes alone"
-    warnings = [record for record in records if record.level is log.Level.WARN]
-    assert {record.fields["code"] for record in warnings} == {"PEERS-NONE"} and len(warnings) <= 6
 
 
 def shown(meter: Meter) -> dict[str, float]:
